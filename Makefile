@@ -1,0 +1,50 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+LINTED := $(wildcard src tests bench demo)
+TYPED := $(wildcard src bench tests)
+ONLY ?=
+
+.PHONY: help setup demo test lint bench soak clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with everything installed (skipped when up to date)
+
+$(STAMP): pyproject.toml constraints.txt
+	@major=$$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
+	if [ -z "$$major" ]; then \
+		echo "warning: no java found. Spark needs Java 17 or newer on PATH; everything else will work." >&2; \
+	elif [ "$$major" -lt 17 ]; then \
+		echo "warning: java $$major found. Spark needs Java 17 or newer on PATH; everything else will work." >&2; \
+	fi
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup ## Run the demo
+	@$(PY) demo/seeds.py
+
+test: setup ## Run the tests (all but the soak tests)
+	@$(PY) -m pytest -q
+
+lint: setup ## Check style, formatting and types
+	@$(PY) -m ruff check $(LINTED)
+	@$(PY) -m ruff format --check $(LINTED)
+	@$(PY) -m mypy $(TYPED)
+
+bench: setup ## Run the benchmarks; ONLY=name runs one
+	@$(PY) -m bench $(ONLY)
+
+soak: setup ## Run the long soak tests
+	@$(PY) -m pytest -q -m soak
+
+clean: ## Remove .venv, caches and build products
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	@rm -rf src/*.egg-info
+	@find src tests bench demo -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

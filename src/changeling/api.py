@@ -1,0 +1,102 @@
+"""Decode and encode on Arrow tables: the whole of Changeling without Spark and without files."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from changeling.formats import registry
+from changeling.formats.decoding import Decoder
+from changeling.formats.encoding import Encoder, Numbering
+from changeling.formats.format import Format
+from changeling.formats.options import ReadOptions, WriteOptions, build, parse_drop, shared
+from changeling.model import layout
+
+_SHARED = ("table", "key", "source", "columns", "schemas")
+
+Records: TypeAlias = pa.Table | pa.RecordBatch | Iterable[bytes | str | Mapping[str, Any]]
+
+
+def read_options(form: Format, options: Mapping[str, Any]) -> ReadOptions:
+    """The checked reading options of a format, from what a user wrote."""
+    own = {name: value for name, value in options.items() if name not in _SHARED}
+    common = {name: value for name, value in options.items() if name in _SHARED}
+    return build(form.read_options, {**own, **shared(**common)}, f"reading {form.name}")
+
+
+def write_options(form: Format, options: Mapping[str, Any]) -> WriteOptions:
+    """The checked writing options of a format, from what a user wrote."""
+    given = dict(options)
+    if isinstance(given.get("drop"), str):
+        given["drop"] = parse_drop(given["drop"])
+    return build(form.write_options, given, f"writing {form.name}")
+
+
+def decode(records: Records, format: str, **options: Any) -> tuple[pa.Table, pa.Table]:
+    """Decodes wire records into a table of changes and a table of rejects.
+
+    `records` are texts, or a table of layout `RECORDS` of which only `value` must be there. Options are those of the format
+    (`changeling formats` lists them) and `table`, `key`, `source`, `columns`, `schemas`, which all formats take.
+    """
+    form = registry.get(format)
+    decoder = Decoder(form, read_options(form, options))
+    decoded = [decoder(batch) for batch in _batches(records)]
+    return (
+        pa.Table.from_batches([part.changes for part in decoded], layout.CHANGES),
+        pa.Table.from_batches([part.rejects for part in decoded], layout.REJECTS),
+    )
+
+
+def encode(changes: pa.Table | pa.RecordBatch, format: str, **options: Any) -> tuple[pa.Table, pa.Table]:
+    """Encodes changes into a table of wire records and a table of rejects.
+
+    A reject is a change that has what the format cannot carry (`feature` names it) and that `drop` does not allow to be lost.
+    """
+    form = registry.get(format)
+    encoder = Encoder(form, write_options(form, options))
+    numbering = Numbering()
+    encoded = []
+    for batch in changes.to_batches() if isinstance(changes, pa.Table) else [changes]:
+        encoded.append(encoder(batch, numbering))
+        numbering = numbering.after(batch)
+    return (
+        pa.Table.from_batches([part.records for part in encoded], layout.RECORDS),
+        pa.Table.from_batches([part.rejects for part in encoded], layout.REJECTS),
+    )
+
+
+def _batches(records: Records) -> list[pa.RecordBatch]:
+    if isinstance(records, pa.RecordBatch):
+        records = pa.Table.from_batches([records])
+    if isinstance(records, pa.Table):
+        return [_completed(batch) for batch in records.combine_chunks().to_batches()]
+    rows = [record if isinstance(record, Mapping) else {"value": record} for record in records]
+    values = pa.array([_bytes(row.get("value")) for row in rows], pa.binary())
+    keys = pa.array([_bytes(row.get("key")) for row in rows], pa.binary())
+    topics = pa.array([row.get("topic") for row in rows], pa.string())
+    return [_completed(pa.record_batch({"value": values, "key": keys, "topic": topics}))]
+
+
+def _bytes(value: bytes | str | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _completed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    count = batch.num_rows
+    columns = []
+    for field in layout.RECORDS:
+        place = batch.schema.get_field_index(field.name)
+        if place >= 0:
+            columns.append(batch.column(place).cast(field.type))
+        elif field.name == "origin":
+            columns.append(_numbered(count))
+        else:
+            columns.append(pa.nulls(count, field.type))
+    return pa.record_batch(columns, schema=layout.RECORDS)
+
+
+def _numbered(count: int) -> pa.Array:
+    places = {"ordinal": pa.repeat(pa.scalar(0, pa.int64()), count), "record": pa.array(range(count), pa.int64())}
+    return pa.StructArray.from_arrays(
+        [places.get(field.name, pa.nulls(count, field.type)) for field in layout.ORIGIN], fields=list(layout.ORIGIN)
+    )

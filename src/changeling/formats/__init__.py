@@ -1,0 +1,1 @@
+"""One folder a dialect: Arrow in, Arrow out, no Spark."""

@@ -1,0 +1,177 @@
+"""The writing kernel: a batch of changes into wire records. Running numbers come in as columns, none is kept here."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.formats import registry
+from changeling.formats.capabilities import FEATURES, LABELS, SKIPPING, needed
+from changeling.formats.decoding import reason_of
+from changeling.formats.format import Counts, Encode, Format, Outgoing
+from changeling.formats.options import WriteOptions
+from changeling.formats.transcode import Transcoder
+from changeling.formats.type_table import CANONICAL
+from changeling.model import layout
+from changeling.model.change import Change, Record
+from changeling.model.errors import CannotCarry
+from changeling.model.line import lines
+from changeling.model.operation import Operation
+
+_COUNTED = {
+    "insert": (Operation.INSERT, Operation.READ),
+    "update": (Operation.UPDATE, Operation.UPSERT),
+    "delete": (Operation.DELETE,),
+    "replace": (Operation.REPLACE,),
+}
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Records, the changes that have no place in the format, and what was left out because the user allowed it."""
+
+    records: pa.RecordBatch
+    rejects: pa.RecordBatch
+    dropped: Counter[str]
+    relabelled: Counter[str]
+    """Writes told by the nearest word that the format has, such as an upsert as an update: the row is the same."""
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Where an output stands: the numbers that the next batch goes on from."""
+
+    number: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+    def after(self, batch: pa.RecordBatch) -> "Numbering":
+        """Where the output stands behind this batch of changes."""
+        totals = {name: pc.sum(_is_one_of(batch, ops)).as_py() or 0 for name, ops in _COUNTED.items()}
+        held = {name: getattr(self.counts, name) + total for name, total in totals.items()}
+        return Numbering(self.number + batch.num_rows, Counts(**held))
+
+    def running(self, batch: pa.RecordBatch) -> list[Counts]:
+        """The totals at each change of the batch, itself included."""
+        columns = [
+            pc.add(pc.cumulative_sum(_is_one_of(batch, ops)), getattr(self.counts, name)).to_pylist()
+            for name, ops in _COUNTED.items()
+        ]
+        return [Counts(*row) for row in zip(*columns, strict=True)]
+
+
+def _is_one_of(batch: pa.RecordBatch, operations: tuple[Operation, ...]) -> pa.Array:
+    wanted = pa.array([operation.value for operation in operations], pa.string())
+    return pc.is_in(batch.column("op"), value_set=wanted).cast(pa.int64())
+
+
+class Encoder:
+    """Encodes batch after batch with one set of options."""
+
+    def __init__(self, form: Format, options: WriteOptions) -> None:
+        self._format, self._drop = form, options.drop
+        self._encode: Encode = form.encoder(options)
+        self._transcoders: dict[str, Transcoder | None] = {form.name: None}
+
+    def __call__(self, batch: pa.RecordBatch, numbering: Numbering | None = None) -> Encoded:
+        """Encodes a batch of layout `CHANGES`; every change is written, in the rejects, or counted as dropped."""
+        numbering = numbering or Numbering()
+        records: list[Record] = []
+        places: list[int] = []
+        rejected: dict[int, tuple[str, str | None]] = {}
+        dropped: Counter[str] = Counter()
+        relabelled: Counter[str] = Counter()
+        columns = zip(
+            layout.changes(batch),
+            layout.origins(batch),
+            batch.column("source").to_pylist(),
+            batch.column("encoding").to_pylist(),
+            numbering.running(batch),
+            strict=True,
+        )
+        for place, (change, origin, source, encoding, counts) in enumerate(columns):
+            out = Outgoing(
+                change=change,
+                native=encoding == self._format.name,
+                source=source,
+                number=numbering.number + place + 1,
+                counts=counts,
+                arrived=change.position == layout.arrival(origin),
+                drop=self._drop,
+                dropped=dropped,
+            )
+            try:
+                made = self._one(out, encoding)
+            except CannotCarry as lack:
+                rejected[place] = (f"{self._format.name} cannot carry {lack.feature}: {lack.why}", lack.feature)
+            except (ValueError, RecursionError) as error:
+                rejected[place] = (reason_of(error), None)
+            else:
+                records.extend(made)
+                places.extend([place] * len(made))
+                if made and change.op in LABELS - self._format.carries:
+                    relabelled[change.op.value] += 1
+        origin_column = batch.column("origin").take(pa.array(places, pa.int64()))
+        return Encoded(layout.records_batch(records, origin_column), _rejects(batch, rejected), dropped, relabelled)
+
+    def _one(self, out: Outgoing, encoding: str) -> list[Record]:
+        for feature in needed(out.change, out.arrived):
+            if feature not in self._format.carries:
+                out.lose(feature, f"{FEATURES[feature]}")
+                if feature in SKIPPING:
+                    return []
+        transcoder = self._transcoder(encoding)
+        if transcoder is not None:
+            out.change = transcoder(out.change)
+        return list(self._encode(out))
+
+    def _transcoder(self, encoding: str) -> Transcoder | None:
+        if encoding not in self._transcoders:
+            source = CANONICAL if encoding == "canonical" else registry.get(encoding).types
+            self._transcoders[encoding] = Transcoder(source, self._format.types)
+        return self._transcoders[encoding]
+
+
+def typed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The changes with canonical values where their schema is known, and rejects for values that do not fit it."""
+    changes: list[Change] = []
+    places: list[int] = []
+    rejected: dict[int, tuple[str, str | None]] = {}
+    transcoders = {
+        name: Transcoder(registry.get(name).types, CANONICAL)
+        for name in pc.unique(batch.column("encoding")).to_pylist()
+    }
+    for place, (change, encoding) in enumerate(
+        zip(layout.changes(batch), batch.column("encoding").to_pylist(), strict=True)
+    ):
+        try:
+            changes.append(transcoders[encoding](change) if change.schema else change)
+        except ValueError as error:
+            rejected[place] = (reason_of(error), None)
+        else:
+            places.append(place)
+    kept = batch.take(pa.array(places, pa.int64()))
+    for name in ("key", "before", "after"):
+        column = pa.array([getattr(change, name) for change in changes], pa.string())
+        kept = kept.set_column(kept.schema.get_field_index(name), layout.CHANGES.field(name), column)
+    known = pc.is_valid(kept.column("schema"))
+    encoding_column = pc.if_else(known, pa.scalar("canonical"), kept.column("encoding"))
+    kept = kept.set_column(kept.schema.get_field_index("encoding"), layout.CHANGES.field("encoding"), encoding_column)
+    return kept, _rejects(batch, rejected)
+
+
+def _rejects(batch: pa.RecordBatch, rejected: dict[int, tuple[str, str | None]]) -> pa.RecordBatch:
+    rows = batch.take(pa.array(list(rejected), pa.int64())) if rejected else batch.slice(0, 0)
+    count = len(rejected)
+    return pa.record_batch(
+        [
+            pa.array([reason for reason, _ in rejected.values()], pa.string()),
+            pa.array([feature for _, feature in rejected.values()], pa.string()),
+            rows.column("origin"),
+            pa.array(lines(rows), pa.binary()),
+            pa.nulls(count, pa.binary()),
+            pa.nulls(count, layout.HEADERS),
+            pa.nulls(count, pa.string()),
+        ],
+        schema=layout.REJECTS,
+    )

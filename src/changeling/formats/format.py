@@ -1,0 +1,79 @@
+"""What a format is: a name, its options, what it can carry, and how it reads and writes one record."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from changeling.formats.options import ReadOptions, WriteOptions
+from changeling.formats.type_table import TypeTable
+from changeling.model.change import Change, Record
+from changeling.model.errors import CannotCarry
+from changeling.model.table import TableSchema, schema_from_json
+
+Framing = Literal["json", "json-arrays", "csv"]
+"""How records stand in a file: JSON values, JSON values of which an array is one record, rows of CSV."""
+
+
+class Counts(msgspec.Struct, frozen=True, gc=False):
+    """Running totals of an output, the change at hand included."""
+
+    insert: int = 0
+    update: int = 0
+    delete: int = 0
+    replace: int = 0
+
+
+class Outgoing(msgspec.Struct, gc=False):
+    """A change on its way out, its values in the target's convention already."""
+
+    change: Change
+    native: bool
+    """It was read from this same dialect: `meta` is its own, and the record must come back equal."""
+    source: str
+    number: int
+    """Running number of the change in the output, from 1."""
+    counts: Counts
+    arrived: bool
+    """The position is the place of arrival: the source has no order of its own."""
+    drop: frozenset[str]
+    dropped: Counter[str]
+
+    @property
+    def schema(self) -> TableSchema | None:
+        """The table's schema, where it is known."""
+        return None if self.change.schema is None else schema_from_json(self.change.schema)
+
+    def lose(self, feature: str, why: str) -> None:
+        """Counts what the user allowed to be lost; raises `CannotCarry` where that was not allowed."""
+        if feature not in self.drop:
+            raise CannotCarry(feature, why)
+        self.dropped[feature] += 1
+
+
+Decode = Callable[[Record], Sequence[Change]]
+"""One wire record into its changes; raises `Rejected` (or any ValueError) with the reason."""
+Encode = Callable[[Outgoing], Sequence[Record]]
+"""One change into its wire records (none is allowed); raises `CannotCarry`."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One dialect. `decoder` and `encoder` are given checked options once, and then called for each record."""
+
+    name: str
+    summary: str
+    read_options: type[ReadOptions]
+    write_options: type[WriteOptions]
+    decoder: Callable[[Any], Decode]
+    encoder: Callable[[Any], Encode]
+    carries: frozenset[str]
+    """Features (see `capabilities`) that come back from a written record."""
+    types: TypeTable
+    framing: Framing = "json"
+    position: str = "the source's own"
+    """What positions are made of, for people."""
+    names_table: bool = True
+    """Records say which table they belong to."""

@@ -1,0 +1,106 @@
+"""Options: one frozen, validated object for what is read and one for what is written, in each format."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from changeling.formats.capabilities import FEATURES
+from changeling.model.errors import UsageError, nearest
+from changeling.model.table import Column, TableName, TableSchema, parse_columns
+
+Options = TypeVar("Options", bound="ReadOptions | WriteOptions")
+
+
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every format may be told about the records it reads."""
+
+    source: str | None = None
+    """The stream's name; the format's where none is given."""
+    table: TableName | None = None
+    """The table of records that do not name one."""
+    key: tuple[str, ...] = ()
+    """The key columns, where neither the records nor a schema tell."""
+    schemas: tuple[TableSchema, ...] = ()
+    """Known schemas; one without a table holds for every table."""
+
+    def schema_of(self, table: TableName | None) -> TableSchema | None:
+        """The known schema of a table: names compare as far as both are given."""
+        for schema in self.schemas:
+            if schema.table is None or (table is not None and _matches(schema.table, table)):
+                return schema
+        return None
+
+    def schema_with_id(self, number: int) -> TableSchema | None:
+        """The known schema of that registry number."""
+        return next((schema for schema in self.schemas if schema.id == number), None)
+
+    def key_of(self, table: TableName | None) -> tuple[str, ...]:
+        """The key columns of a table, or none."""
+        schema = self.schema_of(table)
+        return self.key or (schema.key if schema else ())
+
+
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every format may be told about the records it writes."""
+
+    drop: frozenset[str] = frozenset()
+    """Features that may be lost."""
+
+
+def _matches(one: TableName, other: TableName) -> bool:
+    return one.name == other.name and all(
+        a is None or b is None or a == b for a, b in ((one.schema, other.schema), (one.catalog, other.catalog))
+    )
+
+
+def build(kind: type[Options], given: dict[str, Any], what: str) -> Options:
+    """The checked options of a format; raises `UsageError` that names the near option, or what a value must be."""
+    known = {field.name for field in msgspec.structs.fields(kind)}
+    for name in given:
+        if name not in known:
+            raise UsageError(f"{what} has no option {name!r}; {nearest(name, known)}")
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{what}: {error}") from None
+
+
+def shared(
+    *,
+    table: str | TableName | None = None,
+    key: str | list[str] | tuple[str, ...] | None = None,
+    source: str | None = None,
+    columns: str | dict[str, str] | None = None,
+    schemas: tuple[TableSchema, ...] = (),
+) -> dict[str, Any]:
+    """The options that every format takes, from the texts that a user writes."""
+    given: dict[str, Any] = {}
+    if source is not None:
+        given["source"] = source
+    if table is not None:
+        given["table"] = TableName.parse(table) if isinstance(table, str) else table
+    names = tuple(part.strip() for part in key.split(",")) if isinstance(key, str) else tuple(key or ())
+    if names:
+        given["key"] = names
+    if columns:
+        given["schemas"] = (_declared(columns, names), *schemas)
+    elif schemas:
+        given["schemas"] = schemas
+    return given
+
+
+def _declared(columns: str | dict[str, str], key: tuple[str, ...]) -> TableSchema:
+    if isinstance(columns, str):
+        return TableSchema(parse_columns(columns), key)
+    return TableSchema(tuple(Column(name, kind) for name, kind in columns.items()), key)
+
+
+def parse_drop(text: str) -> frozenset[str]:
+    """`--drop a,b` or `--drop all`; raises `UsageError` with the near name."""
+    names = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if names == {"all"}:
+        return frozenset(FEATURES)
+    for name in names:
+        if name not in FEATURES:
+            raise UsageError(f"--drop: there is nothing called {name!r}; {nearest(name, ['all', *FEATURES])}")
+    return names

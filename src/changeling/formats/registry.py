@@ -1,0 +1,30 @@
+"""Which formats there are. A new dialect is one line here."""
+
+import functools
+import importlib
+
+from changeling.formats.format import Format
+from changeling.model.errors import UsageError, nearest
+
+_FOLDERS = {
+    "arcion-json": "arcion_json",
+    "xtdb": "xtdb",
+    "ydb-json": "ydb_json",
+}
+
+
+def names() -> list[str]:
+    """The names of all formats, sorted."""
+    return sorted(_FOLDERS)
+
+
+@functools.cache
+def get(name: str) -> Format:
+    """The format of that name; raises `UsageError` with the near name."""
+    if name not in _FOLDERS:
+        raise UsageError(f"there is no format {name!r}; {nearest(name, _FOLDERS)}")
+    module = importlib.import_module(f"changeling.formats.{_FOLDERS[name]}")
+    found: Format = module.FORMAT
+    if found.name != name:
+        raise ValueError(f"the folder {_FOLDERS[name]} is registered as {name!r}, but calls itself {found.name!r}")
+    return found

@@ -1,0 +1,69 @@
+"""Values of one dialect into those of another, column by column, by the schema that travels with a change."""
+
+import functools
+
+import msgspec
+
+from changeling.formats.type_table import TypeTable
+from changeling.model import json_text
+from changeling.model.canonical import Convert
+from changeling.model.change import Change
+from changeling.model.errors import Rejected
+from changeling.model.table import schema_from_json
+
+
+class Transcoder:
+    """Rewrites the images and the key of changes from one format's convention to another's.
+
+    A column whose type is unknown passes as it is, save that a format may spell untyped values in its own way.
+    """
+
+    def __init__(self, source: TypeTable, target: TypeTable, *, keep_wire_types: bool = False) -> None:
+        self._source, self._target = source, target
+        self._keep_wire_types = keep_wire_types
+        self._plan = functools.lru_cache(maxsize=1024)(self._conversions)
+
+    def __call__(self, change: Change) -> Change:
+        """The same change in the target's convention; raises `Rejected` naming the column whose value does not fit."""
+        if change.key is None and change.before is None and change.after is None:
+            return change
+        plan = self._plan(change.schema)
+        if not plan and self._target.untyped is None:
+            return change
+        key = self._object(change.key, plan)
+        return msgspec.structs.replace(
+            change,
+            key=key and json_text.canonical_key(json_text.members(key).items()),
+            before=self._object(change.before, plan),
+            after=self._object(change.after, plan),
+        )
+
+    def _object(self, text: str | bytes | None, plan: dict[str, Convert]) -> bytes | None:
+        if text is None:
+            return None
+        untyped = self._target.untyped
+        pairs = []
+        for name, value in json_text.members(text).items():
+            convert = plan.get(name, untyped)
+            if convert is not None and value != b"null":
+                try:
+                    value = convert(value)
+                except (Rejected, msgspec.DecodeError) as error:
+                    raise Rejected(f"column {name!r}: {error}") from None
+            pairs.append((name, value))
+        return json_text.join(pairs)
+
+    def _conversions(self, schema: str | None) -> dict[str, Convert]:
+        if schema is None:
+            return {}
+        return {
+            column.name: _chain(
+                self._source.reader(column.canonical, column.original_type),
+                self._target.writer(column.canonical, column.original_type if self._keep_wire_types else None),
+            )
+            for column in schema_from_json(schema).columns
+        }
+
+
+def _chain(read: Convert, write: Convert | None) -> Convert:
+    return read if write is None else lambda raw: write(read(raw))

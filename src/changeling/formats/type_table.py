@@ -1,0 +1,68 @@
+"""A format's two-way table between its own values and type names, and the canonical ones."""
+
+import functools
+from collections.abc import Callable, Mapping
+
+from changeling.model import canonical
+from changeling.model.canonical import Convert
+from changeling.model.types import Type
+
+Writer = Callable[[Type], Convert | None]
+
+
+class TypeTable:
+    """How one format spells values. Only what differs from the canonical convention is listed.
+
+    `read` and `write` give the conversion by the kind of the canonical type; `read_wire` and `write_wire` by the wire's own
+    type name where one canonical type has several spellings; `untyped` is how a value of unknown type is written.
+    """
+
+    def __init__(
+        self,
+        *,
+        read: Mapping[str, Convert] | None = None,
+        write: Mapping[str, Convert] | None = None,
+        read_wire: Mapping[str, Convert] | None = None,
+        write_wire: Mapping[str, Convert] | None = None,
+        parse: Callable[[str], Type | None] = lambda name: None,
+        name: Callable[[Type], str] = str,
+        untyped: Convert | None = None,
+    ) -> None:
+        self._read, self._write = read or {}, write or {}
+        self._read_wire, self._write_wire = read_wire or {}, write_wire or {}
+        self.parse = parse
+        """The canonical type of a wire type name, or None where it is unknown."""
+        self.name = name
+        """The wire's name of a canonical type."""
+        self.untyped = untyped
+        """How a value of unknown type is written, or None: as it is."""
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a format has one table, and it lives as long as the program
+    def reader(self, kind: Type, wire: str | None = None) -> Convert:
+        """From this format's value to the canonical one; raises `Rejected` where it does not fit."""
+        if wire is not None and (special := self._read_wire.get(_bare(wire))):
+            return special
+        if kind.item is not None:
+            return canonical.array_of(self.reader(kind.item))
+        own = self._read.get(kind.kind)
+        checked = canonical.reader(kind)
+        return checked if own is None else lambda raw: checked(own(raw))
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - as above
+    def writer(self, kind: Type, wire: str | None = None) -> Convert | None:
+        """From the canonical value to this format's, or None where they are the same."""
+        if wire is not None and (special := self._write_wire.get(_bare(wire))):
+            return special
+        if own := self._write.get(kind.kind):
+            return own
+        if kind.item is not None and (item := self.writer(kind.item)):
+            return canonical.array_of(item)
+        return None
+
+
+def _bare(wire: str) -> str:
+    return wire.partition("(")[0].strip().lower()
+
+
+CANONICAL = TypeTable()
+"""The canonical convention itself."""

@@ -1,0 +1,155 @@
+"""Changes into XTDB events: whole documents as text in a Debezium envelope, keyed by the record id."""
+
+from collections.abc import Sequence
+
+from changeling.formats.format import Encode, Outgoing
+from changeling.formats.options import WriteOptions
+from changeling.formats.xtdb.envelope import LETTERS
+from changeling.model import json_text, position
+from changeling.model.canonical import text_of
+from changeling.model.change import Change, Record
+from changeling.model.json_text import quote
+from changeling.model.operation import Image, Operation
+
+_INT64 = 2**63
+
+
+class XtdbWrite(WriteOptions, frozen=True, kw_only=True):
+    """What an XTDB writer may be told."""
+
+    version: str = "3.0.0"
+    name: str = "xtdb"
+    """The node's name."""
+    db: str | None = None
+    """The database; the table's catalog where none is given."""
+    topic_prefix: str = "xtdb.cdc."
+
+
+def encoder(options: XtdbWrite) -> Encode:
+    """A function from one change to its event."""
+
+    def encode(out: Outgoing) -> Sequence[Record]:
+        change = out.change
+        if change.op is Operation.MESSAGE:
+            return [_message(out, options)]
+        record_id = _record_id(out)
+        meta = json_text.members(change.meta) if out.native and change.meta else {}
+        if "envelope" in meta:
+            value = _kept_shape(change, meta)
+        else:
+            value = _plain_shape(out, record_id, meta.get("source"), options)
+        return [Record(value, text_of(record_id).encode(), topic=_topic(change, options))]
+
+    return encode
+
+
+def _topic(change: Change, options: XtdbWrite) -> str | None:
+    return None if change.table is None else f"{options.topic_prefix}{change.table.name}"
+
+
+def _message(out: Outgoing, options: XtdbWrite) -> Record:
+    if out.native and out.change.meta == '{"tombstone":true}' and out.change.key is not None:
+        return Record(None, text_of(_record_id(out)).encode(), topic=_topic(out.change, options))
+    out.lose("message", "XTDB's topics hold events of documents only")
+    return Record(None)
+
+
+def _record_id(out: Outgoing) -> bytes:
+    key = json_text.members(out.change.key or b"{}")
+    if len(key) != 1:
+        out.lose("composite-key", f"a document has one _id, this key has {len(key)} columns: {', '.join(key)}")
+    return next(iter(key.values()))
+
+
+def _kept_shape(change: Change, meta: dict[str, bytes]) -> bytes:
+    text = "documents" not in meta
+    envelope = json_text.join(
+        (name, _document_value(getattr(change, name), text) if name in ("before", "after") else part)
+        for name, part in json_text.members(meta["envelope"]).items()
+    )
+    if "wrapper" not in meta:
+        return envelope
+    wrapper = json_text.members(meta["wrapper"])
+    return json_text.join((name, envelope if name == "payload" else part) for name, part in wrapper.items())
+
+
+def _document_value(document: str | bytes | None, text: bool) -> bytes:
+    if document is None:
+        return b"null"
+    raw = document.encode() if isinstance(document, str) else document
+    return quote(raw.decode()) if text else raw
+
+
+def _plain_shape(out: Outgoing, record_id: bytes, source: bytes | None, options: XtdbWrite) -> bytes:
+    change = out.change
+    tx_id, order, in_transaction = _place(out)
+    if change.commit_time is not None and change.commit_time % 1_000_000:
+        out.lose("commit_time", "an event's time has milliseconds, this one has more digits")
+    time = b"null" if change.commit_time is None else str(change.commit_time // 1_000_000).encode()
+    if source is None:
+        source = _source(change, tx_id, time, options)
+    transaction = b"null"
+    if change.transaction is not None and in_transaction:
+        total = change.transaction.total if change.transaction.total is not None else tx_id
+        transaction = quote({"id": change.transaction.id, "total_order": total, "data_collection_order": order})
+    return json_text.join(
+        [
+            ("before", _document_value(_before(out, record_id), text=True)),
+            ("after", _document_value(_with_id(change.after, record_id, out.native), text=True)),
+            ("source", source),
+            ("op", quote(LETTERS[change.op])),
+            ("ts_ms", time),
+            ("transaction", transaction),
+        ]
+    )
+
+
+def _source(change: Change, tx_id: int, time: bytes, options: XtdbWrite) -> bytes:
+    table = change.table
+    return json_text.join(
+        [
+            ("version", quote(options.version)),
+            ("connector", b'"xtdb-cdc"'),
+            ("name", quote(options.name)),
+            ("ts_ms", time),
+            ("snapshot", b'"true"' if change.op is Operation.READ else b"null"),
+            ("db", quote(options.db or (table and table.catalog) or "xtdb")),
+            ("table", quote(table and table.name)),
+            ("tx_id", str(tx_id).encode()),
+            ("system_time", time),
+        ]
+    )
+
+
+def _before(out: Outgoing, record_id: bytes) -> str | bytes | None:
+    change = out.change
+    if change.before_image in (Image.FULL, Image.PARTIAL):
+        return _with_id(change.before, record_id, out.native)
+    # A delete must name its document somewhere inside the event: files have no message key.
+    return b'{"_id":%b}' % record_id if change.op is Operation.DELETE else None
+
+
+def _with_id(document: str | bytes | None, record_id: bytes, native: bool) -> str | bytes | None:
+    if document is None or native:
+        return document
+    columns = json_text.members(document)
+    return document if "_id" in columns else json_text.join([("_id", record_id), *columns.items()])
+
+
+def _place(out: Outgoing) -> tuple[int, int, bool]:
+    """tx_id, data_collection_order, and whether the event can name its transaction."""
+    change = out.change
+    transaction = change.transaction
+    parts = position.decode(change.position) if change.position is not None and not out.arrived else ()
+    if len(parts) == 2 and max(parts) < _INT64 and (transaction is not None or parts[1] == 0):
+        if transaction is not None and transaction.order not in (None, parts[1]):
+            out.lose("transaction", "the order inside the transaction is not the last part of the position")
+        return parts[0], parts[1], transaction is not None
+    if parts:
+        out.lose(
+            "position", "XTDB orders by tx_id and the place inside the transaction, this position is of another kind"
+        )
+    if transaction is None:
+        return out.number, 0, False
+    tx_id = int(transaction.id) if transaction.id.isascii() and transaction.id.isdigit() else out.number
+    return tx_id if tx_id < _INT64 else out.number, transaction.order or 0, True

@@ -1,0 +1,56 @@
+"""XTDB's envelope as it stands on the wire, and the names that its parts go by."""
+
+import msgspec
+
+from changeling.model.operation import Operation
+
+OPERATIONS = {
+    "c": Operation.INSERT,
+    "u": Operation.UPDATE,
+    "d": Operation.DELETE,
+    "r": Operation.READ,
+}
+LETTERS = {
+    Operation.INSERT: "c",
+    Operation.READ: "r",
+    Operation.UPDATE: "u",
+    Operation.UPSERT: "u",
+    Operation.REPLACE: "u",
+    Operation.DELETE: "d",
+}
+
+
+class Transaction(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The transaction's id as text, and the event's places in the log and in the transaction."""
+
+    id: str
+    total_order: int
+    data_collection_order: int
+
+
+class Envelope(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The plain shape: documents as text, all six members. Other shapes are read member by member."""
+
+    before: str | None
+    after: str | None
+    source: msgspec.Raw
+    op: str
+    ts_ms: int | None
+    transaction: Transaction
+
+
+class Source(msgspec.Struct, gc=False):
+    """What the reader needs of `source`; the rest of it is kept as it stands."""
+
+    tx_id: int
+    table: str | None = None
+    db: str | None = None
+    ts_ms: int | None = None
+    system_time: int | None = None
+
+
+class DocumentId(msgspec.Struct, gc=False):
+    """The record id of a document, under either of its names."""
+
+    id: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="_id", default=msgspec.UNSET)
+    old_id: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="xt/id", default=msgspec.UNSET)

@@ -1,0 +1,47 @@
+"""One root for every error that a user may meet; each kind knows the exit code of the command line."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class ChangelingError(Exception):
+    """Something failed, and the message says where, what, and what to do."""
+
+    exit_code = 1
+
+
+class UsageError(ChangelingError):
+    """A wrong call: the message says the right one."""
+
+    exit_code = 2
+
+
+class LossError(ChangelingError):
+    """Refused, because the target cannot carry what the changes have."""
+
+    exit_code = 4
+
+
+class Rejected(ValueError):
+    """One record cannot be read; its text is the reason that the user sees."""
+
+
+class CannotCarry(ValueError):
+    """One change has something that the target format has no place for.
+
+    `feature` is the name that `--drop` takes, `why` the sentence for people.
+    """
+
+    def __init__(self, feature: str, why: str) -> None:
+        super().__init__(f"{feature}: {why}")
+        self.feature = feature
+        self.why = why
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The hint behind an unknown name: the near one where there is one, else all of them."""
+    choices = sorted(known)
+    close = difflib.get_close_matches(name, choices, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known: {', '.join(choices)}" if choices else "there are none"

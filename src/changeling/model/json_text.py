@@ -1,0 +1,111 @@
+"""JSON as text: members are cut out and put together without touching their digits."""
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+
+import msgspec
+
+from changeling.model.errors import Rejected
+
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_STRING = msgspec.json.Decoder(str)
+_INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]*)")
+quote = msgspec.json.Encoder().encode
+"""A Python string (or number, or plain value) as JSON bytes with the fewest escapes."""
+
+DEPTH_LIMIT = 500
+SIZE_LIMIT = 64 * 1024 * 1024
+
+
+def members(text: str | bytes | msgspec.Raw) -> dict[str, bytes]:
+    """The members of an object, in order, each value as the bytes that stand there."""
+    return {name: bytes(value) for name, value in _MEMBERS.decode(text).items()}
+
+
+def items(text: str | bytes | msgspec.Raw) -> list[bytes]:
+    """The items of an array, each as the bytes that stand there."""
+    return [bytes(item) for item in _ITEMS.decode(text)]
+
+
+def join(pairs: Iterable[tuple[str, bytes | str]]) -> bytes:
+    """An object of these members, in this order, without blanks."""
+    return b"{%b}" % b",".join(
+        b"%b:%b" % (quote(name), value if isinstance(value, bytes) else value.encode()) for name, value in pairs
+    )
+
+
+def join_array(values: Iterable[bytes]) -> bytes:
+    """An array of these texts."""
+    return b"[%b]" % b",".join(values)
+
+
+def string(text: bytes | msgspec.Raw) -> str:
+    """The content of a JSON string."""
+    return _STRING.decode(text)
+
+
+def compact(text: str | bytes) -> bytes:
+    """The same JSON in one line and without blanks; digits, escapes and member order stay."""
+    return msgspec.json.format(text if isinstance(text, bytes) else text.encode(), indent=-1)
+
+
+def canonical_number(text: bytes) -> bytes:
+    """One spelling for equal numbers: `1.50` is `1.5`, `2.0` is `2`, `1E3` is `1000`; every digit is kept."""
+    if _INTEGER.fullmatch(text):
+        return b"0" if text == b"-0" else text
+    try:
+        sign, digits, exponent = Decimal(text.decode()).as_tuple()
+    except InvalidOperation:
+        return text
+    if not any(digits) or not isinstance(exponent, int):
+        return b"0"
+    shown = "".join(map(str, digits)).lstrip("0")
+    exponent += len(shown) - len(shown.rstrip("0"))
+    shown = shown.rstrip("0")
+    minus = "-" if sign else ""
+    if exponent >= 0 and len(shown) + exponent <= 100:
+        return f"{minus}{shown}{'0' * exponent}".encode()
+    if -100 <= exponent < 0:
+        padded = shown.rjust(1 - exponent, "0")
+        return f"{minus}{padded[:exponent]}.{padded[exponent:]}".encode()
+    return f"{minus}{shown}e{exponent}".encode()
+
+
+def canonical(text: bytes) -> bytes:
+    """One spelling for equal JSON values: members sorted by name, no blanks, fewest escapes, one form of a number."""
+    first = text[:1]
+    if first == b'"':
+        return text if b"\\" not in text else quote(_STRING.decode(text))
+    if first == b"{":
+        return join(sorted((name, canonical(value)) for name, value in members(text).items()))
+    if first == b"[":
+        return join_array(canonical(item) for item in items(text))
+    return text if first in b"tfn" else canonical_number(text)
+
+
+def canonical_key(pairs: Iterable[tuple[str, bytes]]) -> bytes:
+    """The canonical object of key columns."""
+    return join(sorted((name, canonical(value)) for name, value in pairs))
+
+
+def check_depth(text: bytes) -> None:
+    """Raises `Rejected` where objects and arrays are nested deeper than anything sane."""
+    depth, inside, escaped = 0, False, False
+    for byte in text:
+        if inside:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                inside = False
+        elif byte == 0x22:
+            inside = True
+        elif byte in b"{[":
+            depth += 1
+            if depth > DEPTH_LIMIT:
+                raise Rejected(f"nested deeper than {DEPTH_LIMIT} levels")
+        elif byte in b"}]":
+            depth -= 1

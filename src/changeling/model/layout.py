@@ -1,0 +1,212 @@
+"""How records, changes and rejects look in Arrow. Spark, the log and the kernels share these three layouts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from changeling.model.change import Change, Origin, Record, Transaction
+from changeling.model.errors import Rejected
+from changeling.model.operation import Image, Operation
+from changeling.model.position import encode
+from changeling.model.table import TableName
+
+ORIGIN = pa.struct(
+    [
+        ("file", pa.string()),
+        ("ordinal", pa.int64()),
+        ("record", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+TABLE = pa.struct([("catalog", pa.string()), ("schema", pa.string()), ("name", pa.string())])
+TRANSACTION = pa.struct([("id", pa.string()), ("order", pa.int64()), ("total", pa.int64()), ("complete", pa.bool_())])
+HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
+
+RECORDS = pa.schema(
+    [
+        ("value", pa.binary()),
+        ("key", pa.binary()),
+        ("headers", HEADERS),
+        ("topic", pa.string()),
+        ("origin", ORIGIN),
+    ]
+)
+"""Wire records. A null `value` is a tombstone. `origin` says where a record was found, or whose change was written."""
+
+CHANGES = pa.schema(
+    [
+        ("source", pa.string()),
+        ("table", TABLE),
+        ("op", pa.string()),
+        ("key", pa.string()),
+        ("before", pa.string()),
+        ("after", pa.string()),
+        ("before_image", pa.string()),
+        ("after_image", pa.string()),
+        ("encoding", pa.string()),
+        ("position", pa.string()),
+        ("commit_time", pa.int64()),
+        ("transaction", TRANSACTION),
+        ("schema_id", pa.int64()),
+        ("origin", ORIGIN),
+        ("meta", pa.string()),
+        ("schema", pa.string()),
+    ]
+)
+"""Changes. `schema` is the table's schema on its way to or from the registry; the log keeps `schema_id` alone."""
+
+REJECTS = pa.schema(
+    [
+        ("reason", pa.string()),
+        ("feature", pa.string()),
+        ("origin", ORIGIN),
+        ("raw", pa.binary()),
+        ("key", pa.binary()),
+        ("headers", HEADERS),
+        ("topic", pa.string()),
+    ]
+)
+"""Records that could not be read, whole, or changes that could not be written (`feature` names what has no place)."""
+
+
+def records(batch: pa.RecordBatch) -> list[Record]:
+    """The wire records of a batch."""
+    values, keys, topics = (batch.column(name).to_pylist() for name in ("value", "key", "topic"))
+    column = batch.column("headers")
+    if column.null_count == len(column):
+        return [Record(value, key, (), topic) for value, key, topic in zip(values, keys, topics, strict=True)]
+    headers = [tuple((pair["name"], pair["value"]) for pair in pairs or ()) for pairs in column.to_pylist()]
+    return [Record(*parts) for parts in zip(values, keys, headers, topics, strict=True)]
+
+
+def records_batch(made: Sequence[Record], origin: pa.Array) -> pa.RecordBatch:
+    """A batch of wire records, each with the origin at its place."""
+    headers = [[{"name": name, "value": value} for name, value in record.headers] or None for record in made]
+    return pa.record_batch(
+        [
+            pa.array([record.value for record in made], pa.binary()),
+            pa.array([record.key for record in made], pa.binary()),
+            pa.array(headers, HEADERS),
+            pa.array([record.topic for record in made], pa.string()),
+            origin,
+        ],
+        schema=RECORDS,
+    )
+
+
+def origins(batch: pa.RecordBatch) -> list[Origin]:
+    """The origin of each row of a batch that has one."""
+    return [Origin(**(found or {})) for found in batch.column("origin").to_pylist()]
+
+
+def arrival(origin: Origin) -> str:
+    """The position of a record whose dialect has none: partition and offset, or the file's ordinal and the record."""
+    if origin.offset is not None:
+        return encode(origin.partition or 0, origin.offset)
+    return encode(origin.ordinal or 0, origin.record or 0)
+
+
+def changes_batch(changes: Sequence[Change], origin: pa.Array, source: str, encoding: str) -> pa.RecordBatch:
+    """A batch of changes that all come from one source in one encoding.
+
+    Raises `Rejected` where a text is not UTF-8; the caller finds out which by asking again for fewer.
+    """
+    count = len(changes)
+    try:
+        return pa.record_batch(
+            [
+                _constant(source, count),
+                _tables([change.table for change in changes]),
+                pa.array([change.op for change in changes], pa.string()),
+                pa.array([change.key for change in changes], pa.string()),
+                pa.array([change.before for change in changes], pa.string()),
+                pa.array([change.after for change in changes], pa.string()),
+                pa.array([change.before_image for change in changes], pa.string()),
+                pa.array([change.after_image for change in changes], pa.string()),
+                _constant(encoding, count),
+                pa.array([change.position for change in changes], pa.string()),
+                pa.array([change.commit_time for change in changes], pa.int64()),
+                _transactions([change.transaction for change in changes]),
+                pa.nulls(count, pa.int64()),
+                origin,
+                pa.array([change.meta for change in changes], pa.string()),
+                pa.array([change.schema for change in changes], pa.string()),
+            ],
+            schema=CHANGES,
+        )
+    except (pa.ArrowInvalid, UnicodeError, OverflowError) as error:
+        raise Rejected(f"a value does not fit the change: {error}") from None
+
+
+def _constant(value: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.string()), count)
+
+
+def _tables(tables: list[TableName | None]) -> pa.Array:
+    distinct: dict[TableName | None, int] = {}
+    places = [distinct.setdefault(table, len(distinct)) for table in tables]
+    rows = [None if table is None else _fields(table) for table in distinct]
+    return pa.array(rows, TABLE).take(pa.array(places, pa.int32()))
+
+
+def _fields(table: TableName) -> dict[str, str | None]:
+    return {"catalog": table.catalog, "schema": table.schema, "name": table.name}
+
+
+def _transactions(transactions: list[Transaction | None]) -> pa.Array:
+    if not any(transactions):
+        return pa.nulls(len(transactions), TRANSACTION)
+    absent = Transaction("")
+    found = [transaction or absent for transaction in transactions]
+    return pa.StructArray.from_arrays(
+        [
+            pa.array([transaction.id for transaction in found], pa.string()),
+            pa.array([transaction.order for transaction in found], pa.int64()),
+            pa.array([transaction.total for transaction in found], pa.int64()),
+            pa.array([transaction.complete for transaction in found], pa.bool_()),
+        ],
+        fields=list(TRANSACTION),
+        mask=pa.array([transaction is None for transaction in transactions], pa.bool_()),
+    )
+
+
+def changes(batch: pa.RecordBatch) -> list[Change]:
+    """The changes of a batch; source, encoding and origin stay in their columns."""
+    names = ("key", "before", "after", "before_image", "after_image", "position", "commit_time", "meta", "schema")
+    columns = [batch.column(name).to_pylist() for name in names]
+    tables = [None if row is None else _table(row) for row in batch.column("table").to_pylist()]
+    transactions = [None if row is None else Transaction(**row) for row in batch.column("transaction").to_pylist()]
+    return [
+        Change(
+            op=Operation(op),
+            table=table,
+            key=key,
+            before=before,
+            after=after,
+            before_image=Image(before_image),
+            after_image=Image(after_image),
+            position=position,
+            commit_time=commit_time,
+            transaction=transaction,
+            meta=meta,
+            schema=schema,
+        )
+        for op, table, transaction, (
+            key,
+            before,
+            after,
+            before_image,
+            after_image,
+            position,
+            commit_time,
+            meta,
+            schema,
+        ) in zip(batch.column("op").to_pylist(), tables, transactions, zip(*columns, strict=True), strict=True)
+    ]
+
+
+def _table(row: dict[str, Any]) -> TableName:
+    return TableName(row["catalog"], row["schema"], row["name"])

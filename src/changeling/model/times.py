@@ -1,0 +1,69 @@
+"""Moments as nanoseconds since 1970 in UTC, and as RFC 3339 text for people."""
+
+import re
+from datetime import datetime, timedelta
+
+from changeling.model.errors import Rejected
+
+NANOS_PER_SECOND = 1_000_000_000
+_LIMIT = 2**63
+_EPOCH = datetime(1970, 1, 1)
+_ISO = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(Z|z|[+-]\d{2}(?::?\d{2})?(?::?\d{2})?)?)?"
+    r"(?:\[[^\]]*\])?"
+)
+
+
+def from_units(value: int, nanos_per_unit: int) -> int:
+    """A count of units since 1970 as nanoseconds; raises `Rejected` outside of what 64 bits hold (1677 to 2262)."""
+    nanos = value * nanos_per_unit
+    if not -_LIMIT <= nanos < _LIMIT:
+        raise Rejected(f"the time {value} lies outside the years 1677 to 2262")
+    return nanos
+
+
+def fraction(nanos: int) -> str:
+    """The part of a second as `.123`, `.123456`, `.123456789` or nothing: the fewest digits that are exact."""
+    if not nanos:
+        return ""
+    digits = f"{nanos:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f".{digits}"
+
+
+def to_text(nanos: int) -> str:
+    """RFC 3339 in UTC with 0, 3, 6 or 9 fraction digits, the fewest that are exact."""
+    seconds, rest = divmod(nanos, NANOS_PER_SECOND)
+    moment = _EPOCH + timedelta(seconds=seconds)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction(rest)}Z" if moment.year > 999 else _early(moment, rest)
+
+
+def _early(moment: datetime, rest: int) -> str:
+    return f"{moment.isoformat()}{fraction(rest)}Z"
+
+
+def parse(text: str) -> tuple[int, bool]:
+    """Nanoseconds of an ISO-8601 date or moment, and whether it named an offset (one without is read as UTC).
+
+    Python's integers have no limit, so every year from 1 to 9999 is exact; raises `Rejected` on anything else.
+    """
+    match = _ISO.fullmatch(text)
+    if match is None:
+        raise Rejected(f"{text!r} is not an ISO-8601 time such as 2023-12-25T10:15:30.123Z")
+    day, minute, second, part, offset = match.groups()
+    try:
+        naive = datetime.fromisoformat(f"{day}T{minute or '00:00'}:{second or '00'}")
+    except ValueError as error:
+        raise Rejected(f"{text!r} is not a time: {error}") from None
+    delta = naive - _EPOCH
+    nanos = (delta.days * 86_400 + delta.seconds - _offset_seconds(offset)) * NANOS_PER_SECOND
+    return nanos + int((part or "0").ljust(9, "0")), offset is not None
+
+
+def _offset_seconds(offset: str | None) -> int:
+    if offset is None or offset in "Zz":
+        return 0
+    digits = offset[1:].replace(":", "").ljust(6, "0")
+    seconds = int(digits[:2]) * 3600 + int(digits[2:4]) * 60 + int(digits[4:])
+    return -seconds if offset[0] == "-" else seconds

@@ -1,0 +1,81 @@
+"""The canonical types of columns, and their names: `int64`, `decimal(10,2)`, `array<string>`."""
+
+import functools
+import re
+
+import msgspec
+
+from changeling.model.errors import UsageError, nearest
+
+SIMPLE = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+    "decimal",
+    "string",
+    "bytes",
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "duration",
+    "interval",
+    "uuid",
+    "json",
+)
+"""Types without parameters; `decimal` alone is a number of any precision."""
+
+INTEGER_RANGES = {
+    name: (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for bits in (8, 16, 32, 64)
+    for name in (f"int{bits}", f"uint{bits}")
+}
+_DECIMAL = re.compile(r"decimal\((\d{1,3})(?:,(\d{1,3}))?\)")
+
+
+class Type(msgspec.Struct, frozen=True):
+    """One canonical type. `kind` is its name without parameters, or `array`."""
+
+    kind: str
+    precision: int | None = None
+    scale: int | None = None
+    item: "Type | None" = None
+
+    def __str__(self) -> str:
+        if self.item is not None:
+            return f"array<{self.item}>"
+        return self.kind if self.precision is None else f"{self.kind}({self.precision},{self.scale})"
+
+
+def decimal(precision: int, scale: int) -> Type:
+    """A decimal of so many digits, so many of them behind the point."""
+    return Type("decimal", precision, scale)
+
+
+def array(item: Type) -> Type:
+    """An array of `item`."""
+    return Type("array", item=item)
+
+
+@functools.lru_cache(maxsize=4096)
+def parse(name: str) -> Type:
+    """The type that a canonical name means; raises `UsageError` with the near name."""
+    text = name.strip().lower().replace(" ", "")
+    if text in SIMPLE:
+        return Type(text)
+    if text.startswith("array<") and text.endswith(">"):
+        return array(parse(text[6:-1]))
+    if match := _DECIMAL.fullmatch(text):
+        precision, scale = int(match[1]), int(match[2] or 0)
+        if not precision > 0 or scale > precision:
+            raise UsageError(f"{name!r}: a decimal has at least one digit, and no more behind the point than in all")
+        return decimal(precision, scale)
+    raise UsageError(f"there is no type {name!r}; {nearest(text, [*SIMPLE, 'decimal(p,s)', 'array<T>'])}")
