@@ -69,7 +69,7 @@ class Encoder:
     """Encodes batch after batch with one set of options."""
 
     def __init__(self, form: Format, options: WriteOptions) -> None:
-        self._format, self._drop = form, options.drop
+        self._format, self._drop, self._keyed = form, options.drop, options.keyed
         self._encode: Encode = form.encoder(options)
         self._transcoders: dict[str, Transcoder | None] = {form.name: None}
 
@@ -115,15 +115,20 @@ class Encoder:
         return Encoded(layout.records_batch(records, origin_column), _rejects(batch, rejected), dropped, relabelled)
 
     def _one(self, out: Outgoing, encoding: str) -> list[Record]:
-        for feature in needed(out.change, out.arrived):
-            if feature not in self._format.carries:
-                out.lose(feature, f"{FEATURES[feature]}")
-                if feature in SKIPPING:
-                    return []
+        if not out.native:
+            for feature in needed(out.change, out.arrived):
+                if feature not in self._format.carries:
+                    out.lose(feature, FEATURES[feature])
+                    if feature in SKIPPING:
+                        return []
         transcoder = self._transcoder(encoding)
         if transcoder is not None:
             out.change = transcoder(out.change)
-        return list(self._encode(out))
+        made = self._encode(out)
+        if not self._keyed and any(record.value is None for record in made):
+            out.lose("message", "a tombstone is a message without a value, which a plain file cannot hold")
+            return [record for record in made if record.value is not None]
+        return list(made)
 
     def _transcoder(self, encoding: str) -> Transcoder | None:
         if encoding not in self._transcoders:

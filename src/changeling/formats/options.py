@@ -45,6 +45,8 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     drop: frozenset[str] = frozenset()
     """Features that may be lost."""
+    keyed: bool = True
+    """Whether message keys are kept beside the values; in plain files they are not."""
 
 
 def _matches(one: TableName, other: TableName) -> bool:

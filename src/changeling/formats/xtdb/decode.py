@@ -97,7 +97,7 @@ class _Reader:
         row = before if op is Operation.DELETE else after
         key = self._key(row, record.key)
         before_image = Image.NONE if before is None else Image.FULL
-        if op is Operation.DELETE and before == key:
+        if op is Operation.DELETE and before is not None and _bytes(before) == key:
             before_image = Image.KEY
         if after is not None and before is not None:
             _document_id(before)
@@ -119,7 +119,7 @@ class _Reader:
             schema=self._schema(table),
         )
 
-    def _key(self, row: str | bytes | None, message_key: bytes | None) -> str | bytes:
+    def _key(self, row: str | bytes | None, message_key: bytes | None) -> bytes:
         if row is not None:
             if self._options.key:
                 columns = json_text.members(row)
@@ -154,6 +154,10 @@ class _Reader:
             key=None if record.key is None else b'{"_id":%b}' % quote(record.key.decode()),
             meta=b'{"tombstone":true}',
         )
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
 
 
 def _document(raw: bytes | None) -> tuple[str | bytes | None, bool]:

@@ -31,7 +31,7 @@ def encoder(options: XtdbWrite) -> Encode:
     def encode(out: Outgoing) -> Sequence[Record]:
         change = out.change
         if change.op is Operation.MESSAGE:
-            return [_message(out, options)]
+            return _tombstone(out, options)
         record_id = _record_id(out)
         meta = json_text.members(change.meta) if out.native and change.meta else {}
         if "envelope" in meta:
@@ -47,11 +47,9 @@ def _topic(change: Change, options: XtdbWrite) -> str | None:
     return None if change.table is None else f"{options.topic_prefix}{change.table.name}"
 
 
-def _message(out: Outgoing, options: XtdbWrite) -> Record:
-    if out.native and out.change.meta == '{"tombstone":true}' and out.change.key is not None:
-        return Record(None, text_of(_record_id(out)).encode(), topic=_topic(out.change, options))
-    out.lose("message", "XTDB's topics hold events of documents only")
-    return Record(None)
+def _tombstone(out: Outgoing, options: XtdbWrite) -> list[Record]:
+    key = None if out.change.key is None else text_of(_record_id(out)).encode()
+    return [Record(None, key, topic=_topic(out.change, options))]
 
 
 def _record_id(out: Outgoing) -> bytes:
@@ -94,7 +92,7 @@ def _plain_shape(out: Outgoing, record_id: bytes, source: bytes | None, options:
         transaction = quote({"id": change.transaction.id, "total_order": total, "data_collection_order": order})
     return json_text.join(
         [
-            ("before", _document_value(_before(out, record_id), text=True)),
+            ("before", _document_value(_before(out, record_id, options.keyed), text=True)),
             ("after", _document_value(_with_id(change.after, record_id, out.native), text=True)),
             ("source", source),
             ("op", quote(LETTERS[change.op])),
@@ -121,12 +119,14 @@ def _source(change: Change, tx_id: int, time: bytes, options: XtdbWrite) -> byte
     )
 
 
-def _before(out: Outgoing, record_id: bytes) -> str | bytes | None:
+def _before(out: Outgoing, record_id: bytes, keyed: bool) -> str | bytes | None:
     change = out.change
     if change.before_image in (Image.FULL, Image.PARTIAL):
         return _with_id(change.before, record_id, out.native)
-    # A delete must name its document somewhere inside the event: files have no message key.
-    return b'{"_id":%b}' % record_id if change.op is Operation.DELETE else None
+    if change.op is not Operation.DELETE or (out.native and keyed and change.before is None):
+        return None
+    # The event itself must name the document: where message keys are not kept, nothing else would.
+    return b'{"_id":%b}' % record_id
 
 
 def _with_id(document: str | bytes | None, record_id: bytes, native: bool) -> str | bytes | None:

@@ -1,0 +1,152 @@
+"""Every registered format is put through the same cases: a change comes back, or is refused by name. Nothing else."""
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+import changeling
+from changeling.formats import registry
+from changeling.formats.capabilities import FEATURES, LABELS, needed
+from changeling.formats.encoding import Encoder
+from changeling.formats.options import WriteOptions
+from changeling.model import json_text, layout
+from changeling.model.change import Change
+from changeling.model.operation import Image
+from changeling.model.table import schema_from_json
+from tests.conformance.cases import CASES, ROW, SHOP, batch
+from tests.conformance.comparing import canonical_changes, same
+
+FORMATS = registry.names()
+
+
+def encoded(changes: pa.RecordBatch, name: str, drop: frozenset[str] = frozenset()) -> tuple[pa.Table, pa.Table]:
+    return changeling.encode(changes, name, drop=drop)
+
+
+def decoded(records: pa.Table, name: str, like: Change) -> pa.RecordBatch:
+    """Reads records back with what a user would say of them: table, key and schema."""
+    schema = schema_from_json(like.schema) if like.schema is not None else None
+    options = {"table": like.table or SHOP, "key": schema.key if schema and like.key is not None else ("_id",)}
+    if schema is not None:
+        options["schemas"] = (schema,)
+    if like.key is None and like.op == "insert":
+        del options["key"]
+        options["schemas"] = (type(schema)(schema.columns),)  # type: ignore[union-attr, misc]
+    changes, rejects = changeling.decode(records, name, **options)
+    assert rejects.num_rows == 0, rejects.to_pylist()
+    return changes.combine_chunks().to_batches()[0]
+
+
+def check_pair(change: Change, given: pa.RecordBatch, name: str) -> None:
+    """`given` is the one change, in whatever convention; it goes through `name` and must come back or be refused."""
+    form = registry.get(name)
+    arrived = given.column("position")[0].as_py() == layout.arrival(layout.origins(given)[0])
+    records, rejects = encoded(given, name)
+    if rejects.num_rows:
+        feature = rejects["feature"][0].as_py()
+        assert feature in FEATURES, rejects.to_pylist()
+        assert f"cannot carry {feature}" in rejects["reason"][0].as_py()
+        lacking = [need for need in needed(change, arrived) if need not in form.carries]
+        assert not lacking or feature in lacking
+        return
+    assert records.num_rows >= 1
+    back = canonical_changes(decoded(records, name, change))
+    if moves(change) and len(back) > 1:
+        assert [found.op for found in back if found.op not in LABELS] in (["delete"], ["delete", "message"])
+        assert back[0].key == canonical_row_key(change)
+        change, back = msgspec.structs.replace(change, op=back[-1].op, before=None, before_image=Image.NONE), back[-1:]
+    assert len(back) == 1
+    same(change, back[0], arrived, form)
+
+
+def canonical_row_key(change: Change) -> str:
+    """The key that the row had before the change."""
+    before = json_text.members(change.before or b"{}")
+    return json_text.canonical_key((name, before[name]) for name in json_text.members(change.key or b"{}")).decode()
+
+
+def moves(change: Change) -> bool:
+    """Whether the change gives its row another key."""
+    return change.op == "update" and change.before_image is Image.FULL and canonical_row_key(change) != change.key
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("case", CASES)
+def test_a_change_comes_back_or_is_refused_by_name(case: str, name: str) -> None:
+    check_pair(CASES[case], batch([CASES[case]]), name)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("through", FORMATS)
+@pytest.mark.parametrize("case", CASES)
+def test_each_format_into_each_other(case: str, through: str, name: str) -> None:
+    change = CASES[case]
+    records, rejects = encoded(batch([change]), through)
+    if rejects.num_rows:
+        return
+    native = decoded(records, through, change)
+    for place in range(native.num_rows):
+        row = native.slice(place, 1)
+        check_pair(canonical_changes(row)[0], row, name)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("case", CASES)
+def test_what_was_refused_can_be_dropped_by_its_name(case: str, name: str) -> None:
+    """`--drop` with the names that were refused, one after another, always ends in a written or a left-out change."""
+    drop: frozenset[str] = frozenset()
+    for _ in range(len(FEATURES)):
+        _, rejects = encoded(batch([CASES[case]]), name, drop)
+        if not rejects.num_rows:
+            return
+        feature = rejects["feature"][0].as_py()
+        assert feature in FEATURES and feature not in drop, rejects.to_pylist()
+        drop |= {feature}
+    pytest.fail(f"{case} is refused whatever is dropped")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_duplicates_and_order_are_kept(name: str) -> None:
+    """Five writes of one row, one of them twice: the same five come back, in order."""
+    counts = [3, 1, 1, 2, 9]
+    changes = [
+        msgspec.structs.replace(
+            CASES["update with both images"], after=ROW.replace('"count":2147483647', f'"count":{count}')
+        )
+        for count in counts
+    ]
+    records, rejects = encoded(batch(changes), name, frozenset(FEATURES))
+    assert rejects.num_rows == 0
+    back = canonical_changes(decoded(records, name, changes[0]))
+    written = [json_text.members(change.after)["count"] for change in back if change.after is not None]
+    assert written == [str(count).encode() for count in counts]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_absent_null_and_present_stay_apart(name: str) -> None:
+    """A partial image with a NULL, an empty text, and thirteen columns that it does not mention."""
+    change = msgspec.structs.replace(
+        CASES["partial upsert"], after='{"count":null,"name":""}', after_image=Image.PARTIAL
+    )
+    check_pair(change, batch([change]), name)
+    if "partial" in registry.get(name).carries and "upsert" in registry.get(name).carries:
+        assert encoded(batch([change]), name)[1].num_rows == 0, "a format that carries partial images refused one"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_empty_input_gives_empty_output(name: str) -> None:
+    records, rejects = changeling.encode(batch([]), name)
+    assert (records.num_rows, rejects.num_rows) == (0, 0)
+    changes, rejects = changeling.decode(records, name, table="t", key="_id")
+    assert (changes.num_rows, rejects.num_rows) == (0, 0)
+    assert changes.schema == layout.CHANGES
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_declares_itself(name: str) -> None:
+    form = registry.get(name)
+    assert form.name == name
+    assert form.summary
+    assert form.carries <= FEATURES.keys()
+    assert issubclass(form.write_options, WriteOptions)
+    Encoder(form, form.write_options())
