@@ -92,15 +92,24 @@ CASES: dict[str, Change] = {
     ),
     "commit time alone": _after(Operation.INSERT, ROW, commit_time=TIME),
     "nanoseconds": _after(Operation.INSERT, ROW, commit_time=TIME + 1),
-    "position of two parts": _after(Operation.INSERT, ROW, position=position(MILLIS, 562949953607163), commit_time=TIME),
+    "position of two parts": _after(
+        Operation.INSERT, ROW, position=position(MILLIS, 562949953607163), commit_time=TIME
+    ),
     "position of three parts": _after(Operation.INSERT, ROW, position=position(10, 7461, 1), commit_time=TIME),
     "table with a schema": _after(Operation.INSERT, ROW, table=TableName("shop", "public", "orders")),
     "table by name alone": _after(Operation.INSERT, ROW, table=TableName(None, None, "orders")),
     "text null": _after(Operation.INSERT, ROW.replace(_NAME, '"name":"null"')),
     "truncate": _change(Operation.TRUNCATE, key=None),
-    "begin": _change(Operation.BEGIN, key=None, table=None, schema=None, transaction=Transaction("7"), commit_time=TIME),
+    "begin": _change(
+        Operation.BEGIN, key=None, table=None, schema=None, transaction=Transaction("7"), commit_time=TIME
+    ),
     "commit": _change(
-        Operation.COMMIT, key=None, table=None, schema=None, transaction=Transaction("7", complete=True), commit_time=TIME
+        Operation.COMMIT,
+        key=None,
+        table=None,
+        schema=None,
+        transaction=Transaction("7", complete=True),
+        commit_time=TIME,
     ),
     "barrier": _change(Operation.BARRIER, key=None, schema=None, position=position(MILLIS, 0), commit_time=TIME),
     "ddl": _change(Operation.DDL, key=None, meta='{"statement":"ALTER TABLE orders ADD COLUMN x int"}'),

@@ -69,5 +69,3 @@ def same(expected: Change, found: Change, arrived: bool, form: Format) -> None:
         for name in ("catalog", "schema"):
             if getattr(expected.table, name) is not None:
                 assert getattr(found.table, name) == getattr(expected.table, name), name
-
-

@@ -9,6 +9,7 @@ from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, needed
 from changeling.formats.encoding import Encoder
 from changeling.formats.options import WriteOptions
+from changeling.formats.pairing import Pairing
 from changeling.model import json_text, layout
 from changeling.model.change import Change
 from changeling.model.operation import Image
@@ -34,7 +35,8 @@ def decoded(records: pa.Table, name: str, like: Change) -> pa.RecordBatch:
         options["schemas"] = (type(schema)(schema.columns),)  # type: ignore[union-attr, misc]
     changes, rejects = changeling.decode(records, name, **options)
     assert rejects.num_rows == 0, rejects.to_pylist()
-    return changes.combine_chunks().to_batches()[0]
+    found = changes.combine_chunks().to_batches()[0]
+    return Pairing()(found) if registry.get(name).halves else found
 
 
 def check_pair(change: Change, given: pa.RecordBatch, name: str) -> None:

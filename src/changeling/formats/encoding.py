@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.formats import registry
-from changeling.formats.capabilities import FEATURES, LABELS, SKIPPING, needed
+from changeling.formats.capabilities import FEATURES, LABELS, needed
 from changeling.formats.decoding import reason_of
-from changeling.formats.format import Counts, Encode, Format, Outgoing
+from changeling.formats.format import Counts, Encode, Format, LeftOut, Outgoing
 from changeling.formats.options import WriteOptions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
@@ -102,6 +102,8 @@ class Encoder:
             )
             try:
                 made = self._one(out, encoding)
+            except LeftOut:
+                continue
             except CannotCarry as lack:
                 rejected[place] = (f"{self._format.name} cannot carry {lack.feature}: {lack.why}", lack.feature)
             except (ValueError, RecursionError) as error:
@@ -119,15 +121,12 @@ class Encoder:
             for feature in needed(out.change, out.arrived):
                 if feature not in self._format.carries:
                     out.lose(feature, FEATURES[feature])
-                    if feature in SKIPPING:
-                        return []
         transcoder = self._transcoder(encoding)
         if transcoder is not None:
             out.change = transcoder(out.change)
         made = self._encode(out)
         if not self._keyed and any(record.value is None for record in made):
             out.lose("message", "a tombstone is a message without a value, which a plain file cannot hold")
-            return [record for record in made if record.value is not None]
         return list(made)
 
     def _transcoder(self, encoding: str) -> Transcoder | None:

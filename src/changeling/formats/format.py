@@ -3,18 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from changeling.formats.capabilities import SKIPPING
+from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions, WriteOptions
 from changeling.formats.type_table import TypeTable
 from changeling.model.change import Change, Record
 from changeling.model.errors import CannotCarry
 from changeling.model.table import TableSchema, schema_from_json
-
-Framing = Literal["json", "json-arrays", "csv"]
-"""How records stand in a file: JSON values, JSON values of which an array is one record, rows of CSV."""
 
 
 class Counts(msgspec.Struct, frozen=True, gc=False):
@@ -47,10 +46,19 @@ class Outgoing(msgspec.Struct, gc=False):
         return None if self.change.schema is None else schema_from_json(self.change.schema)
 
     def lose(self, feature: str, why: str) -> None:
-        """Counts what the user allowed to be lost; raises `CannotCarry` where that was not allowed."""
+        """Counts what the user allowed to be lost; raises `CannotCarry` where that was not allowed.
+
+        Where nothing worth writing is left without the feature, it raises `LeftOut`: encoders need not go on.
+        """
         if feature not in self.drop:
             raise CannotCarry(feature, why)
         self.dropped[feature] += 1
+        if feature in SKIPPING:
+            raise LeftOut(feature)
+
+
+class LeftOut(Exception):
+    """The user allowed the whole change to be lost."""
 
 
 Decode = Callable[[Record], Sequence[Change]]
@@ -72,8 +80,11 @@ class Format:
     carries: frozenset[str]
     """Features (see `capabilities`) that come back from a written record."""
     types: TypeTable
-    framing: Framing = "json"
+    framing: Callable[[Any], Framing] = lambda options: JsonValues()
+    """How records stand in a file, given the reading options."""
     position: str = "the source's own"
     """What positions are made of, for people."""
     names_table: bool = True
     """Records say which table they belong to."""
+    halves: bool = False
+    """An update may come as two records, one with each image (see `pairing`)."""

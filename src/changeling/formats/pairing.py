@@ -1,0 +1,65 @@
+"""Joins updates that came as two records, one with the row before and one with the row after.
+
+Kernels read each half as it comes; this is set work, done by whoever holds all records of an input.
+"""
+
+import msgspec
+import pyarrow as pa
+
+from changeling.model import layout, position
+from changeling.model.change import Change
+from changeling.model.operation import Image, Operation
+
+_Row = tuple[Change, pa.RecordBatch]
+
+
+class Pairing:
+    """Joins halves over the batches of one input: they are partners by table and first part of the position.
+
+    A half waits until its partner comes; what never finds one is given out as it is by `rest`.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[object, int], _Row] = {}
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The changes of a batch with the halves joined that have met; the joined change stands where the second came."""
+        given: list[_Row] = []
+        for place, change in enumerate(layout.changes(batch)):
+            row = batch.slice(place, 1)
+            half = change.op is Operation.UPDATE and (change.before_image is Image.NONE) != (
+                change.after_image is Image.NONE
+            )
+            if not half or change.position is None:
+                given.append((change, row))
+                continue
+            partner = (change.table, position.decode(change.position)[0])
+            other = self._waiting.pop(partner, None)
+            if other is None:
+                self._waiting[partner] = (change, row)
+            elif (other[0].after_image is Image.NONE) == (change.after_image is Image.NONE):
+                given.append(other)
+                self._waiting[partner] = (change, row)
+            else:
+                first, second = (other, (change, row)) if change.before_image is Image.NONE else ((change, row), other)
+                given.append((_joined(first[0], second[0]), second[1]))
+        return _batch(given, batch.schema)
+
+    def rest(self) -> pa.RecordBatch:
+        """The halves whose partners never came."""
+        waiting, self._waiting = list(self._waiting.values()), {}
+        return _batch(waiting, layout.CHANGES)
+
+
+def _joined(before: Change, after: Change) -> Change:
+    return msgspec.structs.replace(after, before=before.before, before_image=before.before_image)
+
+
+def _batch(rows: list[_Row], schema: pa.Schema) -> pa.RecordBatch:
+    if not rows:
+        return pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
+    whole = pa.Table.from_batches([row for _, row in rows], schema).combine_chunks().to_batches()[0]
+    for name in ("before", "before_image"):
+        column = pa.array([getattr(change, name) for change, _ in rows], pa.string())
+        whole = whole.set_column(schema.get_field_index(name), schema.field(name), column)
+    return whole
