@@ -2,20 +2,30 @@
 
 import functools
 import importlib
+from pathlib import Path
 
 from changeling.formats.format import Format
 from changeling.model.errors import UsageError, nearest
 
 _FOLDERS = {
+    "arcion-csv": "arcion_csv",
     "arcion-json": "arcion_json",
+    "arcion-native": "arcion_native",
+    "dataworks": "dataworks",
+    "dataworks-message": "dataworks_message",
+    "debezium-json": "debezium_json",
+    "transferia": "transferia",
     "xtdb": "xtdb",
+    "ydb-debezium": "ydb_debezium",
+    "ydb-dynamodb": "ydb_dynamodb",
     "ydb-json": "ydb_json",
 }
 
 
 def names() -> list[str]:
     """The names of all formats, sorted."""
-    return sorted(_FOLDERS)
+    here = Path(__file__).parent
+    return sorted(name for name in _FOLDERS if (here / _FOLDERS[name] / "__init__.py").exists())
 
 
 @functools.cache

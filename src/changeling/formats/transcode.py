@@ -1,6 +1,7 @@
 """Values of one dialect into those of another, column by column, by the schema that travels with a change."""
 
 import functools
+from collections.abc import Mapping
 
 import msgspec
 
@@ -21,6 +22,7 @@ class Transcoder:
     def __init__(self, source: TypeTable, target: TypeTable, *, keep_wire_types: bool = False) -> None:
         self._source, self._target = source, target
         self._keep_wire_types = keep_wire_types
+        self._untyped = _chain(source.untyped_read, target.untyped)
         self._plan = functools.lru_cache(maxsize=1024)(self._conversions)
 
     def __call__(self, change: Change) -> Change:
@@ -28,7 +30,7 @@ class Transcoder:
         if change.key is None and change.before is None and change.after is None:
             return change
         plan = self._plan(change.schema)
-        if not plan and self._target.untyped is None:
+        if not plan and self._untyped is None:
             return change
         key = self._object(change.key, plan)
         return msgspec.structs.replace(
@@ -38,13 +40,12 @@ class Transcoder:
             after=self._object(change.after, plan),
         )
 
-    def _object(self, text: str | bytes | None, plan: dict[str, Convert]) -> bytes | None:
+    def _object(self, text: str | bytes | None, plan: Mapping[str, Convert | None]) -> bytes | None:
         if text is None:
             return None
-        untyped = self._target.untyped
         pairs = []
         for name, value in json_text.members(text).items():
-            convert = plan.get(name, untyped)
+            convert = plan.get(name, self._untyped)
             if convert is not None and value != b"null":
                 try:
                     value = convert(value)
@@ -53,7 +54,7 @@ class Transcoder:
             pairs.append((name, value))
         return json_text.join(pairs)
 
-    def _conversions(self, schema: str | None) -> dict[str, Convert]:
+    def _conversions(self, schema: str | None) -> dict[str, Convert | None]:
         if schema is None:
             return {}
         return {
@@ -65,5 +66,12 @@ class Transcoder:
         }
 
 
-def _chain(read: Convert, write: Convert | None) -> Convert:
-    return read if write is None else lambda raw: write(read(raw))
+def _chain(read: Convert | None, write: Convert | None) -> Convert | None:
+    if read is None or write is None:
+        return read or write
+
+    def both(raw: bytes) -> bytes:
+        plain = read(raw)
+        return plain if plain == b"null" else write(plain)
+
+    return both

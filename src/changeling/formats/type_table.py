@@ -14,7 +14,7 @@ class TypeTable:
     """How one format spells values. Only what differs from the canonical convention is listed.
 
     `read` and `write` give the conversion by the kind of the canonical type; `read_wire` and `write_wire` by the wire's own
-    type name where one canonical type has several spellings; `untyped` is how a value of unknown type is written.
+    type name where one canonical type has several spellings; `untyped` and `untyped_read` are for values of unknown type.
     """
 
     def __init__(
@@ -27,6 +27,7 @@ class TypeTable:
         parse: Callable[[str], Type | None] = lambda name: None,
         name: Callable[[Type], str] = str,
         untyped: Convert | None = None,
+        untyped_read: Convert | None = None,
     ) -> None:
         self._read, self._write = read or {}, write or {}
         self._read_wire, self._write_wire = read_wire or {}, write_wire or {}
@@ -35,7 +36,9 @@ class TypeTable:
         self.name = name
         """The wire's name of a canonical type."""
         self.untyped = untyped
-        """How a value of unknown type is written, or None: as it is."""
+        """How a plain value of unknown type is written, or None: as it is."""
+        self.untyped_read = untyped_read
+        """The plain value that a value of unknown type means, or None: itself."""
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a format has one table, and it lives as long as the program
     def reader(self, kind: Type, wire: str | None = None) -> Convert:
