@@ -102,7 +102,7 @@ def test_what_was_refused_can_be_dropped_by_its_name(case: str, name: str) -> No
         if not rejects.num_rows:
             return
         feature = rejects["feature"][0].as_py()
-        assert feature in FEATURES and feature not in drop, rejects.to_pylist()
+        assert feature in FEATURES.keys() - drop, rejects.to_pylist()
         drop |= {feature}
     pytest.fail(f"{case} is refused whatever is dropped")
 

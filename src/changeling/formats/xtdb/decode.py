@@ -101,6 +101,9 @@ class _Reader:
             before_image = Image.KEY
         if after is not None and before is not None:
             _document_id(before)
+        for document in (before, after):
+            if document is not None and len(document) > 2 * json_text.DEPTH_LIMIT:
+                json_text.check_depth(_bytes(document))
         table = self._table(source.db, None, source.table) if source.table is not None else self._by_topic(record)
         time = source.ts_ms if source.ts_ms is not None else source.system_time
         return Change(

@@ -1,0 +1,67 @@
+"""Arguments that verbs share: what is read, and what is said of it."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from changeling.api import read_options
+from changeling.carriers import paths
+from changeling.conversion import Input
+from changeling.formats import registry
+from changeling.model.errors import UsageError
+from changeling.model.table import parse_schemas
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """FILE... --from F, and everything that can be said about the records."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="a file, folder, glob, s3://bucket/…, or - for the input"
+    )
+    parser.add_argument("--from", dest="format", required=True, metavar="F", help="the format that is read")
+    parser.add_argument("--table", help="[catalog.][schema.]name, where the records do not say")
+    parser.add_argument("--key", help="key columns a,b, where the records do not say")
+    parser.add_argument("--source", help="name of the stream (default: the format's name)")
+    parser.add_argument("--columns", help="columns and types: id:int64,price:decimal(10,2)")
+    parser.add_argument("--schema", metavar="FILE", help="table schemas as JSON")
+    parser.add_argument(
+        "-o", dest="options", action="append", default=[], metavar="NAME=VALUE", help="option of the format"
+    )
+    parser.add_argument("--carrier", choices=("plain", "kcat"), default="plain", help="messages as kcat -J prints them")
+    parser.add_argument("--on-error", choices=("reject", "fail"), default="reject", help="what a bad record does")
+    parser.add_argument("--rejects", default="rejects.jsonl", metavar="PATH", help="where bad records are kept")
+    parser.add_argument("--limit", type=int, metavar="N", help="stop after N changes")
+
+
+def input_of(parsed: argparse.Namespace) -> Input:
+    """The input that the arguments describe; raises `UsageError` for what does not fit."""
+    form = registry.get(parsed.format)
+    given: dict[str, Any] = settings(parsed.options, "-o")
+    for name in ("table", "key", "source", "columns"):
+        if getattr(parsed, name) is not None:
+            given[name] = getattr(parsed, name)
+    if parsed.schema is not None:
+        try:
+            given["schemas"] = parse_schemas(Path(parsed.schema).read_bytes(), parsed.schema)
+        except OSError as error:
+            raise UsageError(f"--schema {parsed.schema}: {error.strerror}") from None
+    if parsed.limit is not None and parsed.limit < 0:
+        raise UsageError("--limit takes a number of changes, 0 or more")
+    return Input(
+        places=paths.expand(parsed.files),
+        form=form,
+        options=read_options(form, given),
+        carrier=parsed.carrier,
+        fail_on_reject=parsed.on_error == "fail",
+        limit=parsed.limit,
+    )
+
+
+def settings(pairs: list[str], flag: str) -> dict[str, Any]:
+    """NAME=VALUE pairs as a dictionary."""
+    given = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"{flag} {pair}: write {flag} NAME=VALUE")
+        given[name] = value
+    return given

@@ -1,0 +1,81 @@
+"""`changeling convert`: files of one dialect into a file of another."""
+
+import argparse
+import json
+import sys
+
+from changeling.api import write_options
+from changeling.carriers import output, reading
+from changeling.cli.arguments import add_input, input_of, settings
+from changeling.cli.progress import progress_bar
+from changeling.conversion import Conversion, Report, changes_of
+from changeling.formats import registry
+from changeling.rejects import RejectSink
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("convert", help="turn files of one dialect into another", description=__doc__)
+    add_input(parser)
+    parser.add_argument("--to", dest="target", required=True, metavar="G", help="the format that is written")
+    parser.add_argument(
+        "-O", "--output", required=True, metavar="PATH", help="a file, s3://bucket/…, or - for the output"
+    )
+    parser.add_argument(
+        "--out-option",
+        dest="out_options",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="option of the format written",
+    )
+    parser.add_argument("--drop", default="", metavar="WHAT", help="what may be lost: names, or all")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Writes the output whole or not at all, and reports what it did; exits with 3 where records were rejected."""
+    given = input_of(parsed)
+    form = registry.get(parsed.target)
+    chosen = {**settings(parsed.out_options, "--out-option"), "drop": parsed.drop, "keyed": parsed.carrier == "kcat"}
+    options = write_options(form, chosen)
+    report = Report()
+    with (
+        RejectSink(parsed.rejects) as rejects,
+        progress_bar(reading.total_bytes(given.places)) as progress,
+        output.Output(parsed.output) as target,
+    ):
+        conversion = Conversion(form, options, rejects, report)
+        changes = changes_of(given, rejects, report, progress)
+        reading.write(conversion.records_of(changes, halves=given.form.halves), target, carrier=parsed.carrier)
+    print(_summary(report, parsed), file=sys.stderr)
+    return 3 if report.rejected else 0
+
+
+def _summary(report: Report, parsed: argparse.Namespace) -> str:
+    if parsed.json:
+        return json.dumps(
+            {
+                "records": report.records,
+                "accepted": report.accepted,
+                "rejected": report.rejected,
+                "changes": report.changes,
+                "written": report.written,
+                "dropped": dict(report.dropped),
+                "relabelled": dict(report.relabelled),
+            }
+        )
+    lines = [
+        f"read      {report.records:>10,} records of {parsed.format}",
+        f"accepted  {report.accepted:>10,}",
+        f"rejected  {report.rejected:>10,}" + (f", kept in {parsed.rejects}" if report.rejected else ""),
+        f"changes   {report.changes:>10,}",
+        f"written   {report.written:>10,} records of {parsed.target} to {parsed.output}",
+    ]
+    lines += [f"dropped   {count:>10,} {feature}" for feature, count in report.dropped.most_common()]
+    lines += [
+        f"relabelled{count:>10,} {label}s, which {parsed.target} tells by another word"
+        for label, count in report.relabelled.most_common()
+    ]
+    return "\n".join(lines)

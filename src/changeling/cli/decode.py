@@ -1,0 +1,42 @@
+"""`changeling decode`: records of any dialect as changes, a line each."""
+
+import argparse
+import sys
+
+from changeling.carriers import reading
+from changeling.cli.arguments import add_input, input_of
+from changeling.cli.pretty import show
+from changeling.cli.progress import progress_bar
+from changeling.conversion import Report, changes_of
+from changeling.model.line import lines
+from changeling.rejects import RejectSink
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("decode", help="show records of any dialect as changes", description=__doc__)
+    add_input(parser)
+    parser.add_argument("--typed", action="store_true", help="canonical values, where the schema is known")
+    parser.add_argument("--json", action="store_true", help="lines of JSON (the default)")
+    parser.add_argument("--pretty", action="store_true", help="for people: what changed, in colour")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Prints one line a change; exits with 3 where records were rejected."""
+    given = input_of(parsed)
+    report = Report()
+    with RejectSink(parsed.rejects) as rejects, progress_bar(reading.total_bytes(given.places)) as progress:
+        for batch in changes_of(given, rejects, report, progress, show_typed=parsed.typed):
+            if parsed.pretty:
+                show(batch)
+            elif batch.num_rows:
+                sys.stdout.buffer.write(b"\n".join(lines(batch)) + b"\n")
+                sys.stdout.buffer.flush()
+    if report.rejected:
+        print(
+            f"changeling: {report.rejected:,} of {report.records:,} records rejected, kept in {parsed.rejects}",
+            file=sys.stderr,
+        )
+        return 3
+    return 0

@@ -1,0 +1,62 @@
+"""The entry point: picks the verb, turns errors into one clear message and an exit code."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from changeling import __version__
+from changeling.cli import convert, decode, formats
+from changeling.model.errors import ChangelingError, UsageError, nearest
+
+_VERBS = (formats, decode, convert)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints the right call after a wrong one, and exits with 2."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}\n{self.format_usage().rstrip()}\nMore: {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost."""
+    try:
+        parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
+        code: int = parsed.run(parsed)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (head, less) has what it wants: Python must not complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ChangelingError as error:
+        print(f"changeling: {error}", file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"changeling: {error.filename or ''}: {error.strerror or error}".replace(": : ", ": "), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("changeling: stopped", file=sys.stderr)
+        return 130
+    return code
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = _Parser(
+        prog="changeling",
+        description="Every change-data-capture dialect, one change log.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong call, 3 done but some records rejected, "
+        "4 refused because something would be lost.",
+    )
+    parser.add_argument("--version", action="version", version=f"changeling {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
+    for verb in _VERBS:
+        verb.add(verbs)
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs.choices:
+        raise UsageError(f"there is no verb {arguments[0]!r}; {nearest(arguments[0], verbs.choices)}")
+    parsed = parser.parse_args(arguments)
+    if parsed.verb is None:
+        parser.print_help()
+        raise SystemExit(2)
+    return parsed

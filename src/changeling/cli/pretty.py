@@ -1,0 +1,57 @@
+"""Changes for people: one heading a change, and under it what became of each column."""
+
+import pyarrow as pa
+from rich.console import Console
+from rich.text import Text
+
+from changeling.model import json_text, layout, times
+from changeling.model.change import Change
+
+_COLOURS = {"insert": "green", "read": "green", "delete": "red", "truncate": "red", "update": "yellow"}
+
+
+def show(batch: pa.RecordBatch) -> None:
+    """Prints the changes of a batch."""
+    console = Console(highlight=False, soft_wrap=True)
+    for change in layout.changes(batch):
+        console.print(_heading(change))
+        for name, was, now in _columns(change):
+            console.print(_line(name, was, now))
+
+
+def _heading(change: Change) -> Text:
+    heading = Text()
+    heading.append(f"{change.op:<8}", style=f"bold {_COLOURS.get(change.op, 'cyan')}")
+    heading.append(str(change.table or ""), style="bold")
+    if change.key is not None:
+        heading.append(f" {change.key!s}")
+    if change.commit_time is not None:
+        heading.append(f"  {times.to_text(change.commit_time)}", style="dim")
+    if change.transaction is not None:
+        heading.append(f"  tx {change.transaction.id}", style="dim")
+    return heading
+
+
+def _columns(change: Change) -> list[tuple[str, bytes | None, bytes | None]]:
+    before = json_text.members(change.before) if change.before is not None else {}
+    after = json_text.members(change.after) if change.after is not None else {}
+    names = [*after, *(name for name in before if name not in after)]
+    rows = [(name, before.get(name), after.get(name)) for name in names]
+    if change.before is None or change.after is None:
+        return rows
+    return [
+        (name, was, now)
+        for name, was, now in rows
+        if was != now and not (now is None and change.after_image == "partial")
+    ]
+
+
+def _line(name: str, was: bytes | None, now: bytes | None) -> Text:
+    line = Text(f"    {name}: ")
+    if was is not None:
+        line.append(was.decode(), style="red")
+    if was is not None and now is not None:
+        line.append(" -> ")
+    if now is not None:
+        line.append(now.decode(), style="green")
+    return line
