@@ -58,7 +58,7 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
     "payload": st.binary(max_size=20).map(lambda raw: _text(base64.b64encode(raw).decode())),
     "day": st.dates().map(lambda day: _text(day.isoformat())),
     "at": st.integers(0, 4_000_000_000).map(lambda seconds: _text(_moment(seconds))),
-    "took": st.integers(0, 10**6).map(lambda seconds: _text(f"PT{seconds}S")),
+    "took": st.integers(1, 59).map(lambda number: _text(f"PT{number}H{number}M{number}.5S")),
     "ref": st.uuids().map(lambda found: _text(str(found))),
     "doc": st.one_of(JSON.filter(lambda value: value is not None).map(_text), DEEP),
     "tags": st.lists(TEXT, max_size=3).map(_text),

@@ -64,7 +64,9 @@ def check_pair(change: Change, given: pa.RecordBatch, name: str) -> None:
 def canonical_row_key(change: Change) -> str:
     """The key that the row had before the change."""
     before = json_text.members(change.before or b"{}")
-    return json_text.canonical_key((name, before[name]) for name in json_text.members(change.key or b"{}")).decode()
+    return json_text.canonical_key(
+        (name, before.get(name, value)) for name, value in json_text.members(change.key or b"{}").items()
+    ).decode()
 
 
 def moves(change: Change) -> bool:

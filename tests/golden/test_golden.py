@@ -25,6 +25,9 @@ class _Digits(str):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Digits) and str.__eq__(self, other)
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     __hash__ = str.__hash__
 
 

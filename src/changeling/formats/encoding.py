@@ -111,7 +111,7 @@ class Encoder:
             else:
                 records.extend(made)
                 places.extend([place] * len(made))
-                if made and change.op in LABELS - self._format.carries:
+                if made and not out.native and change.op in LABELS - self._format.carries:
                     relabelled[change.op.value] += 1
         origin_column = batch.column("origin").take(pa.array(places, pa.int64()))
         return Encoded(layout.records_batch(records, origin_column), _rejects(batch, rejected), dropped, relabelled)
@@ -123,7 +123,7 @@ class Encoder:
                     out.lose(feature, FEATURES[feature])
         transcoder = self._transcoder(encoding)
         if transcoder is not None:
-            out.change = transcoder(out.change)
+            out.change = transcoder(out.change, out.lose)
         made = self._encode(out)
         if not self._keyed and any(record.value is None for record in made):
             out.lose("message", "a tombstone is a message without a value, which a plain file cannot hold")

@@ -1,7 +1,7 @@
 """Values of one dialect into those of another, column by column, by the schema that travels with a change."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -9,8 +9,11 @@ from changeling.formats.type_table import TypeTable
 from changeling.model import json_text
 from changeling.model.canonical import Convert
 from changeling.model.change import Change
-from changeling.model.errors import Rejected
+from changeling.model.errors import CannotCarry, Rejected
 from changeling.model.table import schema_from_json
+
+Lose = Callable[[str, str], None]
+"""Takes a feature and why it has no place; raises where the user did not allow it to be lost."""
 
 
 class Transcoder:
@@ -25,22 +28,25 @@ class Transcoder:
         self._untyped = _chain(source.untyped_read, target.untyped)
         self._plan = functools.lru_cache(maxsize=1024)(self._conversions)
 
-    def __call__(self, change: Change) -> Change:
-        """The same change in the target's convention; raises `Rejected` naming the column whose value does not fit."""
+    def __call__(self, change: Change, lose: Lose | None = None) -> Change:
+        """The same change in the target's convention; raises `Rejected` naming the column whose value does not fit.
+
+        A value that the target has no type for is handed to `lose`; where that is allowed, the column becomes NULL.
+        """
         if change.key is None and change.before is None and change.after is None:
             return change
         plan = self._plan(change.schema)
         if not plan and self._untyped is None:
             return change
-        key = self._object(change.key, plan)
+        key = self._object(change.key, plan, lose)
         return msgspec.structs.replace(
             change,
             key=key and json_text.canonical_key(json_text.members(key).items()),
-            before=self._object(change.before, plan),
-            after=self._object(change.after, plan),
+            before=self._object(change.before, plan, lose),
+            after=self._object(change.after, plan, lose),
         )
 
-    def _object(self, text: str | bytes | None, plan: Mapping[str, Convert | None]) -> bytes | None:
+    def _object(self, text: str | bytes | None, plan: Mapping[str, Convert | None], lose: Lose | None) -> bytes | None:
         if text is None:
             return None
         pairs = []
@@ -49,6 +55,11 @@ class Transcoder:
             if convert is not None and value != b"null":
                 try:
                     value = convert(value)
+                except CannotCarry as lack:
+                    if lose is None:
+                        raise
+                    lose(lack.feature, f"column {name!r}: {lack.why}")
+                    value = b"null"
                 except (Rejected, msgspec.DecodeError) as error:
                     raise Rejected(f"column {name!r}: {error}") from None
             pairs.append((name, value))

@@ -87,7 +87,7 @@ def _float(kind: str) -> Convert:
 def _decimal(kind: Type) -> Convert:
     def read(raw: bytes) -> bytes:
         text = text_of(raw)
-        if text.lower() in _SPECIAL_FLOATS and kind.precision is None:
+        if text.lower() in _SPECIAL_FLOATS:
             return quote(_SPECIAL_FLOATS[text.lower()])
         try:
             number = Decimal(text)
@@ -162,7 +162,10 @@ def _timestamptz(raw: bytes) -> bytes:
 
 def moment_text(nanos: int) -> str:
     """Nanoseconds since 1970 as ISO-8601 without a zone; a zero fraction is left out."""
-    return times.to_text(nanos)[:-1]
+    try:
+        return times.to_text(nanos)[:-1]
+    except OverflowError:
+        raise Rejected("the time lies outside the years 1 to 9999") from None
 
 
 def _time(raw: bytes) -> bytes:

@@ -1,0 +1,21 @@
+"""`arcion-json`: the JSON files of Arcion's internal CDC format, of all its modes (seed 000)."""
+
+from changeling.formats.arcion_json.decode import ArcionJsonRead, decoder
+from changeling.formats.arcion_json.encode import ArcionJsonWrite, encoder
+from changeling.formats.arcion_json.types import TYPES
+from changeling.formats.capabilities import carrying
+from changeling.formats.format import Format
+
+FORMAT = Format(
+    name="arcion-json",
+    summary="Arcion's internal CDC format as JSON: every value as text, presence in `exists`, order in `cursor`",
+    read_options=ArcionJsonRead,
+    write_options=ArcionJsonWrite,
+    decoder=decoder,
+    encoder=encoder,
+    carries=carrying(
+        all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
+    ),
+    types=TYPES,
+    position="number of the log, position, logSeqNum; or dscId, mutId, partNum",
+)

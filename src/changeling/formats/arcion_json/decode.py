@@ -1,0 +1,234 @@
+"""Arcion's JSON records into changes: the envelope in all its spellings, and the bare row of a snapshot."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from changeling.formats.arcion_json import cursor as cursors
+from changeling.formats.arcion_json import images, table_name
+from changeling.formats.arcion_json.cursor import Extras
+from changeling.formats.arcion_json.envelope import LETTERS, NULL_TEXT, OPERATIONS, Envelope
+from changeling.formats.arcion_json.images import Cell, Presence
+from changeling.formats.format import Decode
+from changeling.formats.options import ReadOptions
+from changeling.model import json_text
+from changeling.model.change import Change, Record
+from changeling.model.errors import Rejected
+from changeling.model.json_text import quote
+from changeling.model.operation import Image, Operation
+from changeling.model.table import TableName
+
+_envelope = msgspec.json.Decoder(Envelope).decode
+_op = msgspec.json.Decoder(str).decode
+_NULL_CELL = quote(NULL_TEXT)
+
+Row = Mapping[str, Cell]
+
+
+class ArcionJsonRead(ReadOptions, frozen=True, kw_only=True):
+    """What a reader of Arcion's JSON may be told."""
+
+    mode: Literal["snapshot", "full", "realtime"] | None = None
+    """Which mode wrote the records; JSON has one layout for all of them."""
+
+
+def decoder(options: ArcionJsonRead) -> Decode:
+    """A function from one wire record to its change."""
+    return _Reader(options).decode
+
+
+class _Key:
+    """Builds the canonical key from the cells that show it: those after the change first."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(sorted(names))
+        self._heads = [
+            (name, b"%b%b:" % (b"," if place else b"{", quote(name))) for place, name in enumerate(self.names)
+        ]
+
+    def text(self, after: Row | None, before: Row | None) -> bytes:
+        text = b""
+        for name, head in self._heads:
+            if after is not None and name in after:
+                value = after[name]
+            elif before is not None and name in before:
+                value = before[name]
+            else:
+                raise Rejected(f"the record lacks key column {name!r}: no image shows it")
+            shown = quote(value)
+            # What `quote` makes of text is canonical; only a cell kept as it stood may have another spelling.
+            text += head + (shown if isinstance(value, str) else json_text.canonical(shown))
+        return text + b"}"
+
+
+class _Plan(NamedTuple):
+    """What all records of one table with the same `exists` have in common."""
+
+    table: TableName | None
+    schema: str | None
+    key: "_Key | None"
+    names: frozenset[str]
+    presence: Presence
+    before_image: Image
+    after_image: Image
+    meta_head: bytes
+
+
+class _Reader:
+    def __init__(self, options: ArcionJsonRead) -> None:
+        self._options = options
+        self._plan = functools.lru_cache(maxsize=4096)(self._make_plan)
+        self._schema = functools.lru_cache(maxsize=4096)(self._schema_text)
+
+    def decode(self, record: Record) -> Sequence[Change]:
+        if record.value is None:
+            return [self._tombstone(record)]
+        try:
+            found = _envelope(record.value)
+        except msgspec.ValidationError:
+            return [self._other_shape(record, record.value)]
+        plan = self._plan(bytes(found.table_name), bytes(found.exists))
+        if found.before.keys() != plan.names or found.after.keys() != plan.names:
+            return [self._other_shape(record, record.value)]
+        try:
+            before = plan.presence.before.pick(found.before)
+            after = plan.presence.after.pick(found.after)
+        except KeyError:
+            return [self._other_shape(record, record.value)]
+        change = _change(plan, found.op_type, found.cursor, before, after)
+        change.meta = b'%b,"cursor":%b,"operationcount":%b}' % (plan.meta_head, found.cursor, found.operationcount)
+        return [change]
+
+    def _make_plan(self, raw_table: bytes, raw_exists: bytes) -> _Plan:
+        table = table_name.read(raw_table) or self._options.table
+        found = images.presence(raw_exists)
+        names = self._options.key_of(table)
+        before_image = images.before_image(found.before.present, found.columns, names)
+        after_image = images.after_image(found.after.present, found.columns)
+        head = b'{"tableName":%b' % json_text.compact(raw_table)
+        if Image.FULL not in (before_image, after_image):
+            head += b',"columns":%b' % quote(found.columns)
+        if not found.as_text:
+            head += b',"exists":%b' % json_text.compact(raw_exists)
+        key = _Key(names) if names else None
+        return _Plan(table, self._schema(table), key, frozenset(found.columns), found, before_image, after_image, head)
+
+    def _other_shape(self, record: Record, value: bytes) -> Change:
+        members = json_text.members(value)
+        if "opType" not in members:
+            return self._bare_row(record, members)
+        for name in ("cursor", "exists"):
+            if name not in members:
+                raise Rejected(f"not a record of Arcion: it has no {name!r}")
+        try:
+            letter = _op(members["opType"])
+        except msgspec.ValidationError as error:
+            raise Rejected(f"opType: {error}") from None
+        plan = self._plan(members.get("tableName", b"null"), members["exists"])
+        before = _cells("before", members, plan, plan.presence.before.present)
+        after = _cells("after", members, plan, plan.presence.after.present)
+        change = _change(plan, letter, members["cursor"], before, after)
+        change.meta = b'{"record":%b}' % json_text.compact(value)
+        return change
+
+    def _bare_row(self, record: Record, members: dict[str, bytes]) -> Change:
+        if members.get("tableName", b"")[:1] == b"{" or not members:
+            raise Rejected("not a record of Arcion: it has no 'opType'")
+        table = self._options.table
+        if table is None and record.topic is not None:
+            table = TableName(None, None, record.topic)
+        if table is None:
+            raise Rejected("a bare row names no table; say which with --table")
+        row: Row = {name: _cell(value) for name, value in members.items()}
+        key = self._options.key_of(table)
+        nulls = [name for name, value in members.items() if value == b"null"]
+        return Change(
+            op=Operation.READ,
+            table=table,
+            key=_Key(key).text(row, None) if key else None,
+            after=quote(row),
+            after_image=Image.FULL,
+            meta=quote({"row": True, "nulls": nulls} if nulls else {"row": True}),
+            schema=self._schema(table),
+        )
+
+    def _tombstone(self, record: Record) -> Change:
+        table = self._options.table
+        if table is None and record.topic is not None:
+            table = TableName(None, None, record.topic)
+        key = None
+        if record.key is not None and record.key[:1] == b"{":
+            key = json_text.canonical_key(json_text.members(record.key).items())
+        return Change(op=Operation.MESSAGE, table=table, key=key, meta=b'{"tombstone":true}')
+
+    def _schema_text(self, table: TableName | None) -> str | None:
+        schema = self._options.schema_of(table)
+        return None if schema is None else schema.to_json()
+
+
+def _cells(side: str, members: dict[str, bytes], plan: _Plan, present: Sequence[str]) -> Row | None:
+    raw = members.get(side, b"null")
+    try:
+        cells = {} if raw == b"null" else json_text.members(raw)
+    except msgspec.ValidationError as error:
+        raise Rejected(f"{side}: {error}") from None
+    for name in cells:
+        if name not in plan.names:
+            raise Rejected(f"column {name!r} stands in {side}, but not in exists")
+    for name in present:
+        if name not in cells:
+            raise Rejected(f"column {name!r} is missing from {side}, where exists says it is")
+    return {name: _cell(cells[name]) for name in cells if name in present} or None
+
+
+def _cell(raw: bytes) -> Cell:
+    return None if raw in (_NULL_CELL, b"null") else msgspec.Raw(raw)
+
+
+def _change(plan: _Plan, letter: str, raw_cursor: bytes | msgspec.Raw, before: Row | None, after: Row | None) -> Change:
+    op = OPERATIONS.get(letter)
+    if op is None:
+        raise Rejected(f"unknown opType {letter!r}: Arcion has I, U and D")
+    if op is Operation.DELETE and after is not None:
+        raise Rejected(f"a delete with {', '.join(after)} in after: exists may be 0 or 2 only")
+    cursor = cursors.read(raw_cursor)
+    change = Change(
+        op=op,
+        table=plan.table,
+        key=None if plan.key is None else plan.key.text(after, before),
+        before=None if before is None else quote(before),
+        after=None if after is None else quote(after),
+        before_image=plan.before_image,
+        after_image=plan.after_image,
+        position=cursors.position(cursor),
+        commit_time=cursors.commit_time(cursor),
+        schema=plan.schema,
+    )
+    if cursor.changeling is not None:
+        _apply_extras(change, cursor.changeling, plan, before, after)
+    return change
+
+
+def _apply_extras(change: Change, extras: Extras, plan: _Plan, before: Row | None, after: Row | None) -> None:
+    if extras.op is not None:
+        if LETTERS.get(extras.op) != LETTERS[change.op]:
+            raise Rejected(f"the cursor says {extras.op}, which is not written as opType {LETTERS[change.op]!r}")
+        change.op = extras.op
+    change.transaction = extras.transaction
+    if extras.key and plan.key is None:
+        if isinstance(extras.key, dict):
+            change.key = json_text.canonical_key((name, quote(value)) for name, value in extras.key.items())
+        else:
+            change.key = _Key(extras.key).text(after, before)
+    names = extras.key or (plan.key.names if plan.key else ())
+    change.before_image = images.before_image(plan.presence.before.present, plan.names, names)
+    change.before_image, change.before = _told(extras.before_image, change.before_image, change.before)
+    change.after_image, change.after = _told(extras.after_image, change.after_image, change.after)
+
+
+def _told(told: Image | None, seen: Image, text: str | bytes | None) -> tuple[Image, str | bytes | None]:
+    if told is None:
+        return seen, text
+    return told, None if told is Image.NONE else text or b"{}"

@@ -1,0 +1,40 @@
+"""`ydb-json`: YDB's changefeeds with FORMAT = JSON, in every mode (seed 004)."""
+
+from changeling.formats.capabilities import carrying
+from changeling.formats.format import Format
+from changeling.formats.ydb_json.decode import YdbJsonRead, decoder
+from changeling.formats.ydb_json.encode import YdbJsonWrite, encoder
+from changeling.formats.ydb_json.types import TYPES
+
+FORMAT = Format(
+    name="ydb-json",
+    summary="YDB's changefeeds, FORMAT = JSON: a key array, a flag, and what the MODE shows of the row",
+    read_options=YdbJsonRead,
+    write_options=YdbJsonWrite,
+    decoder=decoder,
+    encoder=encoder,
+    carries=carrying(
+        "upsert",
+        "delete",
+        "barrier",
+        "ddl",
+        "before",
+        "after",
+        "partial",
+        "keys-only",
+        "composite-key",
+        "position",
+        "commit_time",
+        "transaction",
+        # The record names no table at all: its whole name is told beside it, by the topic's path or by the reader.
+        "catalog",
+        "schema",
+        "null",
+        "null-text",
+        "types",
+        "binary",
+    ),
+    types=TYPES,
+    position="step, txId",
+    names_table=False,
+)

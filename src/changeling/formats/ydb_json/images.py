@@ -1,0 +1,128 @@
+"""Which columns a record shows: what each mode asks for, and what a change must have for it."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from changeling.formats.format import Outgoing
+from changeling.formats.ydb_json.envelope import Mode
+from changeling.model import json_text
+from changeling.model.change import Change
+from changeling.model.operation import Image, Operation
+
+Columns = dict[str, bytes]
+_NEW_ROWS = (Operation.INSERT, Operation.READ)
+
+
+@dataclass
+class Written:
+    """A record's flag with its columns, and its images where it has them."""
+
+    flag: str
+    columns: Columns = field(default_factory=dict)
+    new_image: Columns | None = None
+    old_image: Columns | None = None
+
+
+def rows_of(out: Outgoing) -> list[Change]:
+    """The change, or two where it moves its row: YDB keeps keys, so the old row goes and another one comes."""
+    change = out.change
+    if change.before is None or change.key is None or change.op is Operation.DELETE:
+        return [change]
+    before, key = json_text.members(change.before), json_text.members(change.key)
+    old_key = json_text.canonical_key((name, before.get(name, value)) for name, value in key.items())
+    if json_text.members(old_key) == key:
+        return [change]
+    after = json_text.members(change.after or b"{}")
+    if change.after_image is not Image.FULL:
+        if change.before_image is not Image.FULL:
+            out.lose("key-change", "the row is written anew under its other key, and this change tells only part of it")
+        after = {**before, **key, **after}
+    replace = msgspec.structs.replace
+    return [
+        replace(change, op=Operation.DELETE, key=old_key, after=None, after_image=Image.NONE),
+        replace(
+            change,
+            op=Operation.INSERT,
+            before=None,
+            before_image=Image.NONE,
+            after=json_text.join(after.items()),
+            after_image=Image.FULL,
+        ),
+    ]
+
+
+def written(out: Outgoing, mode: Mode | None, reset: bool) -> Written:
+    """The columns of a row's record; a mode that needs what the change lacks is a loss."""
+    change = out.change
+    before = _without_key(out, change.before) if change.before_image is Image.FULL else None
+    if change.op is Operation.DELETE:
+        return Written("erase", old_image=_old_image(out, mode, before))
+    made = Written("reset" if reset and change.op is Operation.REPLACE else "update")
+    after = _after(out, made.flag)
+    made.old_image = _old_image(out, mode, before)
+    whole = change.after_image is Image.FULL or change.op is Operation.REPLACE
+    if mode is Mode.UPDATES:
+        made.columns = _updates(out, made.flag, before, after)
+    elif mode is None and after is not None:
+        if made.flag == "update" and whole:
+            made.new_image = after
+        else:
+            made.columns = after
+    elif mode is not None and mode.has_new_image:
+        if after is not None and whole:
+            made.new_image = after
+        else:
+            out.lose("after", f"the mode {mode} shows the whole row, and this change tells only part of it")
+    return made
+
+
+def _without_key(out: Outgoing, image: str | bytes | None) -> Columns:
+    key = json_text.members(out.change.key or b"{}")
+    return {name: value for name, value in json_text.members(image or b"{}").items() if name not in key}
+
+
+def _after(out: Outgoing, flag: str) -> Columns | None:
+    """The columns after the change; a replace that is written as an update names those that become NULL."""
+    change = out.change
+    if change.after_image not in (Image.FULL, Image.PARTIAL):
+        return None
+    columns = _without_key(out, change.after)
+    return _with_nulls(out, columns) if change.op is Operation.REPLACE and flag == "update" else columns
+
+
+def _with_nulls(out: Outgoing, columns: Columns) -> Columns:
+    """A whole row with its NULLs named, as far as a schema tells its columns."""
+    key = json_text.members(out.change.key or b"{}")
+    known = () if out.schema is None else out.schema.columns
+    nulls = [column.name for column in known if column.name not in key and column.name not in columns]
+    return {**columns, **dict.fromkeys(nulls, b"null")}
+
+
+def _old_image(out: Outgoing, mode: Mode | None, before: Columns | None) -> Columns | None:
+    change = out.change
+    if mode is None:
+        if change.before_image is Image.PARTIAL:
+            out.lose("before", "an oldImage is the whole row, and this change tells only part of it")
+        return before
+    if not mode.has_old_image:
+        return None
+    if before is None and change.op not in _NEW_ROWS:
+        out.lose("before", f"the mode {mode} shows the row before the change, and this change does not tell it")
+    return before
+
+
+def _updates(out: Outgoing, flag: str, before: Columns | None, after: Columns | None) -> Columns:
+    """The columns of UPDATES: the changed ones where both rows are known, else all that the change has."""
+    change = out.change
+    if after is None:
+        out.lose("after", "the mode UPDATES shows the changed columns, and this change tells none")
+        return {}
+    if flag == "reset" or change.op in _NEW_ROWS:
+        return after
+    if change.after_image is Image.FULL and before is not None:
+        named = {**dict.fromkeys(before, b"null"), **after}
+        return {name: value for name, value in named.items() if value != before.get(name, b"null")}
+    if change.op is Operation.REPLACE and out.schema is None:
+        out.lose("replace", "without a schema nobody knows which columns become NULL; write with reset=true")
+    return _with_nulls(out, after) if change.after_image is Image.FULL else after

@@ -1,0 +1,69 @@
+"""Schema records (`tableChanges`): both shapes into a schema, and a schema into the newer one."""
+
+import msgspec
+
+from changeling.formats.ydb_json.types import TYPES
+from changeling.model.errors import Rejected
+from changeling.model.json_text import quote
+from changeling.model.table import Column, TableName, TableSchema
+
+
+class _ColumnType(msgspec.Struct):
+    type: str
+
+
+class _Table(msgspec.Struct, rename={"version": "schemaVersion", "key": "primaryKeyColumnNames"}):
+    version: int
+    columns: dict[str, _ColumnType | str]
+    key: list[str] | str
+
+
+class _TableChange(msgspec.Struct):
+    table: _Table
+
+
+_changes = msgspec.json.Decoder(list[_TableChange]).decode
+
+
+def read_schema(raw: msgspec.Raw, table: TableName, known_key: tuple[str, ...]) -> TableSchema:
+    """The schema that a record tells; raises `Rejected` where it tells none.
+
+    The older serializer names the last key column alone, as a string: `known_key` stands in for it.
+    """
+    changes = _changes(raw)
+    if len(changes) != 1:
+        raise Rejected(f"`tableChanges` holds {len(changes)} tables; a record of one table's changefeed holds one")
+    found = changes[0].table
+    if not found.columns:
+        raise Rejected("`tableChanges` tells no columns")
+    if isinstance(found.key, str):
+        key = known_key
+    else:
+        key = tuple(found.key)
+        if not key:
+            raise Rejected("`tableChanges` names no key column")
+        if missing := [name for name in key if name not in found.columns]:
+            raise Rejected(f"`tableChanges` names key columns that are not among its columns: {', '.join(missing)}")
+    columns = tuple(_column(name, kind if isinstance(kind, str) else kind.type) for name, kind in found.columns.items())
+    return TableSchema(columns, key, table, found.version)
+
+
+def _column(name: str, wire: str) -> Column:
+    if not name or not wire:
+        raise Rejected("`tableChanges` has a column without a name or without a type")
+    kind = TYPES.parse(wire)
+    # A type that this version does not know passes as whatever JSON it is.
+    return Column(name, "json" if kind is None else str(kind), wire)
+
+
+def print_schema(schema: TableSchema, native: bool) -> bytes:
+    """The `tableChanges` of a schema; `native` schemas keep YDB's own names of their types."""
+    table = {
+        "schemaVersion": 1 if schema.id is None else schema.id,
+        "columns": {
+            column.name: {"type": (native and column.original_type) or TYPES.name(column.canonical)}
+            for column in schema.columns
+        },
+        "primaryKeyColumnNames": schema.key,
+    }
+    return quote([{"table": table}])

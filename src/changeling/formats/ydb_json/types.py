@@ -1,0 +1,245 @@
+"""YDB's types and how its JSON spells their values, both ways.
+
+Dates and times of 16 and 32 bits all stand there as moments with six fraction digits; those of 32 and 64 signed bits as
+integers; PostgreSQL's types as the text that PostgreSQL prints.
+"""
+
+import base64
+import re
+
+from changeling.formats.type_table import TypeTable
+from changeling.formats.ydb_json.durations import from_micros, from_words, to_micros, to_words
+from changeling.model import canonical, json_text, times, types
+from changeling.model.canonical import Convert, moment_text
+from changeling.model.errors import CannotCarry, Rejected
+from changeling.model.json_text import quote
+
+_MICRO = 1_000
+_DAY = 86_400 * times.NANOS_PER_SECOND
+_FIRST, _LAST = times.parse("0001-01-01")[0], times.parse("9999-12-31T23:59:59.999999999")[0]
+_INTEGER = re.compile(rb"-?\d{1,30}")
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+_DEFAULT_DECIMAL = types.decimal(22, 9)
+_WIDEST_DECIMAL, _WIDEST_DYNUMBER = 35, 38
+
+_CANONICAL_KINDS = {
+    "bool": "bool",
+    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "float": "float32",
+    "double": "float64",
+    "dynumber": "decimal",
+    "string": "bytes",
+    "bytes": "bytes",
+    "utf8": "string",
+    "text": "string",
+    "json": "json",
+    "jsondocument": "json",
+    "yson": "json",
+    "uuid": "uuid",
+    "date": "date",
+    "datetime": "timestamptz",
+    "timestamp": "timestamptz",
+    "interval": "duration",
+    "date32": "date",
+    "datetime64": "timestamptz",
+    "timestamp64": "timestamptz",
+    "interval64": "duration",
+    # These name their zone behind a comma: no canonical moment holds that, so they stay text.
+    "tzdate": "string",
+    "tzdatetime": "string",
+    "tztimestamp": "string",
+    "pgbool": "bool",
+    "pgint2": "int16",
+    "pgint4": "int32",
+    "pgint8": "int64",
+    "pgoid": "uint32",
+    "pgfloat4": "float32",
+    "pgfloat8": "float64",
+    "pgnumeric": "decimal",
+    "pgbytea": "bytes",
+    "pgdate": "date",
+    "pgtime": "time",
+    "pgtimetz": "time",
+    "pgtimestamp": "timestamp",
+    "pgtimestamptz": "timestamptz",
+    "pginterval": "interval",
+    "pguuid": "uuid",
+    "pgjson": "json",
+    "pgjsonb": "json",
+}
+_NAMES = {
+    "bool": "Bool",
+    **{f"{sign}int{bits}": f"{sign}int{bits}".capitalize() for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "float32": "Float",
+    "float64": "Double",
+    "string": "Utf8",
+    "bytes": "String",
+    "date": "Date",
+    "time": "Utf8",
+    "timestamp": "Timestamp",
+    "timestamptz": "Timestamp",
+    "duration": "Interval",
+    "interval": "Json",
+    "uuid": "Uuid",
+    "json": "Json",
+    "array": "Json",
+}
+_WIRE_NUMBERS = {b'"NaN"': b'"nan"', b'"Infinity"': b'"inf"', b'"-Infinity"': b'"-inf"'}
+
+
+def parse(name: str) -> types.Type | None:
+    """The canonical type of a YDB type name, in any case; None where YDB has no such type."""
+    plain = name.strip().lower()
+    if plain == "decimal":
+        return _DEFAULT_DECIMAL
+    if match := _DECIMAL.fullmatch(plain):
+        precision, scale = int(match[1]), int(match[2])
+        return types.decimal(precision, scale) if precision > 0 and scale <= precision else None
+    if kind := _CANONICAL_KINDS.get(plain):
+        return types.Type(kind)
+    return types.Type("string") if plain.startswith(("pg", "_pg")) else None
+
+
+def name(kind: types.Type) -> str:
+    """The YDB type that holds every value of a canonical one."""
+    if kind.kind != "decimal":
+        return _NAMES[kind.kind]
+    if kind.precision is None:
+        return "DyNumber"
+    if kind.precision <= _WIDEST_DECIMAL:
+        return f"Decimal({kind.precision},{kind.scale})"
+    return "DyNumber" if kind.precision <= _WIDEST_DYNUMBER else "Utf8"
+
+
+def _shown(raw: bytes) -> str:
+    return raw[:60].decode(errors="replace")
+
+
+def _moment_from(unit: int, kind: str) -> Convert:
+    """From an integer that counts `unit` nanoseconds since 1970; text is read as the type's usual one."""
+    as_text = canonical.reader(types.Type(kind))
+
+    def read(raw: bytes) -> bytes:
+        if raw[:1] == b'"':
+            return as_text(raw)
+        if not _INTEGER.fullmatch(raw):
+            raise Rejected(f"{_shown(raw)} is not a whole number")
+        nanos = int(raw) * unit
+        if not _FIRST <= nanos <= _LAST:
+            raise Rejected(f"{_shown(raw)} lies outside the years 1 to 9999")
+        return quote(moment_text(nanos)[:10] if kind == "date" else f"{moment_text(nanos)}Z")
+
+    return read
+
+
+def _nanos(raw: bytes) -> int:
+    text = json_text.string(raw)
+    try:
+        return times.parse(text)[0]
+    except Rejected:
+        raise CannotCarry("types", f"YDB has no moment {text[:60]!r}") from None
+
+
+def _moment_to(unit: int, unit_name: str) -> Convert:
+    """To an integer that counts `unit` nanoseconds since 1970; raises `CannotCarry` on a part of one."""
+
+    def write(raw: bytes) -> bytes:
+        count, rest = divmod(_nanos(raw), unit)
+        if rest:
+            raise CannotCarry("types", f"{_shown(raw)} is finer than {unit_name}")
+        return str(count).encode()
+
+    return write
+
+
+_micros = _moment_to(_MICRO, "YDB's microseconds")
+
+
+def _moment_text(raw: bytes) -> bytes:
+    seconds, micros = divmod(int(_micros(raw)), 1_000_000)
+    return quote(f"{moment_text(seconds * times.NANOS_PER_SECOND)}.{micros:06d}Z")
+
+
+def _number(raw: bytes) -> bytes:
+    return _WIRE_NUMBERS.get(raw, raw)
+
+
+def _as_text(raw: bytes) -> bytes:
+    return raw if raw[:1] == b'"' else quote(raw.decode())
+
+
+def _same(raw: bytes) -> bytes:
+    return raw
+
+
+def _pg_bool(raw: bytes) -> bytes:
+    return b'"t"' if raw == b"true" else b'"f"'
+
+
+def _pg_moment(zone: str) -> Convert:
+    def write(raw: bytes) -> bytes:
+        text = moment_text(int(_micros(raw)) * _MICRO)
+        return quote(text.replace("T", " ") + zone)
+
+    return write
+
+
+def _from_hex(raw: bytes) -> bytes:
+    text = canonical.text_of(raw)
+    try:
+        if text[:2] != "\\x":
+            raise ValueError
+        return quote(base64.b64encode(bytes.fromhex(text[2:])).decode())
+    except ValueError:
+        raise Rejected(f"{_shown(raw)} is not a bytea such as \\x0102") from None
+
+
+def _to_hex(raw: bytes) -> bytes:
+    return quote(f"\\x{base64.b64decode(json_text.string(raw)).hex()}")
+
+
+def _from_json_text(raw: bytes) -> bytes:
+    return json_text.compact(json_text.string(raw)) if raw[:1] == b'"' else raw
+
+
+def _to_json_text(raw: bytes) -> bytes:
+    return quote(raw.decode())
+
+
+TYPES = TypeTable(
+    read={"date": _moment_from(_DAY, "date"), "duration": from_micros},
+    write={
+        "float32": _number,
+        "float64": _number,
+        "decimal": _number,
+        "date": _moment_text,
+        "timestamp": _moment_text,
+        "timestamptz": _moment_text,
+        "duration": to_micros,
+    },
+    read_wire={
+        "date32": _moment_from(_DAY, "date"),
+        "datetime64": _moment_from(times.NANOS_PER_SECOND, "timestamptz"),
+        "timestamp64": _moment_from(_MICRO, "timestamptz"),
+        "pgbytea": _from_hex,
+        "pginterval": from_words,
+        "pgjson": _from_json_text,
+        "pgjsonb": _from_json_text,
+    },
+    write_wire={
+        "date32": _moment_to(_DAY, "a day"),
+        "datetime64": _moment_to(times.NANOS_PER_SECOND, "a second"),
+        "timestamp64": _micros,
+        "pgbool": _pg_bool,
+        **dict.fromkeys(("pgint2", "pgint4", "pgint8", "pgoid", "pgfloat4", "pgfloat8", "pgnumeric"), _as_text),
+        "pgdate": _same,
+        "pgtimestamp": _pg_moment(""),
+        "pgtimestamptz": _pg_moment("+00"),
+        "pgbytea": _to_hex,
+        "pginterval": to_words,
+        "pgjson": _to_json_text,
+        "pgjsonb": _to_json_text,
+    },
+    parse=parse,
+    name=name,
+)
