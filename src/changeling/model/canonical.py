@@ -56,7 +56,7 @@ def _integer(kind: str) -> Convert:
     def read(raw: bytes) -> bytes:
         try:
             number = Decimal(text_of(raw))
-            value = int(number)
+            value = int(number) if number.adjusted() < 20 else high + 1
         except (InvalidOperation, ValueError, OverflowError):
             raise _wrong(raw, kind) from None
         if value != number or not low <= value <= high:

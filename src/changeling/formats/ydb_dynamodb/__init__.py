@@ -1,0 +1,37 @@
+"""`ydb-dynamodb`: YDB's changefeeds with FORMAT = DYNAMODB_STREAMS_JSON (seed 004), and Amazon DynamoDB Streams' own."""
+
+from changeling.formats.capabilities import carrying
+from changeling.formats.format import Format
+from changeling.formats.ydb_dynamodb.decode import YdbDynamodbRead, decoder
+from changeling.formats.ydb_dynamodb.encode import YdbDynamodbWrite, encoder
+from changeling.formats.ydb_dynamodb.types import TYPES
+
+FORMAT = Format(
+    name="ydb-dynamodb",
+    summary="YDB's changefeeds, FORMAT = DYNAMODB_STREAMS_JSON, and Amazon DynamoDB Streams: typed attribute values",
+    read_options=YdbDynamodbRead,
+    write_options=YdbDynamodbWrite,
+    decoder=decoder,
+    encoder=encoder,
+    carries=carrying(
+        "insert",
+        "upsert",
+        "delete",
+        "before",
+        "after",
+        "keys-only",
+        "composite-key",
+        "position",
+        "commit_time",
+        # A written record names no table at all: its whole name is told beside it, by the topic's path or by the reader.
+        "catalog",
+        "schema",
+        "null",
+        "null-text",
+        "types",
+        "binary",
+    ),
+    types=TYPES,
+    position="SequenceNumber",
+    names_table=False,
+)
