@@ -8,28 +8,10 @@ import pyarrow as pa
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder, Numbering
-from changeling.formats.format import Format
-from changeling.formats.options import ReadOptions, WriteOptions, build, parse_drop, shared
+from changeling.formats.user_options import read_options, write_options
 from changeling.model import layout
 
-_SHARED = ("table", "key", "source", "columns", "schemas")
-
 Records: TypeAlias = pa.Table | pa.RecordBatch | Iterable[bytes | str | Mapping[str, Any]]
-
-
-def read_options(form: Format, options: Mapping[str, Any]) -> ReadOptions:
-    """The checked reading options of a format, from what a user wrote."""
-    own = {name: value for name, value in options.items() if name not in _SHARED}
-    common = {name: value for name, value in options.items() if name in _SHARED}
-    return build(form.read_options, {**own, **shared(**common)}, f"reading {form.name}")
-
-
-def write_options(form: Format, options: Mapping[str, Any]) -> WriteOptions:
-    """The checked writing options of a format, from what a user wrote."""
-    given = dict(options)
-    if isinstance(given.get("drop"), str):
-        given["drop"] = parse_drop(given["drop"])
-    return build(form.write_options, given, f"writing {form.name}")
 
 
 def decode(records: Records, format: str, **options: Any) -> tuple[pa.Table, pa.Table]:

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from changeling.api import read_options
 from changeling.carriers import paths
 from changeling.conversion import Input
 from changeling.formats import registry
+from changeling.formats.user_options import read_options
 from changeling.model.errors import UsageError
 from changeling.model.table import parse_schemas
 

@@ -4,12 +4,12 @@ import argparse
 import json
 import sys
 
-from changeling.api import write_options
-from changeling.carriers import output, reading
+from changeling.carriers import output, paths, writing
 from changeling.cli.arguments import add_input, input_of, settings
 from changeling.cli.progress import progress_bar
 from changeling.conversion import Conversion, Report, changes_of
 from changeling.formats import registry
+from changeling.formats.user_options import write_options
 from changeling.rejects import RejectSink
 
 
@@ -43,12 +43,12 @@ def run(parsed: argparse.Namespace) -> int:
     report = Report()
     with (
         RejectSink(parsed.rejects) as rejects,
-        progress_bar(reading.total_bytes(given.places)) as progress,
+        progress_bar(paths.total_bytes(given.places)) as progress,
         output.Output(parsed.output) as target,
     ):
         conversion = Conversion(form, options, rejects, report)
         changes = changes_of(given, rejects, report, progress)
-        reading.write(conversion.records_of(changes, halves=given.form.halves), target, carrier=parsed.carrier)
+        writing.write(conversion.records_of(changes, halves=given.form.halves), target, carrier=parsed.carrier)
     print(_summary(report, parsed), file=sys.stderr)
     return 3 if report.rejected else 0
 

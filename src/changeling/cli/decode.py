@@ -3,9 +3,8 @@
 import argparse
 import sys
 
-from changeling.carriers import reading
+from changeling.carriers import paths
 from changeling.cli.arguments import add_input, input_of
-from changeling.cli.pretty import show
 from changeling.cli.progress import progress_bar
 from changeling.conversion import Report, changes_of
 from changeling.model.line import lines
@@ -24,9 +23,11 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Prints one line a change; exits with 3 where records were rejected."""
+    if parsed.pretty:
+        from changeling.cli.pretty import show
     given = input_of(parsed)
     report = Report()
-    with RejectSink(parsed.rejects) as rejects, progress_bar(reading.total_bytes(given.places)) as progress:
+    with RejectSink(parsed.rejects) as rejects, progress_bar(paths.total_bytes(given.places)) as progress:
         for batch in changes_of(given, rejects, report, progress, show_typed=parsed.typed):
             if parsed.pretty:
                 show(batch)
