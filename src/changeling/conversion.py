@@ -134,7 +134,7 @@ class Conversion:
             self._rejects.add(rejects.take(pa.array(unfit, pa.int64())))
 
     def _count_tables(self, batch: pa.RecordBatch) -> None:
-        if self._form.names_table or self._options.keyed or "table" in self._options.drop:
+        if self._form.names_table or self._options.names_table or self._options.keyed or "table" in self._options.drop:
             return
         self._tables.update(str(table) for table in {change.table for change in layout.changes(batch)} if table)
         if len(self._tables) > 1:

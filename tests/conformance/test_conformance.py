@@ -36,7 +36,10 @@ def decoded(records: pa.Table, name: str, like: Change) -> pa.RecordBatch:
     changes, rejects = changeling.decode(records, name, **options)
     assert rejects.num_rows == 0, rejects.to_pylist()
     found = changes.combine_chunks().to_batches()[0]
-    return Pairing()(found) if registry.get(name).halves else found
+    if not registry.get(name).halves:
+        return found
+    pairing = Pairing()
+    return pa.concat_batches([pairing(found), pairing.rest()])
 
 
 def check_pair(change: Change, given: pa.RecordBatch, name: str) -> None:

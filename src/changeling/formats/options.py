@@ -48,6 +48,11 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     keyed: bool = True
     """Whether message keys are kept beside the values; in plain files they are not."""
 
+    @property
+    def names_table(self) -> bool:
+        """These options make records name their table, though the format by itself does not."""
+        return False
+
 
 def _matches(one: TableName, other: TableName) -> bool:
     return one.name == other.name and all(

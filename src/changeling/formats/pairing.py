@@ -14,13 +14,13 @@ _Row = tuple[Change, pa.RecordBatch]
 
 
 class Pairing:
-    """Joins halves over the batches of one input: they are partners by table and first part of the position.
+    """Joins halves over the batches of one input: they are partners by table and position, save its last part.
 
     A half waits until its partner comes; what never finds one is given out as it is by `rest`.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[object, int], _Row] = {}
+        self._waiting: dict[tuple[object, tuple[int, ...]], _Row] = {}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The changes of a batch with the halves joined that have met; the joined change stands where the second came."""
@@ -33,7 +33,7 @@ class Pairing:
             if not half or change.position is None:
                 given.append((change, row))
                 continue
-            partner = (change.table, position.decode(change.position)[0])
+            partner = (change.table, position.decode(change.position)[:-1])
             other = self._waiting.pop(partner, None)
             if other is None:
                 self._waiting[partner] = (change, row)

@@ -1,0 +1,46 @@
+"""`dataworks`: the rows of DataWorks' real-time synchronization, five metadata fields before the columns (seed 001)."""
+
+from changeling.formats.capabilities import carrying
+from changeling.formats.dataworks.decode import decoder
+from changeling.formats.dataworks.encode import encoder
+from changeling.formats.dataworks.options import DataworksRead, DataworksWrite
+from changeling.formats.dataworks.types import TYPES
+from changeling.formats.format import Format
+from changeling.formats.framing import CsvRows, JsonOrCsv, JsonValues
+
+
+def _framing(options: DataworksRead) -> JsonOrCsv:
+    return JsonOrCsv(JsonValues(), CsvRows(delimiter=options.delimiter, quote=options.quote, header=options.header))
+
+
+FORMAT = Format(
+    name="dataworks",
+    summary="DataWorks' rows in JSON or CSV: five metadata fields, then the columns; an update is two rows",
+    read_options=DataworksRead,
+    write_options=DataworksWrite,
+    decoder=decoder,
+    encoder=encoder,
+    carries=carrying(
+        "insert",
+        "update",
+        "delete",
+        "before",
+        "after",
+        "key-change",
+        "keyless",
+        "composite-key",
+        "commit_time",
+        # A record need not name its table: the whole name is told beside it, by the topic or by the reader.
+        "catalog",
+        "schema",
+        "null",
+        "null-text",
+        "types",
+        "binary",
+    ),
+    types=TYPES,
+    framing=_framing,
+    position="sequence id, half",
+    names_table=False,
+    halves=True,
+)

@@ -1,0 +1,103 @@
+"""The six types of DataWorks' messages. What has none of them is text; a DATE counts milliseconds, so it is an instant."""
+
+from datetime import UTC, datetime
+
+from changeling.formats.dataworks.types import NESTED, RowTypes, document, document_text
+from changeling.model import json_text, times, types
+from changeling.model.errors import Rejected
+from changeling.model.json_text import quote
+from changeling.model.types import INTEGER_RANGES, Type
+
+_MILLI = 1_000_000
+_FIRST = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1000
+_LAST = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()) * 1000 + 999
+
+_CANONICAL = {
+    "BOOLEAN": "bool",
+    "DATE": "timestamptz",
+    "BYTES": "bytes",
+    "STRING": "string",
+    "LONG": "int64",
+    "DOUBLE": "float64",
+}
+_NAMES = {
+    "bool": "BOOLEAN",
+    "bytes": "BYTES",
+    "float32": "DOUBLE",
+    "float64": "DOUBLE",
+    **dict.fromkeys(("date", "timestamp", "timestamptz"), "DATE"),
+    **{kind: "LONG" for kind in INTEGER_RANGES if kind != "uint64"},
+}
+MOMENTS = frozenset({"date", "timestamp", "timestamptz"})
+
+
+def parse(name: str) -> Type | None:
+    """The canonical type of a wire type."""
+    canonical = _CANONICAL.get(name)
+    return None if canonical is None else types.parse(canonical)
+
+
+def name_of(kind: Type) -> str:
+    """The wire type of a canonical type."""
+    return _NAMES.get(kind.kind, "STRING")
+
+
+def guess(raw: bytes) -> str:
+    """The wire type that an untyped value looks like."""
+    first = raw[:1]
+    if first in b"tf":
+        return "BOOLEAN"
+    if first in b"-0123456789":
+        return "LONG" if raw.lstrip(b"-").isdigit() else "DOUBLE"
+    return "STRING"
+
+
+def to_millis(raw: bytes) -> bytes:
+    """A moment in milliseconds; one that they cannot tell stays as it is, for the writer to refuse."""
+    if raw[:1] != b'"':
+        return raw
+    try:
+        millis, rest = divmod(times.parse(json_text.string(raw))[0], _MILLI)
+    except Rejected:
+        return raw
+    return raw if rest else str(millis).encode()
+
+
+def shortened(raw: bytes) -> bytes:
+    """The same moment to the millisecond, or NULL where it is none that has one."""
+    try:
+        return str(times.parse(json_text.string(raw))[0] // _MILLI).encode()
+    except Rejected:
+        return b"null"
+
+
+def _from_millis(raw: bytes) -> bytes:
+    if raw[:1] == b'"':
+        return raw
+    try:
+        millis = int(raw)
+    except ValueError:
+        raise Rejected(f"{raw[:40].decode(errors='replace')} is not a DATE, a whole number of milliseconds") from None
+    if not _FIRST <= millis <= _LAST:
+        raise Rejected(f"the DATE {millis} lies outside the years 1 to 9999")
+    return quote(times.to_text(millis * _MILLI))
+
+
+def _text(raw: bytes) -> bytes:
+    return raw if raw[:1] == b'"' else quote(raw.decode())
+
+
+def _untyped(raw: bytes) -> bytes:
+    if raw[:1] in b"{[":
+        return document_text(raw)
+    too_long = raw.lstrip(b"-").isdigit() and (len(raw) > 20 or not -(2**63) <= int(raw) < 2**63)
+    return _text(raw) if too_long else raw
+
+
+TYPES = RowTypes(
+    read={"json": document, **dict.fromkeys(MOMENTS, _from_millis)},
+    write={**NESTED, "uint64": _text, **dict.fromkeys(MOMENTS, to_millis)},
+    parse=parse,
+    name=name_of,
+    untyped=_untyped,
+)
