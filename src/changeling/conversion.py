@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeling.carriers import paths, reading
 from changeling.formats.decoding import Decoder
-from changeling.formats.encoding import Encoder, Numbering, typed
+from changeling.formats.encoding import Encoded, Encoder, Numbering, typed
 from changeling.formats.format import Format
 from changeling.formats.options import ReadOptions, WriteOptions
 from changeling.formats.pairing import Pairing
@@ -109,16 +111,29 @@ class Conversion:
             batches = _paired(batches)
         for batch in batches:
             encoded = self._encoder(batch, self._numbering)
-            self._numbering = self._numbering.after(batch)
             self._report.dropped += encoded.dropped
             self._report.relabelled += encoded.relabelled
             self._report.written += encoded.records.num_rows
-            self._count_losses(encoded.rejects)
+            if not self._lost:
+                self._probe(batch, encoded)
+            else:
+                self._count_losses(encoded.rejects)
             self._count_tables(batch)
+            self._numbering = self._numbering.after(batch)
             if not self._lost:
                 yield encoded.records
         if self._lost:
             raise LossError(self._explanation())
+
+    def _probe(self, batch: pa.RecordBatch, encoded: Encoded) -> None:
+        """Counts what the first refused batch would lose, all of it: a change is refused for one thing at a time."""
+        drop = self._options.drop
+        self._count_losses(encoded.rejects)
+        while found := set(encoded.rejects.column("feature").to_pylist()) - {None} - drop:
+            drop = drop | found
+            encoder = Encoder(self._form, msgspec.structs.replace(self._options, drop=drop))
+            encoded = encoder(batch, self._numbering)
+            self._count_losses(encoded.rejects.filter(pc.is_valid(encoded.rejects.column("feature"))))
 
     def _count_losses(self, rejects: pa.RecordBatch) -> None:
         unfit = []

@@ -14,6 +14,7 @@ from changeling.formats.options import ReadOptions
 from changeling.model import json_text, layout
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected
+from changeling.model.position import encode
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,12 @@ def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.Reco
     if all(change.position is not None for change in changes):
         return
     arrivals = [layout.arrival(origin) for origin in layout.origins(batch)]
+    before, ordinal = -1, 0
     for change, place in zip(changes, places, strict=True):
+        ordinal = ordinal + 1 if place == before else 0
+        before = place
         if change.position is None:
-            change.position = arrivals[place]
+            change.position = f"{arrivals[place]}.{encode(ordinal)}" if ordinal else arrivals[place]
 
 
 def _rejects(batch: pa.RecordBatch, reasons: dict[int, str]) -> pa.RecordBatch:

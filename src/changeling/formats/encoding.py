@@ -96,7 +96,7 @@ class Encoder:
                 source=source,
                 number=numbering.number + place + 1,
                 counts=counts,
-                arrived=change.position == layout.arrival(origin),
+                arrived=layout.has_arrived(change.position, origin),
                 drop=self._drop,
                 dropped=dropped,
             )

@@ -109,6 +109,12 @@ def arrival(origin: Origin) -> str:
     return encode(origin.ordinal or 0, origin.record or 0)
 
 
+def has_arrived(position: str | None, origin: Origin) -> bool:
+    """Whether a position is the place of arrival (with an ordinal behind it where one record held several changes)."""
+    place = arrival(origin)
+    return position == place or (position is not None and position.startswith(f"{place}."))
+
+
 def changes_batch(changes: Sequence[Change], origin: pa.Array, source: str, encoding: str) -> pa.RecordBatch:
     """A batch of changes that all come from one source in one encoding.
 

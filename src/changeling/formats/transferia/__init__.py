@@ -1,0 +1,21 @@
+"""`transferia`: Transferia's change items, and the record of its data model (seed 003)."""
+
+from changeling.formats.capabilities import carrying
+from changeling.formats.format import Format
+from changeling.formats.framing import JsonValues
+from changeling.formats.transferia.decode import TransferiaRead, decoder
+from changeling.formats.transferia.encode import TransferiaWrite, encoder
+from changeling.formats.transferia.types import TYPES
+
+FORMAT = Format(
+    name="transferia",
+    summary="Transferia's change items (shape item), or the records of its data model (shape seed)",
+    read_options=TransferiaRead,
+    write_options=TransferiaWrite,
+    decoder=decoder,
+    encoder=encoder,
+    carries=carrying(all_but=("begin", "barrier", "keys-only")),
+    types=TYPES,
+    framing=lambda options: JsonValues(arrays=True),
+    position="nextlsn, txPosition (shape seed: ID)",
+)

@@ -1,0 +1,90 @@
+"""Transferia's records into changes: change items, arrays of them, and the record of its data model."""
+
+import base64
+from collections.abc import Sequence
+from typing import Literal
+
+from changeling.formats.format import Decode
+from changeling.formats.options import ReadOptions
+from changeling.formats.transferia.item_decode import ItemReader, NotAnItem
+from changeling.formats.transferia.seed_decode import SeedReader
+from changeling.model import json_text
+from changeling.model.change import Change, Record
+from changeling.model.errors import Rejected, UsageError
+from changeling.model.json_text import quote
+from changeling.model.operation import Operation
+from changeling.model.table import TableName
+
+Shape = Literal["item", "seed"]
+_SEED_START = b'{"ID":'
+"""How the records of the data model usually begin; the others show it by their `Kind`."""
+
+
+class TransferiaRead(ReadOptions, frozen=True, kw_only=True):
+    """What a Transferia reader may be told."""
+
+    shape: Shape | None = None
+    """Change items, or records of the data model; each record shows which it is where nothing is said."""
+    serialization: Literal["json", "proto"] = "json"
+    """How values are serialized; proto is refused."""
+
+
+def refuse_proto(serialization: str) -> None:
+    """Raises `UsageError` unless values are serialized as JSON."""
+    if serialization == "proto":
+        raise UsageError("transferia: serialization=proto is not supported; values are read and written as json")
+
+
+def decoder(options: TransferiaRead) -> Decode:
+    """A function from one wire record to its changes: one, or those of an array."""
+    refuse_proto(options.serialization)
+    item, seed, shape = ItemReader(options), SeedReader(options), options.shape
+
+    def one(value: bytes) -> Change:
+        if shape == "seed" or (shape is None and value.startswith(_SEED_START)):
+            return seed.decode(value)
+        try:
+            return item.decode(value)
+        except NotAnItem:
+            if shape == "item" or "Kind" not in json_text.members(value):
+                raise
+            return seed.decode(value)
+
+    def decode(record: Record) -> Sequence[Change]:
+        value = record.value
+        if value is None:
+            return [_with_message_key(_tombstone(record.key, options.table), record.key)]
+        if value[:1] == b"{" or value.lstrip()[:1] != b"[":
+            return [_with_message_key(one(value), record.key)]
+        items = json_text.items(value)
+        if not items:
+            raise Rejected("an empty array: there is no change item in it")
+        changes = []
+        for place, part in enumerate(items, 1):
+            try:
+                changes.append(_with_message_key(one(part), record.key))
+            except ValueError as error:
+                raise Rejected(f"item {place} of {len(items)}: {error}") from None
+        return changes
+
+    return decode
+
+
+def _tombstone(message_key: bytes | None, table: TableName | None) -> Change:
+    try:
+        key = json_text.canonical_key(json_text.members(message_key or b"").items())
+    except ValueError:
+        key = None
+    return Change(op=Operation.MESSAGE, table=table, key=key, meta=b'{"tombstone":true}')
+
+
+def _with_message_key(change: Change, message_key: bytes | None) -> Change:
+    if message_key is None or message_key == change.key:
+        return change
+    try:
+        kept = b'"message_key":%b' % quote(message_key.decode())
+    except UnicodeDecodeError:
+        kept = b'"message_key_base64":%b' % quote(base64.b64encode(message_key).decode())
+    own = bytes(change.meta) if isinstance(change.meta, bytes) else b"{}"
+    change.meta = b"%b%b%b}" % (own[:-1], b"," if len(own) > 2 else b"", kept)
+    return change

@@ -1,0 +1,92 @@
+"""What rows of one form have in common: worked out once for each table, list of columns and list of old columns."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from changeling.formats.transferia import schemas
+from changeling.formats.transferia.envelope import ROW_KINDS
+from changeling.formats.transferia.schemas import Plan
+from changeling.model import json_text
+from changeling.model.errors import Rejected
+from changeling.model.json_text import canonical, quote
+from changeling.model.operation import Image, Operation
+
+_names = msgspec.json.Decoder(list[str] | None).decode
+
+
+class RowPlan(NamedTuple):
+    """How to put the values of such a row together."""
+
+    table: Plan
+    new_count: int
+    old_count: int
+    after: tuple[bytes, ...] | None
+    """What stands before each new value in the text of the image; None: there is no row after the change."""
+    after_image: Image
+    before: tuple[bytes, ...] | None
+    before_image: Image
+    before_in_columns: bool
+    """A delete without old keys: its row stands where new values usually do."""
+    key: tuple[tuple[str, bool, int], ...]
+    """Each key column, whether its value is an old one, and which."""
+
+
+def make(plan: Plan, kind: str, columns: bytes, old_columns: bytes) -> RowPlan:
+    """The plan of rows of a kind with these lists of names; raises `Rejected` where they cannot be rows of the table."""
+    new, old = _checked(columns), _checked(old_columns)
+    op = ROW_KINDS[kind]
+    deleted = op is Operation.DELETE
+    in_columns = deleted and not old and bool(new)
+    before = new if in_columns else () if op is Operation.INSERT else old
+    return RowPlan(
+        table=plan,
+        new_count=len(new),
+        old_count=len(old),
+        after=None if deleted else _heads(new),
+        after_image=Image.NONE if deleted else schemas.after_image(kind, new, plan.columns),
+        before=_heads(before) if before else None,
+        before_image=schemas.before_image(before, plan.columns, plan.key),
+        before_in_columns=in_columns,
+        key=tuple(_source(name, () if deleted and not in_columns else new, old) for name in plan.key),
+    )
+
+
+def _checked(raw: bytes) -> list[str]:
+    names = _names(raw) or []
+    if len(set(names)) < len(names):
+        raise Rejected(f"a column is named twice: {', '.join(names)}")
+    return names
+
+
+def _heads(names: Sequence[str]) -> tuple[bytes, ...]:
+    return tuple(b"%b%b:" % (b"," if place else b"{", quote(name)) for place, name in enumerate(names))
+
+
+def _source(name: str, new: Sequence[str], old: Sequence[str]) -> tuple[str, bool, int]:
+    if name in new:
+        return name, False, list(new).index(name)
+    if name in old:
+        return name, True, list(old).index(name)
+    raise Rejected(f"the item lacks key column {name!r}: neither columnnames nor oldkeys names it")
+
+
+def image(heads: tuple[bytes, ...], values: Sequence[Raw]) -> bytes:
+    """The text of an image."""
+    if not heads:
+        return b"{}"
+    return b"%b}" % b"".join([part for pair in zip(heads, values, strict=True) for part in pair])
+
+
+def key_of(row: RowPlan, new: Sequence[Raw], old: Sequence[Raw]) -> bytes | None:
+    """The canonical text of the key."""
+    if len(row.key) == 1:
+        name, is_old, place = row.key[0]
+        return b"{%b:%b}" % (quote(name), canonical(bytes(old[place] if is_old else new[place])))
+    if not row.key:
+        return None
+    return json_text.canonical_key(
+        (name, bytes(old[place] if is_old else new[place])) for name, is_old, place in row.key
+    )
