@@ -1,0 +1,31 @@
+"""`arcion-csv`: the CSV files of Arcion's internal CDC format, snapshot rows and realtime rows (seed 000)."""
+
+from changeling.formats.arcion_csv.decode import decoder, expects_header
+from changeling.formats.arcion_csv.encode import encoder
+from changeling.formats.arcion_csv.options import ArcionCsvRead, ArcionCsvWrite
+from changeling.formats.arcion_json.types import TYPES
+from changeling.formats.capabilities import carrying
+from changeling.formats.format import Format
+from changeling.formats.framing import CsvRows
+
+
+def _framing(options: ArcionCsvRead) -> CsvRows:
+    return CsvRows(options.delimiter, options.quote, options.escape, header=expects_header(options))
+
+
+FORMAT = Format(
+    name="arcion-csv",
+    summary="Arcion's internal CDC format as CSV: rows of a snapshot, or NEW, OLD and EXISTS of each column",
+    read_options=ArcionCsvRead,
+    write_options=ArcionCsvWrite,
+    decoder=decoder,
+    encoder=encoder,
+    carries=carrying(
+        # A file is one table, and does not say which: catalog and schema are told beside it, as the name is.
+        all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "table", "types"),
+    ),
+    types=TYPES,
+    framing=_framing,
+    position="number of the log, position, logSeqNum; or dscId, mutId, partNum; none in a snapshot",
+    names_table=False,
+)

@@ -1,0 +1,21 @@
+"""`arcion-native`: what Arcion writes to Kafka with `replication-format: NATIVE`."""
+
+from changeling.formats.arcion_json.types import TYPES
+from changeling.formats.arcion_native.decode import ArcionNativeRead, decoder
+from changeling.formats.arcion_native.encode import ArcionNativeWrite, encoder
+from changeling.formats.capabilities import carrying
+from changeling.formats.format import Format
+
+FORMAT = Format(
+    name="arcion-native",
+    summary="Arcion's NATIVE format for Kafka: whole images of texts, null for a side that is not there",
+    read_options=ArcionNativeRead,
+    write_options=ArcionNativeWrite,
+    decoder=decoder,
+    encoder=encoder,
+    carries=carrying(
+        all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
+    ),
+    types=TYPES,
+    position="number of the log, position, logSeqNum; or dscId, mutId, partNum; none in a snapshot",
+)

@@ -1,0 +1,15 @@
+"""Arcion's NATIVE record as it stands on the wire."""
+
+import msgspec
+
+Cells = dict[str, msgspec.Raw]
+
+
+class Envelope(msgspec.Struct, rename="camel", gc=False, forbid_unknown_fields=True):
+    """The usual shape: all five members. Other shapes are read member by member."""
+
+    table_name: msgspec.Raw
+    op_type: str
+    cursor: msgspec.Raw
+    before: Cells | None
+    after: Cells | None
