@@ -8,9 +8,8 @@ from changeling.formats.arcion_csv import envelope
 from changeling.formats.arcion_csv.options import ArcionCsvRead
 from changeling.formats.arcion_csv.rows import Field, Row, RowStyle
 from changeling.formats.arcion_json import images
-from changeling.formats.arcion_json.decode import _change as arcion_change
-from changeling.formats.arcion_json.decode import _Key as Key
-from changeling.formats.arcion_json.decode import _Plan as ArcionPlan
+from changeling.formats.arcion_json.assembly import Key, change_of
+from changeling.formats.arcion_json.assembly import Plan as ArcionPlan
 from changeling.formats.format import Decode
 from changeling.formats.framing import HEADER
 from changeling.model import json_text
@@ -155,7 +154,7 @@ def _realtime(frame: _Frame, row: Row, text: str) -> Change:
     after = {name: new[place] for name, place in plan.new} or None
     before = {name: old[place] for name, place in plan.old} or None
     raw_cursor = quote(cursor)
-    change = arcion_change(plan.arcion, "NULL" if letter is None else letter, raw_cursor, before, after)
+    change = change_of(plan.arcion, "NULL" if letter is None else letter, raw_cursor, before, after)
     meta = b'%b"cursor":%b,"operationcount":%b' % (plan.arcion.meta_head, raw_cursor, quote(counts))
     usual = row.usual
     for place in plan.not_new:

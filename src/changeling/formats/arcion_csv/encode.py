@@ -9,7 +9,7 @@ from changeling.formats.arcion_csv import envelope
 from changeling.formats.arcion_csv.options import ArcionCsvWrite
 from changeling.formats.arcion_csv.rows import Field, RowStyle
 from changeling.formats.arcion_json import counts, cursor
-from changeling.formats.arcion_json.encode import _extras as extras_of
+from changeling.formats.arcion_json.encode import extras_of
 from changeling.formats.arcion_json.envelope import LETTERS
 from changeling.formats.arcion_json.images import IN_AFTER, IN_BEFORE
 from changeling.formats.arcion_json.row import OutgoingRow

@@ -1,16 +1,15 @@
 """Arcion's JSON records into changes: the envelope in all its spellings, and the bare row of a snapshot."""
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
-from changeling.formats.arcion_json import cursor as cursors
 from changeling.formats.arcion_json import images, table_name
-from changeling.formats.arcion_json.cursor import Extras
-from changeling.formats.arcion_json.envelope import LETTERS, NULL_TEXT, OPERATIONS, Envelope
-from changeling.formats.arcion_json.images import Cell, Presence
+from changeling.formats.arcion_json.assembly import Key, Plan, Row, change_of
+from changeling.formats.arcion_json.envelope import NULL_TEXT, Envelope
+from changeling.formats.arcion_json.images import Cell
 from changeling.formats.format import Decode
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text
@@ -24,8 +23,6 @@ _envelope = msgspec.json.Decoder(Envelope).decode
 _op = msgspec.json.Decoder(str).decode
 _NULL_CELL = quote(NULL_TEXT)
 
-Row = Mapping[str, Cell]
-
 
 class ArcionJsonRead(ReadOptions, frozen=True, kw_only=True):
     """What a reader of Arcion's JSON may be told."""
@@ -37,43 +34,6 @@ class ArcionJsonRead(ReadOptions, frozen=True, kw_only=True):
 def decoder(options: ArcionJsonRead) -> Decode:
     """A function from one wire record to its change."""
     return _Reader(options).decode
-
-
-class _Key:
-    """Builds the canonical key from the cells that show it: those after the change first."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(sorted(names))
-        self._heads = [
-            (name, b"%b%b:" % (b"," if place else b"{", quote(name))) for place, name in enumerate(self.names)
-        ]
-
-    def text(self, after: Row | None, before: Row | None) -> bytes:
-        text = b""
-        for name, head in self._heads:
-            if after is not None and name in after:
-                value = after[name]
-            elif before is not None and name in before:
-                value = before[name]
-            else:
-                raise Rejected(f"the record lacks key column {name!r}: no image shows it")
-            shown = quote(value)
-            # What `quote` makes of text is canonical; only a cell kept as it stood may have another spelling.
-            text += head + (shown if isinstance(value, str) else json_text.canonical(shown))
-        return text + b"}"
-
-
-class _Plan(NamedTuple):
-    """What all records of one table with the same `exists` have in common."""
-
-    table: TableName | None
-    schema: str | None
-    key: "_Key | None"
-    names: frozenset[str]
-    presence: Presence
-    before_image: Image
-    after_image: Image
-    meta_head: bytes
 
 
 class _Reader:
@@ -97,11 +57,11 @@ class _Reader:
             after = plan.presence.after.pick(found.after)
         except KeyError:
             return [self._other_shape(record, record.value)]
-        change = _change(plan, found.op_type, found.cursor, before, after)
+        change = change_of(plan, found.op_type, found.cursor, before, after)
         change.meta = b'%b,"cursor":%b,"operationcount":%b}' % (plan.meta_head, found.cursor, found.operationcount)
         return [change]
 
-    def _make_plan(self, raw_table: bytes, raw_exists: bytes) -> _Plan:
+    def _make_plan(self, raw_table: bytes, raw_exists: bytes) -> Plan:
         table = table_name.read(raw_table) or self._options.table
         found = images.presence(raw_exists)
         names = self._options.key_of(table)
@@ -112,8 +72,8 @@ class _Reader:
             head += b',"columns":%b' % quote(found.columns)
         if not found.as_text:
             head += b',"exists":%b' % json_text.compact(raw_exists)
-        key = _Key(names) if names else None
-        return _Plan(table, self._schema(table), key, frozenset(found.columns), found, before_image, after_image, head)
+        key = Key(names) if names else None
+        return Plan(table, self._schema(table), key, frozenset(found.columns), found, before_image, after_image, head)
 
     def _other_shape(self, record: Record, value: bytes) -> Change:
         members = json_text.members(value)
@@ -129,7 +89,7 @@ class _Reader:
         plan = self._plan(members.get("tableName", b"null"), members["exists"])
         before = _cells("before", members, plan, plan.presence.before.present)
         after = _cells("after", members, plan, plan.presence.after.present)
-        change = _change(plan, letter, members["cursor"], before, after)
+        change = change_of(plan, letter, members["cursor"], before, after)
         change.meta = b'{"record":%b}' % json_text.compact(value)
         return change
 
@@ -147,7 +107,7 @@ class _Reader:
         return Change(
             op=Operation.READ,
             table=table,
-            key=_Key(key).text(row, None) if key else None,
+            key=Key(key).text(row, None) if key else None,
             after=quote(row),
             after_image=Image.FULL,
             meta=quote({"row": True, "nulls": nulls} if nulls else {"row": True}),
@@ -168,7 +128,7 @@ class _Reader:
         return None if schema is None else schema.to_json()
 
 
-def _cells(side: str, members: dict[str, bytes], plan: _Plan, present: Sequence[str]) -> Row | None:
+def _cells(side: str, members: dict[str, bytes], plan: Plan, present: Sequence[str]) -> Row | None:
     raw = members.get(side, b"null")
     try:
         cells = {} if raw == b"null" else json_text.members(raw)
@@ -185,50 +145,3 @@ def _cells(side: str, members: dict[str, bytes], plan: _Plan, present: Sequence[
 
 def _cell(raw: bytes) -> Cell:
     return None if raw in (_NULL_CELL, b"null") else msgspec.Raw(raw)
-
-
-def _change(plan: _Plan, letter: str, raw_cursor: bytes | msgspec.Raw, before: Row | None, after: Row | None) -> Change:
-    op = OPERATIONS.get(letter)
-    if op is None:
-        raise Rejected(f"unknown opType {letter!r}: Arcion has I, U and D")
-    if op is Operation.DELETE and after is not None:
-        raise Rejected(f"a delete with {', '.join(after)} in after: exists may be 0 or 2 only")
-    cursor = cursors.read(raw_cursor)
-    change = Change(
-        op=op,
-        table=plan.table,
-        key=None if plan.key is None else plan.key.text(after, before),
-        before=None if before is None else quote(before),
-        after=None if after is None else quote(after),
-        before_image=plan.before_image,
-        after_image=plan.after_image,
-        position=cursors.position(cursor),
-        commit_time=cursors.commit_time(cursor),
-        schema=plan.schema,
-    )
-    if cursor.changeling is not None:
-        _apply_extras(change, cursor.changeling, plan, before, after)
-    return change
-
-
-def _apply_extras(change: Change, extras: Extras, plan: _Plan, before: Row | None, after: Row | None) -> None:
-    if extras.op is not None:
-        if LETTERS.get(extras.op) != LETTERS[change.op]:
-            raise Rejected(f"the cursor says {extras.op}, which is not written as opType {LETTERS[change.op]!r}")
-        change.op = extras.op
-    change.transaction = extras.transaction
-    if extras.key and plan.key is None:
-        if isinstance(extras.key, dict):
-            change.key = json_text.canonical_key((name, quote(value)) for name, value in extras.key.items())
-        else:
-            change.key = _Key(extras.key).text(after, before)
-    names = extras.key or (plan.key.names if plan.key else ())
-    change.before_image = images.before_image(plan.presence.before.present, plan.names, names)
-    change.before_image, change.before = _told(extras.before_image, change.before_image, change.before)
-    change.after_image, change.after = _told(extras.after_image, change.after_image, change.after)
-
-
-def _told(told: Image | None, seen: Image, text: str | bytes | None) -> tuple[Image, str | bytes | None]:
-    if told is None:
-        return seen, text
-    return told, None if told is Image.NONE else text or b"{}"

@@ -80,7 +80,7 @@ def _envelope(out: Outgoing, row: OutgoingRow, kept: Mapping[str, bytes], chosen
         raw_cursor = None
     columns = _columns(out, row, kept)
     if raw_cursor is None:
-        raw_cursor = quote(cursor.write(change, out.source, _extras(change, row, columns)))
+        raw_cursor = quote(cursor.write(change, out.source, extras_of(change, row, columns)))
     spelled = json_text.members(kept["exists"]) if "exists" in kept else {}
     return json_text.join(
         [
@@ -107,7 +107,8 @@ def _columns(out: Outgoing, row: OutgoingRow, kept: Mapping[str, bytes]) -> list
     return list(dict.fromkeys([*known, *row.columns, *row.after, *row.before]))
 
 
-def _extras(change: Change, row: OutgoingRow, columns: list[str]) -> Extras:
+def extras_of(change: Change, row: OutgoingRow, columns: list[str]) -> Extras:
+    """What Arcion has no place for, to be written into the cursor."""
     extras = Extras()
     if OPERATIONS[LETTERS[change.op]] is not change.op:
         extras.op = change.op
@@ -127,10 +128,11 @@ def _key_text(value: bytes) -> str | None:
 
 
 def _image(out: Outgoing, cells: Cells, columns: list[str]) -> bytes:
-    return json_text.join((name, _cell(out, name, cells.get(name, b"null"))) for name in columns)
+    return json_text.join((name, cell_of(out, name, cells.get(name, b"null"))) for name in columns)
 
 
-def _cell(out: Outgoing, name: str, value: bytes) -> bytes:
+def cell_of(out: Outgoing, name: str, value: bytes) -> bytes:
+    """A value as it stands in an image; the text `null` is a loss."""
     if value == b"null":
         return _NULL_CELL
     if value == _NULL_CELL or (b"\\" in value and value[:1] == b'"' and json_text.string(value) == NULL_TEXT):

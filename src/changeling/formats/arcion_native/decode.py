@@ -7,9 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from changeling.formats.arcion_json import table_name
-from changeling.formats.arcion_json.decode import _change as arcion_change
-from changeling.formats.arcion_json.decode import _Key as Key
-from changeling.formats.arcion_json.decode import _Plan as ArcionPlan
+from changeling.formats.arcion_json.assembly import Key, change_of
+from changeling.formats.arcion_json.assembly import Plan as ArcionPlan
 from changeling.formats.arcion_json.envelope import NULL_TEXT, OPERATIONS
 from changeling.formats.arcion_json.images import Cell, Presence, Side
 from changeling.formats.arcion_native.envelope import Cells, Envelope
@@ -107,7 +106,7 @@ class _Reader:
         if op is Operation.DELETE and after:
             raise Rejected(f"a delete with {', '.join(after)} in after: it must be null")
         plan = self._plan(raw_table, op, tuple(before or ()), tuple(after or ()))
-        return arcion_change(plan, letter, raw_cursor, _image(before), _image(after))
+        return change_of(plan, letter, raw_cursor, _image(before), _image(after))
 
     def _other_shape(self, record: Record, value: bytes) -> _Open:
         members = json_text.members(value)

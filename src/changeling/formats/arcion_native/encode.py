@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from changeling.formats.arcion_json import cursor, table_name
-from changeling.formats.arcion_json.encode import _cell as arcion_cell
-from changeling.formats.arcion_json.encode import _extras as extras_of
+from changeling.formats.arcion_json.encode import cell_of, extras_of
 from changeling.formats.arcion_json.envelope import LETTERS, NULL_TEXT
 from changeling.formats.arcion_json.row import Cells, OutgoingRow
 from changeling.formats.format import Encode, Outgoing
@@ -79,5 +78,5 @@ def _image(out: Outgoing, cells: Cells) -> bytes:
     if not cells:
         return b"null"
     return json_text.join(
-        (name, value if value == b"null" else arcion_cell(out, name, value)) for name, value in cells.items()
+        (name, value if value == b"null" else cell_of(out, name, value)) for name, value in cells.items()
     )

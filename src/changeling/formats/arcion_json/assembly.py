@@ -1,0 +1,108 @@
+"""What all of Arcion's dialects have in common once a record is taken apart: presence, cells and cursor make a change."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from changeling.formats.arcion_json import cursor as cursors
+from changeling.formats.arcion_json import images
+from changeling.formats.arcion_json.cursor import Extras
+from changeling.formats.arcion_json.envelope import LETTERS, OPERATIONS
+from changeling.formats.arcion_json.images import Cell, Presence
+from changeling.model import json_text
+from changeling.model.change import Change
+from changeling.model.errors import Rejected
+from changeling.model.json_text import quote
+from changeling.model.operation import Image, Operation
+from changeling.model.table import TableName
+
+Row = Mapping[str, Cell]
+
+
+class Key:
+    """Builds the canonical key from the cells that show it: those after the change first."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(sorted(names))
+        self._heads = [
+            (name, b"%b%b:" % (b"," if place else b"{", quote(name))) for place, name in enumerate(self.names)
+        ]
+
+    def text(self, after: Row | None, before: Row | None) -> bytes:
+        """The canonical text; raises `Rejected` where no image shows a key column."""
+        text = b""
+        for name, head in self._heads:
+            if after is not None and name in after:
+                value = after[name]
+            elif before is not None and name in before:
+                value = before[name]
+            else:
+                raise Rejected(f"the record lacks key column {name!r}: no image shows it")
+            shown = quote(value)
+            # What `quote` makes of text is canonical; only a cell kept as it stood may have another spelling.
+            text += head + (shown if isinstance(value, str) else json_text.canonical(shown))
+        return text + b"}"
+
+
+class Plan(NamedTuple):
+    """What all records of one table with the same `exists` have in common."""
+
+    table: TableName | None
+    schema: str | None
+    key: Key | None
+    names: frozenset[str]
+    presence: Presence
+    before_image: Image
+    after_image: Image
+    meta_head: bytes
+
+
+def change_of(
+    plan: Plan, letter: str, raw_cursor: bytes | msgspec.Raw, before: Row | None, after: Row | None
+) -> Change:
+    """The change of a record whose cells and cursor are these; raises `Rejected` where they contradict each other."""
+    op = OPERATIONS.get(letter)
+    if op is None:
+        raise Rejected(f"unknown opType {letter!r}: Arcion has I, U and D")
+    if op is Operation.DELETE and after is not None:
+        raise Rejected(f"a delete with {', '.join(after)} in after: exists may be 0 or 2 only")
+    cursor = cursors.read(raw_cursor)
+    change = Change(
+        op=op,
+        table=plan.table,
+        key=None if plan.key is None else plan.key.text(after, before),
+        before=None if before is None else quote(before),
+        after=None if after is None else quote(after),
+        before_image=plan.before_image,
+        after_image=plan.after_image,
+        position=cursors.position(cursor),
+        commit_time=cursors.commit_time(cursor),
+        schema=plan.schema,
+    )
+    if cursor.changeling is not None:
+        _apply_extras(change, cursor.changeling, plan, before, after)
+    return change
+
+
+def _apply_extras(change: Change, extras: Extras, plan: Plan, before: Row | None, after: Row | None) -> None:
+    if extras.op is not None:
+        if LETTERS.get(extras.op) != LETTERS[change.op]:
+            raise Rejected(f"the cursor says {extras.op}, which is not written as opType {LETTERS[change.op]!r}")
+        change.op = extras.op
+    change.transaction = extras.transaction
+    if extras.key and plan.key is None:
+        if isinstance(extras.key, dict):
+            change.key = json_text.canonical_key((name, quote(value)) for name, value in extras.key.items())
+        else:
+            change.key = Key(extras.key).text(after, before)
+    names = extras.key or (plan.key.names if plan.key else ())
+    change.before_image = images.before_image(plan.presence.before.present, plan.names, names)
+    change.before_image, change.before = _told(extras.before_image, change.before_image, change.before)
+    change.after_image, change.after = _told(extras.after_image, change.after_image, change.after)
+
+
+def _told(told: Image | None, seen: Image, text: str | bytes | None) -> tuple[Image, str | bytes | None]:
+    if told is None:
+        return seen, text
+    return told, None if told is Image.NONE else text or b"{}"
