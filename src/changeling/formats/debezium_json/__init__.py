@@ -1,0 +1,20 @@
+"""`debezium-json`: Debezium's change events as JSON, of every connector, and the dialects that follow its envelope."""
+
+from changeling.formats.capabilities import carrying
+from changeling.formats.debezium_json.decode import decoder
+from changeling.formats.debezium_json.encode import encoder
+from changeling.formats.debezium_json.options import DebeziumRead, DebeziumWrite
+from changeling.formats.debezium_json.types import TYPES
+from changeling.formats.format import Format
+
+FORMAT = Format(
+    name="debezium-json",
+    summary="Debezium's change events, with and without the schema part; XTDB's, YDB's and Arcion's forms of them too",
+    read_options=DebeziumRead,
+    write_options=DebeziumWrite,
+    decoder=decoder,
+    encoder=encoder,
+    carries=carrying(all_but=("barrier", "keys-only")),
+    types=TYPES,
+    position="by connector: log positions, file and offset, or SCNs; the place of arrival where it is unknown",
+)

@@ -1,0 +1,88 @@
+"""Records that are no rows: tombstones, transaction marks, schema changes, heartbeats."""
+
+import msgspec
+
+from changeling.formats.debezium_json.envelope import Boundary, Source
+from changeling.formats.debezium_json.message import Members, Message, key_columns, remembered
+from changeling.formats.debezium_json.origin import commit_time, finest, table_of
+from changeling.formats.debezium_json.positions import position_of
+from changeling.model import json_text, position
+from changeling.model.change import Change, Record, Transaction
+from changeling.model.errors import Rejected
+from changeling.model.json_text import quote
+from changeling.model.operation import Operation
+from changeling.model.table import TableName
+
+_boundary = msgspec.json.Decoder(Boundary).decode
+_source = msgspec.json.Decoder(Source).decode
+_BOUNDARIES = {"BEGIN": Operation.BEGIN, "END": Operation.COMMIT}
+_CLOCKS = frozenset({"ts_ms", "ts_us", "ts_ns"})
+
+
+def tombstone(record: Record, message: Message, told: TableName | None) -> Change:
+    """A message without a value: it lets a compacted topic forget the key, and says nothing about the row."""
+    columns, _ = key_columns(message.key)
+    try:
+        table = table_of(told, None, None, None, record.topic)
+    except Rejected:
+        table = None
+    change = Change(
+        op=Operation.MESSAGE,
+        table=table,
+        key=None if columns is None else json_text.canonical_key(columns.items()),
+    )
+    kept = b',"record":%b' % record.value if record.value is not None else b""
+    change.meta = b'{"tombstone":true%b%b}' % (kept, _told_beside(record, message, change.key))
+    return change
+
+
+def other(record: Record, message: Message) -> Change:
+    """A record that has no `op`; raises `Rejected` where it is none of Debezium's."""
+    envelope = message.envelope or {}
+    if "status" in envelope and "id" in envelope:
+        change = _transaction_mark(envelope)
+    elif "source" in envelope and ("ddl" in envelope or "tableChanges" in envelope):
+        change = _schema_change(envelope)
+    elif envelope and envelope.keys() <= _CLOCKS:
+        change = Change(op=Operation.MESSAGE, commit_time=commit_time(Source(), envelope))
+    else:
+        raise Rejected(
+            "not an event of Debezium: it has no `op`; a flattened record (ExtractNewRecordState) tells no operation"
+        )
+    head = b'{"record":%b' % (record.value or b"null")
+    if change.op is Operation.DDL and envelope.get("ddl", b"null") != b"null":
+        head = b'{"statement":%b,%b' % (envelope["ddl"], head[1:])
+    change.meta = head + _told_beside(record, message, None) + b"}"
+    return change
+
+
+def _told_beside(record: Record, message: Message, key: str | bytes | None) -> bytes:
+    """What stands beside the value, which is kept whole: the key and the topic, which no table's name tells."""
+    beside = remembered(msgspec.structs.replace(message, wrapper=None, pair=False), key)
+    return beside if record.topic is None else b'%b,"topic":%b' % (beside, quote(record.topic))
+
+
+def _transaction_mark(envelope: Members) -> Change:
+    found = _boundary(json_text.join(envelope.items()))
+    op = _BOUNDARIES.get(found.status)
+    if op is None:
+        raise Rejected(f"a transaction's status is {found.status!r}: it must be BEGIN or END")
+    if found.position is not None:
+        position.decode(found.position)
+    return Change(
+        op=op,
+        position=found.position,
+        commit_time=finest(found),
+        transaction=Transaction(str(found.id), complete=True if op is Operation.COMMIT else None),
+    )
+
+
+def _schema_change(envelope: Members) -> Change:
+    source = _source(envelope["source"])
+    name = source.table or source.collection
+    return Change(
+        op=Operation.DDL,
+        table=TableName(source.db or None, source.schema or None, name) if name else None,
+        position=position_of(source, (source.connector or "").lower(), None),
+        commit_time=commit_time(source, envelope),
+    )

@@ -1,0 +1,105 @@
+"""Debezium's envelope as it stands on the wire: operations, source blocks of all connectors, and what we add to ours."""
+
+import base64
+
+import msgspec
+
+from changeling.model.json_text import quote
+from changeling.model.operation import Image, Operation
+
+OPERATIONS = {
+    "c": Operation.INSERT,
+    "u": Operation.UPDATE,
+    "d": Operation.DELETE,
+    "r": Operation.READ,
+    "t": Operation.TRUNCATE,
+    "m": Operation.MESSAGE,
+}
+LETTERS = {
+    **{operation: letter for letter, operation in OPERATIONS.items()},
+    Operation.UPSERT: "u",
+    Operation.REPLACE: "u",
+}
+PLACEHOLDER = "__debezium_unavailable_value"
+XTDB, YDB, MONGODB = "xtdb-cdc", "ydb", "mongodb"
+DOCUMENTS = frozenset({XTDB, MONGODB})
+"""Connectors whose rows are documents: each has the columns that it has."""
+
+Number = int | str | None
+"""An integer, which some connectors and Debezium's own older manuals print as text."""
+
+
+class Marks(msgspec.Struct, gc=False, omit_defaults=True):
+    """What a change says and Debezium has no word for, in `source.changeling` of the records that we write."""
+
+    op: Operation | None = None
+    before_image: Image | None = None
+    after_image: Image | None = None
+
+
+class Source(msgspec.Struct, gc=False):
+    """What the reader needs of `source`; the rest of it is kept as it stands."""
+
+    connector: str | None = None
+    db: str | None = None
+    schema: str | None = None
+    table: str | None = None
+    collection: str | None = None
+    ts_ms: Number = None
+    ts_us: Number = None
+    ts_ns: Number = None
+    sequence: str | None = None
+    lsn: Number = None
+    file: str | None = None
+    pos: Number = None
+    row: Number = None
+    commit_lsn: Number = None
+    change_lsn: Number = None
+    event_serial_no: Number = None
+    commit_scn: Number = None
+    scn: Number = None
+    ord: Number = None
+    tord: Number = None
+    tx_id: Number = None
+    system_time: Number = None
+    step: Number = None
+    txId: Number = None
+    position: msgspec.Raw = msgspec.Raw(b"null")
+    changeling: Marks | None = None
+
+
+class Transaction(msgspec.Struct, gc=False):
+    """The transaction's id, and the event's places in it and in its table's part of it."""
+
+    id: Number
+    total_order: Number = None
+    data_collection_order: Number = None
+
+
+class Boundary(msgspec.Struct, gc=False):
+    """A record of the transaction topic."""
+
+    status: str
+    id: Number
+    ts_ms: Number = None
+    ts_ns: Number = None
+    position: str | None = None
+
+
+class Placeholder:
+    """The value that stands for a column which the database did not send, in each form that it may take."""
+
+    def __init__(self, text: str) -> None:
+        plain, packed = quote(text), quote(base64.b64encode(text.encode()).decode())
+        counted = quote(list(text.encode()))
+        self.plain = plain
+        self._text, self._packed, self._counted = text.encode(), packed, counted
+        self._forms = frozenset({plain, packed, counted, b"[%b]" % plain, b"{%b:%b}" % (plain, plain)})
+
+    def may_be_in(self, image: bytes) -> bool:
+        """Whether a closer look is worth while."""
+        return self._text in image or self._packed in image or self._counted in image
+
+    def is_form(self, value: bytes) -> bool:
+        """Whether this value is the placeholder: as text, bytes, an array or a map of it."""
+        return value in self._forms

@@ -1,0 +1,116 @@
+"""Where an event lies in its source's log, by the connector that read it."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from changeling.formats.debezium_json.envelope import MONGODB, XTDB, YDB, Number, Source
+from changeling.model import position
+from changeling.model.change import Transaction
+from changeling.model.errors import Rejected
+
+_sequence = msgspec.json.Decoder(list[int | str | None]).decode
+_text = msgspec.json.Decoder(str).decode
+
+Parts = tuple[int, ...] | None
+
+
+def number(name: str, value: Number) -> int | None:
+    """An integer, or one printed as text; raises `Rejected` on other text."""
+    if value is None or isinstance(value, int):
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise Rejected(f"source.{name} is {value[:40]!r}, which is no integer") from None
+
+
+def _postgresql(source: Source, order: int) -> Parts:
+    if source.sequence is not None:
+        try:
+            last_commit, own = _sequence(source.sequence)
+        except ValueError:
+            raise Rejected(f"source.sequence is {source.sequence[:60]!r}: it must be two log positions") from None
+        at = number("sequence", own)
+        if at is not None:
+            return number("sequence", last_commit) or 0, at
+    at = number("lsn", source.lsn)
+    return None if at is None else (at,)
+
+
+def _mysql(source: Source, order: int) -> Parts:
+    digits = (source.file or "").rpartition(".")[2]
+    at = number("pos", source.pos)
+    if at is None or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits), at, number("row", source.row) or 0
+
+
+def _log_number(name: str, value: Number) -> int | None:
+    """A log sequence number: hex digits in groups (`00000027:00000ac0:0002`), or an integer."""
+    if isinstance(value, str) and ":" in value:
+        try:
+            return int(value.replace(":", ""), 16)
+        except ValueError:
+            raise Rejected(f"source.{name} is {value[:40]!r}, which is no log sequence number") from None
+    return number(name, value)
+
+
+def _sqlserver(source: Source, order: int) -> Parts:
+    commit = _log_number("commit_lsn", source.commit_lsn)
+    if commit is None:
+        return None
+    change = _log_number("change_lsn", source.change_lsn) or 0
+    return commit, change, number("event_serial_no", source.event_serial_no) or 0
+
+
+def _oracle(source: Source, order: int) -> Parts:
+    scn, commit = number("scn", source.scn), number("commit_scn", source.commit_scn)
+    if scn is None and commit is None:
+        return None
+    # A row of a snapshot has no commit of its own: the snapshot's SCN stands for it.
+    return (scn if commit is None else commit) or 0, scn or 0
+
+
+def _mongodb(source: Source, order: int) -> Parts:
+    millis, at = number("ts_ms", source.ts_ms), number("ord", source.ord)
+    if millis is None or at is None:
+        return None
+    inside = number("tord", source.tord)
+    return (millis // 1000, at) if inside is None else (millis // 1000, at, inside)
+
+
+def _xtdb(source: Source, order: int) -> Parts:
+    transaction = number("tx_id", source.tx_id)
+    return None if transaction is None else (transaction, order)
+
+
+def _ydb(source: Source, order: int) -> Parts:
+    step, transaction = number("step", source.step), number("txId", source.txId)
+    return None if step is None or transaction is None else (step, transaction)
+
+
+_BY_CONNECTOR: dict[str, Callable[[Source, int], Parts]] = {
+    "postgresql": _postgresql,
+    "mysql": _mysql,
+    "mariadb": _mysql,
+    "sqlserver": _sqlserver,
+    "db2": _sqlserver,
+    "informix": _sqlserver,
+    "oracle": _oracle,
+    MONGODB: _mongodb,
+    XTDB: _xtdb,
+    YDB: _ydb,
+}
+
+
+def position_of(source: Source, connector: str, transaction: Transaction | None) -> str | None:
+    """The sortable position of an event, or None where its source tells none."""
+    if bytes(source.position)[:1] == b'"':
+        told = _text(source.position)
+        position.decode(told)
+        return told
+    read = _BY_CONNECTOR.get(connector)
+    order = 0 if transaction is None else transaction.order or 0
+    parts = None if read is None else read(source, order)
+    return None if parts is None else position.encode(*parts)

@@ -1,0 +1,38 @@
+"""`ydb-debezium`: YDB's changefeeds with FORMAT = DEBEZIUM_JSON, in every mode (seed 004)."""
+
+from changeling.formats.capabilities import carrying
+from changeling.formats.format import Format
+from changeling.formats.ydb_debezium.decode import YdbDebeziumRead, decoder
+from changeling.formats.ydb_debezium.encode import YdbDebeziumWrite, encoder
+from changeling.formats.ydb_json.types import TYPES
+
+FORMAT = Format(
+    name="ydb-debezium",
+    summary="YDB's changefeeds, FORMAT = DEBEZIUM_JSON: images as the MODE shows them, the key in the message key",
+    read_options=YdbDebeziumRead,
+    write_options=YdbDebeziumWrite,
+    decoder=decoder,
+    encoder=encoder,
+    carries=carrying(
+        "read",
+        "insert",
+        "delete",
+        "before",
+        "after",
+        "keys-only",
+        "composite-key",
+        "position",
+        "commit_time",
+        "transaction",
+        # The record names no table at all: its whole name is told beside it, by the topic's path or by the reader.
+        "catalog",
+        "schema",
+        "null",
+        "null-text",
+        "types",
+        "binary",
+    ),
+    types=TYPES,
+    position="step, txId",
+    names_table=False,
+)

@@ -1,0 +1,161 @@
+"""Changes into YDB's Debezium records, in the shape that they had, or in that of a mode."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from changeling.formats.debezium_json.message import Members, members, shell_filled
+from changeling.formats.format import Encode, Outgoing
+from changeling.formats.options import WriteOptions
+from changeling.formats.ydb_debezium.decode import wrapped_key
+from changeling.formats.ydb_debezium.envelope import CONNECTOR, LETTERS, VERSION
+from changeling.formats.ydb_json.envelope import UINT64, Mode
+from changeling.formats.ydb_json.images import rows_of, written
+from changeling.model import json_text, position
+from changeling.model.change import Change, Record
+from changeling.model.json_text import quote
+from changeling.model.operation import Image, Operation
+
+_NANOS_PER_MS = 1_000_000
+_WITHOUT_IMAGES = (Mode.KEYS_ONLY, Mode.UPDATES)
+
+
+class YdbDebeziumWrite(WriteOptions, frozen=True, kw_only=True):
+    """What a writer of YDB's Debezium form may be told."""
+
+    mode: str | None = None
+    """The changefeed's MODE; without one each record shows what its change has."""
+    feed: str = "feed"
+    """The changefeed's name, the last part of the topic's path."""
+
+    def __post_init__(self) -> None:
+        Mode.named(self.mode)
+
+
+def encoder(options: YdbDebeziumWrite) -> Encode:
+    """A function from one change to its records."""
+    mode = Mode.named(options.mode)
+
+    def encode(out: Outgoing) -> Sequence[Record]:
+        change = out.change
+        meta = members(change.meta) if out.native and change.meta else {}
+        topic = _topic(change, options)
+        if change.op is Operation.MESSAGE:
+            return [Record(None, _key(change, meta), topic=topic)]
+        if meta and mode is None:
+            if change.before is None and change.after is None:
+                _check_key(out, options.keyed)
+            return [Record(_as_it_was(change, meta), _key(change, meta), topic=topic)]
+        records = []
+        kept = members(meta["payload"]).get("source") if meta else None
+        source = kept or _source(out)
+        for row in rows_of(out):
+            out.change = row
+            before, after = _images(out, mode)
+            if before is None and after is None:
+                _check_key(out, options.keyed)
+            pairs: list[tuple[str, bytes | str]] = [("op", quote(_letter(row, mode)))]
+            pairs += [(side, text) for side, text in (("before", before), ("after", after)) if text is not None]
+            value = json_text.join([("payload", json_text.join([*pairs, ("source", source)]))])
+            records.append(Record(value, wrapped_key(row.key), topic=topic))
+        return records
+
+    return encode
+
+
+def _topic(change: Change, options: YdbDebeziumWrite) -> str | None:
+    table = change.table
+    if table is None:
+        return None
+    return "/".join(part for part in (table.catalog, table.schema, table.name, options.feed) if part is not None)
+
+
+def _key(change: Change, meta: Members) -> bytes | None:
+    if "key_text" in meta:
+        return json_text.string(meta["key_text"]).encode()
+    return meta.get("key", wrapped_key(change.key))
+
+
+def _check_key(out: Outgoing, keyed: bool) -> None:
+    if not keyed:
+        out.lose(
+            "keys-only",
+            "a record without images names its row in the message key alone, and plain files keep none;"
+            " use --carrier kcat",
+        )
+
+
+def _as_it_was(change: Change, meta: Members) -> bytes:
+    payload = members(meta["payload"])
+    rows = {"before": change.before, "after": change.after}
+    if change.op is Operation.READ and "after" not in payload:
+        rows["before"] = change.after
+    filling = {side: _bytes(rows[side]) for side in rows if rows[side] is not None}
+    value = shell_filled(meta["payload"], filling)
+    if "bare" in meta:
+        return value
+    return shell_filled(meta.get("wrapper", b'{"payload":null}'), {"payload": value})
+
+
+def _bytes(text: str | bytes | None) -> bytes:
+    return text.encode() if isinstance(text, str) else text or b""
+
+
+def _images(out: Outgoing, mode: Mode | None) -> tuple[bytes | None, bytes | None]:
+    """The images that the mode shows of a change, key columns among them."""
+    change = out.change
+    if mode in _WITHOUT_IMAGES:
+        return None, None
+    key = members(change.key or b"{}")
+    if mode is Mode.OLD_IMAGE and change.op is Operation.READ and change.after_image is Image.FULL:
+        # A scan shows current rows, and this mode has no other place for them.
+        return json_text.join({**key, **members(change.after or b"{}")}.items()), None
+    shown = written(out, mode, reset=False)
+    before, after = (
+        None if columns is None else json_text.join({**key, **columns}.items())
+        for columns in (shown.old_image, shown.new_image)
+    )
+    return before, after
+
+
+def _letter(change: Change, mode: Mode | None) -> str:
+    if change.op is Operation.INSERT and (
+        change.after_image is not Image.FULL or mode not in (None, Mode.NEW_AND_OLD_IMAGES)
+    ):
+        return "u"
+    return LETTERS[change.op]
+
+
+def _source(out: Outgoing) -> bytes:
+    change = out.change
+    step, transaction = _virtual_timestamp(out)
+    millis, rest = divmod(change.commit_time or 0, _NANOS_PER_MS)
+    if rest or millis < 0:
+        out.lose("commit_time", "ts_ms counts milliseconds since 1970, and this time is earlier or has more digits")
+        millis = max(millis, 0)
+    return msgspec.json.encode(
+        {
+            "connector": CONNECTOR,
+            "version": VERSION,
+            "ts_ms": millis,
+            "step": step,
+            "txId": transaction,
+            "snapshot": change.op is Operation.READ,
+        }
+    )
+
+
+def _virtual_timestamp(out: Outgoing) -> tuple[int, int]:
+    """Step and txId; a change without a position of this kind gets the place that it has in the output."""
+    change = out.change
+    parts = position.decode(change.position) if change.position is not None and not out.arrived else ()
+    if parts and (len(parts) != 2 or max(parts) >= UINT64):
+        out.lose("position", "a record orders by step and txId, two numbers of 64 bits; this position is another")
+        parts = ()
+    told = change.transaction
+    if told is not None:
+        if not parts or told.id != str(parts[1]):
+            out.lose("transaction", f"the id {told.id!r} is not the txId of the position, which names the transaction")
+        elif told.order is not None or told.total is not None:
+            out.lose("transaction", "a record tells the transaction's id, and no order inside it or over all")
+    return (parts[0], parts[1]) if parts else (0, out.number)

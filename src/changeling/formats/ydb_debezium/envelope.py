@@ -1,0 +1,26 @@
+"""The payload of YDB's Debezium form: its operations and its source block."""
+
+import msgspec
+
+from changeling.model.operation import Operation
+
+CONNECTOR, VERSION = "ydb", "1.0.0"
+LETTERS = {
+    Operation.READ: "r",
+    Operation.INSERT: "c",
+    Operation.UPDATE: "u",
+    Operation.UPSERT: "u",
+    Operation.REPLACE: "u",
+    Operation.DELETE: "d",
+}
+KEY_HEADER = "__key"
+"""YDB's own clients find the key here, Kafka's in the message key."""
+
+
+class Source(msgspec.Struct, gc=False):
+    """What the reader needs of `source`; the rest of it, such as `user`, is kept as it stands."""
+
+    connector: str | None = None
+    ts_ms: int | None = None
+    step: int | None = None
+    transaction: int | None = msgspec.field(name="txId", default=None)

@@ -1,0 +1,231 @@
+"""Reading Debezium's events: what golden cases cannot show."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import changeling
+from changeling.model import layout
+from changeling.model.change import Change
+from changeling.model.table import Column, TableSchema, schema_from_json
+from tests.golden.test_golden import CASES, records_of
+
+SOURCE = {"connector": "postgresql", "db": "shop", "schema": "public", "table": "items", "lsn": 7, "ts_ms": 1000}
+
+
+def event(op: str, before: Any, after: Any, **source: Any) -> dict[str, Any]:
+    return {"before": before, "after": after, "source": {**SOURCE, **source}, "op": op, "ts_ms": 2000}
+
+
+def read(*records: Any, **options: Any) -> list[Change]:
+    texts = [record if isinstance(record, (dict, bytes)) and "value" in record else _text(record) for record in records]
+    changes, rejects = changeling.decode(texts, "debezium-json", **options)
+    assert rejects.to_pylist() == []
+    return layout.changes(changes.combine_chunks().to_batches()[0])
+
+
+def reason(record: Any, **options: Any) -> str:
+    changes, rejects = changeling.decode([_text(record)], "debezium-json", **options)
+    assert changes.num_rows == 0
+    return str(rejects["reason"][0].as_py())
+
+
+def _text(record: Any) -> Any:
+    return record if isinstance(record, (str, bytes)) else json.dumps(record)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.parent.name == "xtdb"], ids=lambda case: case.name)
+def test_xtdb_events_say_the_same_as_in_their_own_format(case: Path) -> None:
+    """Checklist 002-34: same op, images, transaction; and the same key, position and time."""
+    told = [changeling.decode(records_of(case), name)[0] for name in ("xtdb", "debezium-json")]
+    assert told[0].num_rows == told[1].num_rows
+    same = ["op", "before", "after", "before_image", "after_image", "position", "commit_time", "transaction"]
+    if "message" not in told[0]["op"].to_pylist():
+        same += ["key", "table"]
+    assert told[1].select(same) == told[0].select(same)
+
+
+@pytest.mark.parametrize(
+    ("source", "position"),
+    [
+        ({"connector": "postgresql", "sequence": '["10","20"]', "lsn": 20}, "0210.0220"),
+        ({"connector": "postgresql", "sequence": '[null,"20"]', "lsn": 20}, "010.0220"),
+        ({"connector": "postgresql", "sequence": "[null,null]", "lsn": 20}, "0220"),
+        ({"connector": "postgresql", "lsn": 20}, "0220"),
+        ({"connector": "mysql", "file": "binlog.000042", "pos": 4, "row": 1, "gtid": "a:9"}, "0242.014.011"),
+        ({"connector": "MYSQL", "file": "b.000042", "pos": "4", "row": None}, "0242.014.010"),
+        ({"connector": "mariadb", "file": None, "pos": None, "row": None}, None),
+        (
+            {"connector": "sqlserver", "commit_lsn": "00:00:0a", "change_lsn": "00:00:0f", "event_serial_no": 1},
+            "0210.0215.011",
+        ),
+        ({"connector": "sqlserver", "commit_lsn": None, "change_lsn": None}, None),
+        ({"connector": "db2", "commit_lsn": "00:00:0a", "change_lsn": None}, "0210.010.010"),
+        ({"connector": "oracle", "commit_scn": "12", "scn": "9"}, "0212.019"),
+        ({"connector": "oracle", "commit_scn": None, "scn": "9"}, "019.019"),
+        ({"connector": "mongodb", "collection": "c", "ts_ms": 5000, "ord": 3}, "015.013"),
+        ({"connector": "mongodb", "collection": "c", "ts_ms": 5000, "ord": 3, "tord": 2}, "015.013.012"),
+        ({"connector": "ydb", "step": 5, "txId": 6}, "015.016"),
+        ({"connector": "cassandra", "pos": 5}, None),
+        ({"connector": "changeling", "position": "0210.0220.0230"}, "0210.0220.0230"),
+    ],
+)
+def test_positions_of_every_connector(source: dict[str, Any], position: str | None) -> None:
+    blank = dict.fromkeys(("lsn",))
+    found = read(event("c", None, {"_id": 1}, **{**blank, **source}), key="_id")[0].position
+    assert found == (position or "010.010"), "the place of arrival stands in for a missing one"
+
+
+def test_the_finest_clock_of_the_source_tells_the_time() -> None:
+    times: list[tuple[dict[str, Any], int]] = [
+        ({"ts_ms": 1, "ts_us": 1002, "ts_ns": 1002003}, 1_002_003),
+        ({"ts_ms": 1, "ts_us": 1002}, 1_002_000),
+        ({"ts_ms": 1}, 1_000_000),
+        ({"ts_ms": "1"}, 1_000_000),
+        ({"ts_ms": None}, 2_000_000_000),
+    ]
+    for clocks, nanos in times:
+        assert read(event("c", None, {"a": 1}, **clocks))[0].commit_time == nanos
+
+
+def test_the_message_key_wins_over_the_option_and_keyless_rows_have_none() -> None:
+    record = {"value": _text(event("c", None, {"id": 1, "a": 2})), "key": '{"id":1}'}
+    assert read(record, key="a")[0].key == '{"id":1}'
+    assert read({"value": record["value"]}, key="a")[0].key == '{"a":2}'
+    assert read({"value": record["value"]})[0].key is None
+    assert read({"value": record["value"], "key": "Struct{id=1}"})[0].key is None
+    wrapped = '{"schema":{"type":"struct","fields":[]},"payload":{"b":1.50,"a":"x"}}'
+    assert read({"value": record["value"], "key": wrapped})[0].key == '{"a":"x","b":1.5}'
+
+
+@pytest.mark.parametrize(
+    ("op", "before", "after", "image"),
+    [
+        ("u", {"id": 1}, {"id": 1, "a": 2, "b": 3}, "key"),
+        ("u", {"id": 1, "a": 1}, {"id": 1, "a": 2, "b": 3}, "partial"),
+        ("u", {"id": 1, "a": 1, "b": 1}, {"id": 1, "a": 2, "b": 3}, "full"),
+        ("u", {"id": 1}, {"id": 2}, "full"),
+        ("u", {}, {"id": 1}, "none"),
+        ("u", None, {"id": 1}, "none"),
+        ("d", {"id": 1}, None, "key"),
+        ("d", {"id": 1, "a": None}, None, "full"),
+        ("d", {}, {}, "none"),
+    ],
+)
+def test_how_complete_the_row_before_is(op: str, before: Any, after: Any, image: str) -> None:
+    record = {"value": _text(event(op, before, after)), "key": '{"id":1}'}
+    change = read(record)[0]
+    assert change.before_image == image
+    assert (change.before is None) == (image == "none")
+
+
+def test_columns_that_the_database_did_not_send_are_absent_and_come_back() -> None:
+    image = '{"id":1,"a":"__debezium_unavailable_value","m":{"__debezium_unavailable_value":"__debezium_unavailable_value"},"n":null}'
+    text = f'{{"before":{image},"after":{image},"source":{json.dumps(SOURCE)},"op":"u"}}'
+    changes, _ = changeling.decode([{"value": text, "key": '{"id":1}'}], "debezium-json")
+    change = layout.changes(changes.to_batches()[0])[0]
+    assert (change.before, change.after) == ('{"id":1,"n":null}',) * 2
+    assert (change.before_image, change.after_image) == ("partial", "partial")
+    records, _ = changeling.encode(changes, "debezium-json")
+    assert records["value"][0].as_py().decode() == text
+
+
+def test_a_text_that_only_mentions_the_placeholder_is_a_value() -> None:
+    change = read(event("c", None, {"id": 1, "a": "not __debezium_unavailable_value"}))[0]
+    assert change.after_image == "full"
+
+
+def test_the_schema_part_types_the_columns_and_the_user_wins_where_given() -> None:
+    fields = [
+        {"type": "int32", "optional": False, "field": "id"},
+        {"type": "int32", "optional": True, "name": "io.debezium.time.Date", "field": "day"},
+        {"type": "int64", "optional": True, "name": "com.acme.Unknown", "field": "other"},
+    ]
+    part = {"type": "struct", "fields": [{"type": "struct", "fields": fields, "field": "after"}]}
+    key = {"schema": {"type": "struct", "fields": [fields[0]]}, "payload": {"id": 1}}
+    row = {"id": 1, "day": 18321, "other": 5}
+    message = {"value": _text({"schema": part, "payload": event("c", None, row)}), "key": _text(key)}
+    own = TableSchema(
+        (
+            Column("id", "int32", "int32", False),
+            Column("day", "date", "io.debezium.time.Date"),
+            Column("other", "int64", "com.acme.Unknown"),
+        ),
+        ("id",),
+    )
+    assert schema_from_json(read(message)[0].schema or "") == own
+    told = read(message, columns="id:int64,day:timestamp,extra:string")[0].schema
+    assert schema_from_json(told or "").columns == (
+        Column("id", "int64", "int32"),
+        Column("day", "timestamp", "io.debezium.time.Date"),
+        Column("other", "int64", "com.acme.Unknown"),
+        Column("extra", "string"),
+    )
+
+
+def test_headers_come_back() -> None:
+    headers = [
+        {"name": "__debezium.newkey", "value": b'{"id":2}'},
+        {"name": "raw", "value": b"\xff"},
+        {"name": "no", "value": None},
+    ]
+    batch = pa.table(
+        {
+            "value": pa.array([_text(event("d", {"id": 1}, None)).encode()], pa.binary()),
+            "key": pa.array([b'{"id":1}'], pa.binary()),
+            "headers": pa.array([headers], layout.HEADERS),
+        }
+    )
+    changes, _ = changeling.decode(batch, "debezium-json")
+    records, _ = changeling.encode(changes, "debezium-json")
+    assert records["headers"].to_pylist() == [headers]
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (b"\x00\x00\x00\x00\x01abc", "Avro or another binary form in Confluent's framing"),
+        (event("x", None, {"a": 1}), "unknown op 'x': Debezium has c, u, d, r, t and m"),
+        (event("c", None, None), "op 'c' without a row in `after`"),
+        (event("u", {"a": 1}, None), "op 'u' without a row in `after`"),
+        (event("d", {"a": 1}, {"a": 1}), "op 'd' with a row in `after`"),
+        (event("c", None, [1]), "`after` must be an object, or one as text"),
+        (event("c", None, "[1]"), "`after` must be an object, or one as text"),
+        (event("c", None, "{not JSON"), "`after` must be an object, or one as text"),
+        (
+            event("c", None, {"a": 1}, changeling={"op": "truncate"}),
+            "source.changeling says truncate, which is not written as op 'c'",
+        ),
+        ({"id": 1, "name": "x"}, "not an event of Debezium: it has no `op`; a flattened record"),
+        ({"op": "c", "after": {"a": 1}}, "the event names no table: source.table is missing; say which with --table"),
+        ({"status": "HALF", "id": "1"}, "a transaction's status is 'HALF': it must be BEGIN or END"),
+        (event("c", None, {"a": 1}, sequence="[1]"), "source.sequence is '[1]': it must be two log positions"),
+        (event("c", None, {"a": 1}, lsn="0/16B"), "source.lsn is '0/16B', which is no integer"),
+        (
+            event("c", None, {"a": 1}, connector="sqlserver", commit_lsn="zz:1"),
+            "source.commit_lsn is 'zz:1', which is no log",
+        ),
+        (event("c", None, {"a": 1}, position="17"), "'17' is not a position"),
+        (event("c", None, {"a": 1}, ts_ns=2**70), "lies outside the years 1677 to 2262"),
+        (event("c", None, {"a": 1}, lsn=-1), "a position cannot be negative"),
+        (
+            {
+                "schema": {"fields": [{"field": "after", "fields": [{"field": "a", "type": "int7"}]}]},
+                "payload": event("c", None, {"a": 1}),
+            },
+            "the schema part has the type 'int7'",
+        ),
+        ('{"op":"c","after":{"a":1},"source":{"table":5}}', "Expected `str | null`, got `int` - at `$.table`"),
+        ("[1]", "Expected `object`, got `array`"),
+        ("{", "not JSON"),
+    ],
+)
+def test_rejects_say_what_is_wrong(record: Any, expected: str) -> None:
+    assert expected in reason(record)
+
+
+def test_a_row_without_its_key_columns_is_rejected() -> None:
+    assert reason(event("c", None, {"a": 1}), key="id,a") == "no message key, and the row lacks the key columns id"

@@ -1,0 +1,253 @@
+"""Writing Debezium's events: envelopes of other dialects' changes, key changes, marks, refusals."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import changeling
+from changeling.model import layout
+from changeling.model.change import Change, Transaction
+from changeling.model.operation import Image, Operation
+from changeling.model.position import encode as position
+from changeling.model.table import Column, TableName, TableSchema
+
+SCHEMA = TableSchema((Column("id", "int64"), Column("v", "int64"), Column("w", "string")), ("id",)).to_json()
+TABLE = TableName("shop", "public", "items")
+TIME = 1_703_505_330_123_000_000
+BEFORE: dict[str, Any] = {"before": '{"id":1,"v":1,"w":"a"}', "before_image": Image.FULL}
+AFTER: dict[str, Any] = {"after": '{"id":1,"v":2,"w":"a"}', "after_image": Image.FULL}
+PARTIAL: dict[str, Any] = {"after": '{"v":2}', "after_image": Image.PARTIAL}
+NAMED = {"version": "3.0.0.Final", "connector": "changeling", "name": "changeling"}
+
+
+def foreign(op: Operation, **parts: Any) -> Change:
+    return Change(op=op, **{"table": TABLE, "key": '{"id":1}', "schema": SCHEMA, **parts})
+
+
+def batch(change: Change, encoding: str = "canonical") -> pa.RecordBatch:
+    change.position = change.position or position(9, 9)
+    return layout.changes_batch([change], pa.array([{"ordinal": 9, "record": 9}], layout.ORIGIN), "test", encoding)
+
+
+def write(change: Change, **options: Any) -> list[dict[str, Any]]:
+    records, rejects = changeling.encode(batch(change), "debezium-json", **options)
+    assert rejects.to_pylist() == []
+    return [
+        {
+            "value": row["value"] and json.loads(row["value"]),
+            "key": row["key"] and json.loads(row["key"]),
+            "topic": row["topic"],
+            **({"headers": {h["name"]: json.loads(h["value"]) for h in row["headers"]}} if row["headers"] else {}),
+        }
+        for row in records.to_pylist()
+    ]
+
+
+def refused(change: Change, **options: Any) -> tuple[str | None, str]:
+    records, rejects = changeling.encode(batch(change), "debezium-json", **options)
+    assert records.num_rows == 0
+    return rejects["feature"][0].as_py(), rejects["reason"][0].as_py()
+
+
+def back(change: Change, **options: Any) -> Change:
+    records, _ = changeling.encode(batch(change), "debezium-json", **options)
+    changes, rejects = changeling.decode(records, "debezium-json")
+    assert rejects.to_pylist() == []
+    return layout.changes(changes.to_batches()[0])[0]
+
+
+def test_an_insert_whole() -> None:
+    change = foreign(
+        Operation.INSERT,
+        **AFTER,
+        position=position(5, 6),
+        commit_time=TIME + 1,
+        transaction=Transaction("77", 2, 9),
+    )
+    assert write(change) == [
+        {
+            "value": {
+                "before": None,
+                "after": {"id": 1, "v": 2, "w": "a"},
+                "source": {
+                    **NAMED,
+                    "ts_ms": 1703505330123,
+                    "snapshot": "false",
+                    "db": "shop",
+                    "ts_us": 1703505330123000,
+                    "ts_ns": 1703505330123000001,
+                    "schema": "public",
+                    "table": "items",
+                    "position": "015.016",
+                },
+                "transaction": {"id": "77", "total_order": 9, "data_collection_order": 2},
+                "op": "c",
+                "ts_ms": 1703505330123,
+                "ts_us": 1703505330123000,
+                "ts_ns": 1703505330123000001,
+            },
+            "key": {"id": 1},
+            "topic": "changeling.public.items",
+        }
+    ]
+
+
+def test_names_are_the_users() -> None:
+    options = {"connector": "postgresql", "version": "2.7.0.Final", "name": "srv"}
+    made = write(foreign(Operation.READ, **AFTER, table=TableName("shop", None, "items")), **options)
+    assert made[0]["topic"] == "srv.shop.items"
+    assert made[0]["value"]["op"] == "r"
+    assert made[0]["value"]["source"] == {
+        **options,
+        "ts_ms": None,
+        "snapshot": "true",
+        "db": "shop",
+        "schema": "",
+        "table": "items",
+    }
+
+
+def test_a_delete_names_its_row_and_a_tombstone_follows_where_messages_have_keys() -> None:
+    change = foreign(Operation.DELETE)
+    whole = write(change)
+    assert whole[0]["value"]["before"] == {"id": 1}
+    assert whole[0]["value"]["after"] is None
+    assert whole[1:] == [{"value": None, "key": {"id": 1}, "topic": "changeling.public.items"}]
+    assert len(write(change, tombstones=False)) == 1
+    assert len(write(change, keyed=False)) == 1
+    assert len(write(foreign(Operation.DELETE, **BEFORE, key=None))) == 1
+
+
+def test_a_key_change_is_a_delete_a_tombstone_and_a_create() -> None:
+    moved = foreign(Operation.UPDATE, key='{"id":2}', **BEFORE, after='{"id":2,"v":1,"w":"a"}', after_image=Image.FULL)
+    first, tombstone, last = write(moved)
+    assert (first["value"]["op"], first["key"], first["value"]["before"]) == (
+        "d",
+        {"id": 1},
+        {"id": 1, "v": 1, "w": "a"},
+    )
+    assert (tombstone["value"], tombstone["key"]) == (None, {"id": 1})
+    assert (last["value"]["op"], last["key"], last["value"]["after"]) == ("c", {"id": 2}, {"id": 2, "v": 1, "w": "a"})
+    assert (first["headers"], last["headers"]) == ({"__debezium.newkey": {"id": 2}}, {"__debezium.oldkey": {"id": 1}})
+    assert [made["value"]["op"] for made in write(moved, keyed=False)] == ["d", "c"]
+
+
+def test_a_key_change_of_part_of_the_row_takes_the_rest_from_before_or_is_refused() -> None:
+    moved = foreign(Operation.UPDATE, key='{"id":2}', **BEFORE, **PARTIAL)
+    assert write(moved)[-1]["value"]["after"] == {"id": 2, "v": 2, "w": "a"}
+    moved = foreign(Operation.UPDATE, key='{"id":2}', before='{"id":1}', before_image=Image.KEY, **PARTIAL)
+    assert refused(moved)[0] == "key-change"
+
+
+@pytest.mark.parametrize(
+    ("change", "marks"),
+    [
+        (foreign(Operation.UPDATE, **BEFORE, **AFTER), None),
+        (foreign(Operation.UPSERT, **AFTER), {"op": "upsert"}),
+        (foreign(Operation.REPLACE, **AFTER), {"op": "replace"}),
+        (foreign(Operation.UPDATE, **PARTIAL), None),
+        (foreign(Operation.UPDATE, **PARTIAL, schema=None), {"after_image": "partial"}),
+        (foreign(Operation.UPDATE, before='{"v":1}', before_image=Image.PARTIAL, **AFTER), None),
+        (foreign(Operation.UPDATE, before='{"id":1}', before_image=Image.KEY, **AFTER), None),
+        (
+            foreign(Operation.UPDATE, before='{"id":1,"v":1}', before_image=Image.FULL, **AFTER),
+            {"before_image": "full"},
+        ),
+        (foreign(Operation.DELETE, before='{"id":1,"v":1}', before_image=Image.PARTIAL), {"before_image": "partial"}),
+        (foreign(Operation.DELETE, before='{"id":1}', before_image=Image.FULL), {"before_image": "full"}),
+    ],
+)
+def test_what_debezium_has_no_word_for_stands_in_the_source_and_comes_back(
+    change: Change, marks: dict[str, str] | None
+) -> None:
+    assert write(change)[0]["value"]["source"].get("changeling") == marks
+    found = back(change)
+    assert (found.op, found.before_image, found.after_image) == (change.op, change.before_image, change.after_image)
+
+
+def test_absent_columns_of_a_known_schema_are_the_placeholder() -> None:
+    change = foreign(Operation.UPDATE, **PARTIAL)
+    assert write(change)[0]["value"]["after"] == {"id": 1, "v": 2, "w": "__debezium_unavailable_value"}
+    assert write(change, placeholder="~")[0]["value"]["after"] == {"id": 1, "v": 2, "w": "~"}
+    assert back(change).after == '{"id":1,"v":2}'
+
+
+def test_transaction_marks_and_statements() -> None:
+    begin = foreign(Operation.BEGIN, key=None, table=None, transaction=Transaction("7"), commit_time=TIME)
+    mark = {"status": "BEGIN", "id": "7", "ts_ms": 1703505330123, "event_count": None, "data_collections": None}
+    assert write(begin) == [{"value": mark, "key": {"id": "7"}, "topic": "changeling.transaction"}]
+    assert write(begin, schemas=True)[0]["value"] == {"schema": None, "payload": mark}
+    end = foreign(
+        Operation.COMMIT, key=None, table=None, transaction=Transaction("7", complete=True), position=position(5)
+    )
+    assert write(end)[0]["value"] == {**mark, "status": "END", "ts_ms": None, "position": "015"}
+    assert (back(end).position, back(end).transaction) == ("015", Transaction("7", complete=True))
+    ddl = write(foreign(Operation.DDL, key=None, meta='{"statement":"ALTER TABLE items ADD x int"}'))
+    assert ddl[0]["topic"] == "changeling"
+    assert ddl[0]["key"] == {"databaseName": "shop"}
+    assert {name: ddl[0]["value"][name] for name in ("databaseName", "schemaName", "ddl", "tableChanges")} == {
+        "databaseName": "shop",
+        "schemaName": "public",
+        "ddl": "ALTER TABLE items ADD x int",
+        "tableChanges": [],
+    }
+
+
+def test_truncates_and_messages() -> None:
+    truncate = write(foreign(Operation.TRUNCATE, key=None))[0]
+    assert (truncate["key"], truncate["value"]["op"], "after" in truncate["value"]) == (None, "t", False)
+    message = write(foreign(Operation.MESSAGE, key=None, table=None, meta='{"prefix":"audit","content":"hi"}'))[0]
+    assert message["key"] == {"prefix": "audit"}
+    assert message["value"]["message"] == {"prefix": "audit", "content": "aGk="}
+    assert message["topic"] == "changeling.message"
+
+
+@pytest.mark.parametrize(
+    ("change", "feature"),
+    [
+        (foreign(Operation.UPSERT), "keys-only"),
+        (foreign(Operation.BARRIER, key=None, position=position(5, 0)), "barrier"),
+        (foreign(Operation.BEGIN, key=None, table=None), "begin"),
+        (foreign(Operation.DDL, key=None), "ddl"),
+    ],
+)
+def test_refusals_by_name(change: Change, feature: str) -> None:
+    found, reason = refused(change)
+    assert found == feature
+    assert f"debezium-json cannot carry {feature}" in reason
+
+
+def test_the_schema_part_needs_known_types() -> None:
+    assert refused(foreign(Operation.INSERT, **AFTER, schema=None), schemas=True) == (
+        None,
+        "the schema part needs the types of the columns, which are not known; give --columns",
+    )
+
+
+def test_a_value_too_fine_for_its_type_is_refused_or_written_as_text() -> None:
+    schema = TableSchema((Column("id", "int64"), Column("at", "timestamp")), ("id",)).to_json()
+    row = '{"id":1,"at":"2020-01-01T00:00:00.000000001"}'
+    change = foreign(Operation.INSERT, schema=schema, after=row, after_image=Image.FULL)
+    assert refused(change, schemas=True)[0] == "types"
+    assert back(change, schemas=True, times="isostring").after == row[:-2] + 'Z"}'
+
+
+def native(record: dict[str, Any], **options: Any) -> tuple[list[Any], list[Any]]:
+    changes, _ = changeling.decode([record], "debezium-json", table="t")
+    records, rejects = changeling.encode(changes, "debezium-json", **options)
+    return [json.loads(value) for value in records["value"].to_pylist()], rejects["feature"].to_pylist()
+
+
+def test_plain_files_keep_no_message_key_so_the_value_must_name_the_row() -> None:
+    delete = {"value": '{"before":null,"after":null,"source":{"table":"t"},"op":"d"}', "key": '{"id":1}'}
+    assert native(delete)[0][0]["before"] is None
+    assert native(delete, keyed=False)[0][0]["before"] == {"id": 1}
+    short = {"value": '{"payload":{"op":"d","source":{"connector":"ydb"}}}', "key": '{"payload":{"id":1}}'}
+    assert native(short, keyed=False)[0] == [
+        {"payload": {"before": {"id": 1}, "op": "d", "source": {"connector": "ydb"}}}
+    ]
+    keys_only = {"value": '{"payload":{"op":"u","source":{"connector":"ydb"}}}', "key": '{"payload":{"id":1}}'}
+    assert native(keys_only)[1] == []
+    assert native(keys_only, keyed=False) == ([], ["keys-only"])
