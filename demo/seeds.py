@@ -35,9 +35,17 @@ def main() -> None:
             "changeling decode ydb.jsonl --from ydb-json --table shop --key id --limit 2",
             folder,
         )
-        show("XTDB's events as Arcion's files", "changeling convert xtdb.jsonl --from xtdb --to arcion-json -O arcion.jsonl", folder)
+        show(
+            "XTDB's events as Arcion's files",
+            "changeling convert xtdb.jsonl --from xtdb --to arcion-json -O arcion.jsonl",
+            folder,
+        )
         show("... one of them", "head -n 1 arcion.jsonl", folder)
-        show("... and back: the same eight changes", "changeling decode arcion.jsonl --from arcion-json --pretty --limit 1", folder)
+        show(
+            "... and back: the same eight changes",
+            "changeling decode arcion.jsonl --from arcion-json --pretty --limit 1",
+            folder,
+        )
         show(
             "A YDB changefeed has no place for XTDB's transactions: nothing is written",
             "changeling convert xtdb.jsonl --from xtdb --to ydb-json -O ydb-out.jsonl",

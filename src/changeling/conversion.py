@@ -46,7 +46,7 @@ class Input:
     places: Sequence[paths.Place]
     form: Format
     options: ReadOptions
-    carrier: str = "plain"
+    carrier: reading.Carrier = "plain"
     fail_on_reject: bool = False
     limit: int | None = None
     """Stop after so many changes."""

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import changeling
-from changeling.api import read_options
 from changeling.formats import registry
 from changeling.formats.encoding import typed
 from changeling.formats.framing import HEADER, CsvRows, JsonOrCsv, JsonValues
+from changeling.formats.user_options import read_options
 from changeling.model import layout
 from changeling.model.change import Change
 from changeling.model.errors import UsageError

@@ -26,7 +26,12 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", dest="options", action="append", default=[], metavar="NAME=VALUE", help="option of the format"
     )
-    parser.add_argument("--carrier", choices=("plain", "kcat"), default="plain", help="messages as kcat -J prints them")
+    parser.add_argument(
+        "--carrier",
+        choices=("plain", "kcat"),
+        default="plain",
+        help="messages as kcat -J prints them, read and written",
+    )
     parser.add_argument("--on-error", choices=("reject", "fail"), default="reject", help="what a bad record does")
     parser.add_argument("--rejects", default="rejects.jsonl", metavar="PATH", help="where bad records are kept")
     parser.add_argument("--limit", type=int, metavar="N", help="stop after N changes")

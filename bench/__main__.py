@@ -1,0 +1,67 @@
+"""`python -m bench [NAME]`: runs all benchmarks or one, prints them, and keeps them in results.json."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import kernels, memory, xtdb_spark
+from bench.measuring import Benchmark, Result
+from changeling.model.errors import nearest
+
+RESULTS = Path(__file__).parent / "results.json"
+
+
+def main(arguments: list[str]) -> int:
+    known: dict[str, Benchmark] = {**kernels.benchmarks(), **memory.benchmarks(), **xtdb_spark.benchmarks()}
+    chosen = arguments or list(known)
+    for name in chosen:
+        if name not in known:
+            print(f"there is no benchmark {name!r}; {nearest(name, known)}", file=sys.stderr)
+            return 2
+    console = Console()
+    results = []
+    for name in chosen:
+        with console.status(name):
+            results.append(known[name]())
+    console.print(_shown(results))
+    _keep(results, replace_all=not arguments)
+    return 0
+
+
+def _shown(results: list[Result]) -> Table:
+    table = Table("benchmark", box=None, header_style="bold")
+    for column in ("ours", "peer", "ratio", "aim", "limit"):
+        table.add_column(column, justify="right")
+    table.add_column("unit")
+    table.add_column("note", style="dim")
+    for result in results:
+        numbers = [
+            _number(result.ours),
+            _number(result.peer),
+            "" if result.ratio is None else f"{result.ratio:.2f}",
+            "" if result.aim is None else f"{result.aim:g}",
+            _number(result.limit),
+        ]
+        table.add_row(result.name, *numbers, result.unit, result.note or "")
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
+def _keep(results: list[Result], replace_all: bool) -> None:
+    """Writes the results; after a run of some benchmarks the entries of the others stay."""
+    kept: dict[str, Any] = {}
+    if not replace_all and RESULTS.exists():
+        kept = {entry["name"]: entry for entry in json.loads(RESULTS.read_text())}
+    kept |= {result.name: result.as_json() for result in results}
+    RESULTS.write_text(json.dumps(list(kept.values()), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""How a benchmark tells its result, and how times are taken."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    ours: float
+    unit: str
+    peer: float | None = None
+    limit: float | None = None
+    """What someone else reached at best, or what cannot be passed."""
+    aim: float | None = None
+    """The ratio to reach."""
+    note: str | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.peer is None else self.ours / self.peer
+
+    def as_json(self) -> dict[str, Any]:
+        rounded = {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(self).items()}
+        return {**rounded, "ratio": None if self.ratio is None else round(self.ratio, 3)}
+
+
+Benchmark = Callable[[], Result]
+
+
+def medians(runs: int, *works: Callable[[], object]) -> list[float]:
+    """The median time of each work in seconds; they take turns, so that a slow spell of the machine meets all of them."""
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(runs):
+        for place, work in enumerate(works):
+            start = time.perf_counter()
+            work()
+            times[place].append(time.perf_counter() - start)
+    return [statistics.median(taken) for taken in times]

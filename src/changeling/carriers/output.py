@@ -1,0 +1,155 @@
+"""Where an output goes: nothing is seen at its place before it is whole."""
+
+import contextlib
+import ctypes
+import os
+import secrets
+import shutil
+import sys
+import zlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import IO, Any, Protocol, Self
+
+from changeling.carriers import s3
+from changeling.model.errors import UsageError
+
+STDOUT = "-"
+
+
+class _Target(Protocol):
+    file: Any
+
+    def finish(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+class Output:
+    """`with Output(path) as out: out.write(...)`: a file, an object of S3 (`s3://bucket/key`), or `-` for standard output.
+
+    The output appears at its place when the block ends well. Where it raises, nothing appears, and what was there before
+    stays (standard output alone cannot take back what was written). A name that ends in `.gz` is packed.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._target: _Target | None = None
+        # No time and no name inside: the same records give the same bytes.
+        self._packer = zlib.compressobj(6, zlib.DEFLATED, wbits=31) if path.endswith(".gz") else None
+
+    def __enter__(self) -> Self:
+        self._target = _target(self.path)
+        return self
+
+    def write(self, data: bytes) -> None:
+        """Appends bytes."""
+        assert self._target is not None, "used outside of its with block"
+        with _told(self.path):
+            self._target.file.write(data if self._packer is None else self._packer.compress(data))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        target, self._target = self._target, None
+        if target is None:
+            return
+        try:
+            if kind is None:
+                with _told(self.path):
+                    if self._packer is not None:
+                        target.file.write(self._packer.flush())
+                    target.finish()
+                return
+        except BaseException:
+            target.abandon()
+            raise
+        target.abandon()
+
+
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        with s3.told(path):
+            raise OSError(error.strerror or str(error)) from None
+
+
+def _target(path: str) -> _Target:
+    if path == STDOUT:
+        return _Direct(sys.stdout.buffer, ours=False)
+    if path.startswith(s3.SCHEME):
+        return _Object(path)
+    with _told(path):
+        if os.path.isdir(path):
+            raise UsageError(f"{path}: is a folder; name a file in it")
+        if os.path.exists(path) and not os.path.isfile(path):
+            return _Direct(open(path, "wb"), ours=True)  # closed by finish
+        return _Renamed(path)
+
+
+class _Direct:
+    """Standard output, or a device or pipe: written at once, since there is nothing to rename."""
+
+    def __init__(self, file: IO[bytes], ours: bool) -> None:
+        self.file = file
+        self._ours = ours
+
+    def finish(self) -> None:
+        self.file.flush()
+        if self._ours:
+            self.file.close()
+
+    def abandon(self) -> None:
+        if self._ours:
+            with contextlib.suppress(OSError):
+                self.file.close()
+
+
+class _Renamed:
+    """A file under a hidden name beside its place, until it is done."""
+
+    def __init__(self, path: str) -> None:
+        # Through a link, so that the link stays one.
+        self._path = os.path.realpath(path)
+        folder, name = os.path.split(self._path)
+        os.makedirs(folder, exist_ok=True)
+        self._hidden = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.part")
+        self.file = open(self._hidden, "xb")  # noqa: SIM115  # closed by finish or abandon
+        if os.path.exists(self._path):
+            shutil.copymode(self._path, self._hidden)
+
+    def finish(self) -> None:
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        os.replace(self._hidden, self._path)
+
+    def abandon(self) -> None:
+        with contextlib.suppress(OSError):
+            self.file.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._hidden)
+
+
+class _Object:
+    """An object of S3: the store shows it when the upload is finished."""
+
+    def __init__(self, address: str) -> None:
+        bucket, key = s3.bucket_and_key(address)
+        if not key or key.endswith("/"):
+            raise UsageError(f"{address}: is a folder; name an object in it")
+        s3.check_bucket(bucket)
+        with s3.told(address):
+            self.file = s3.filesystem(upload=True).open_output_stream(f"{bucket}/{key}", compression=None)
+
+    def finish(self) -> None:
+        self.file.close()
+
+    def abandon(self) -> None:
+        # Arrow has no call to abort an upload, and would finish it when it forgets the stream: so it must never forget it.
+        # What was uploaded stays with the store as an unfinished upload, which is never seen.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.file))

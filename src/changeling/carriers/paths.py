@@ -1,0 +1,167 @@
+"""Where records are read from: files, folders, patterns, standard input and objects of S3."""
+
+import glob
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from posixpath import basename, dirname
+from typing import Any
+
+from pyarrow import fs
+
+from changeling.carriers import s3
+from changeling.carriers.gunzip import Input
+from changeling.model.errors import ChangelingError, UsageError, nearest
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One file to read: its path as it was given or matched, and its size on storage where that is known."""
+
+    path: str
+    size: int | None = None
+
+
+def expand(paths: Sequence[str]) -> list[Place]:
+    """The files that paths stand for, in the order given, sorted inside each folder or pattern.
+
+    A path is a file, a folder (all files below it), a pattern with `*`, `?` or `**` (any number of folders), `-` for standard
+    input, or any of the first three under `s3://bucket/`. Names that start with `.` or `_` are left out unless they are
+    spelled out. A path that stands for nothing raises `UsageError`.
+    """
+    return [place for path in paths for place in _expand_one(path)]
+
+
+def _expand_one(path: str) -> list[Place]:
+    if path == STDIN:
+        return [Place(STDIN)]
+    if path.startswith(s3.SCHEME):
+        return _expand_object(path)
+    try:
+        if os.path.exists(path):
+            found = _below(path) if os.path.isdir(path) else [path]
+        else:
+            # Brackets are no pattern here: names may have them.
+            matches = glob.glob(path.replace("[", "[[]"), recursive=True) if _is_pattern(path) else []
+            files = {name for match in matches for name in (_below(match) if os.path.isdir(match) else [match])}
+            found = sorted(name for name in files if _is_spelled_out(name, path))
+        return [_local(name) for name in found] or _nothing(path, lambda: os.listdir(dirname(path) or "."))
+    except OSError as error:
+        raise ChangelingError(f"{path}: {error.strerror or error}") from None
+
+
+def _local(path: str) -> Place:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise ChangelingError(f"{path}: {error.strerror or error}") from None
+    return Place(path, status.st_size if stat.S_ISREG(status.st_mode) else None)
+
+
+def _below(folder: str) -> list[str]:
+    found: list[str] = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if _is_shown(name)]
+        found += [os.path.join(parent, name) for name in names if _is_shown(name)]
+    return sorted(found)
+
+
+def _is_pattern(path: str) -> bool:
+    return "*" in path or "?" in path
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith((".", "_"))
+
+
+def _is_spelled_out(path: str, pattern: str) -> bool:
+    """Whether each hidden name in a path is hidden in the pattern, too."""
+    hidden = [part for part in pattern.split("/") if not _is_shown(part)]
+    return all(_is_shown(name) or any(fnmatchcase(name, part) for part in hidden) for name in path.split("/"))
+
+
+def _expand_object(address: str) -> list[Place]:
+    bucket, key = s3.bucket_and_key(address)
+    store = s3.filesystem()
+    with s3.told(address):
+        s3.check_bucket(bucket)
+        if key and not key.endswith("/"):
+            found = store.get_file_info(f"{bucket}/{key}")
+            if found.type == fs.FileType.File:
+                return [Place(address, found.size)]
+        fixed = re.split(r"[*?]", key, maxsplit=1)[0]
+        folder = dirname(fixed) if _is_pattern(key) else key.rstrip("/")
+        listed = _objects(store, f"{bucket}/{folder}".rstrip("/"))
+    if _is_pattern(key):
+        fits = _pattern(f"{bucket}/{key}").fullmatch
+        listed = [found for found in listed if fits(found.path) and _is_spelled_out(found.path, key)]
+    else:
+        root = len(f"{bucket}/{folder}".rstrip("/")) + 1
+        listed = [found for found in listed if all(map(_is_shown, found.path[root:].split("/")))]
+    places = [Place(s3.SCHEME + found.path, found.size) for found in sorted(listed, key=lambda found: str(found.path))]
+    near = f"{bucket}/{dirname(key.rstrip('/'))}".rstrip("/")
+    return places or _nothing(address, lambda: [found.base_name for found in _objects(store, near, recursive=False)])
+
+
+def _objects(store: fs.FileSystem, folder: str, recursive: bool = True) -> list[fs.FileInfo]:
+    selector = fs.FileSelector(folder, allow_not_found=True, recursive=recursive)
+    return [found for found in store.get_file_info(selector) if not recursive or found.type == fs.FileType.File]
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    spelled = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", text)
+    return re.compile("".join(spelled.get(part, re.escape(part)) for part in parts), re.DOTALL)
+
+
+def _nothing(path: str, siblings: Callable[[], Iterable[str]]) -> list[Place]:
+    if _is_pattern(path):
+        raise UsageError(f"{path}: no file matches")
+    try:
+        names = [name for name in siblings() if _is_shown(name)]
+    except OSError:
+        raise UsageError(f"{path}: there is no such file, and no such folder") from None
+    name = basename(path.rstrip("/"))
+    if name in names:
+        raise UsageError(f"{path}: there is no file in this folder")
+    hint = nearest(name, names)
+    raise UsageError(f"{path}: there is no such file" + (f"; {hint}" if hint.startswith("did") else ""))
+
+
+class _Named:
+    """A file whose errors name it. Standard input is not closed: it is not ours."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with s3.told(path):
+            if path == STDIN:
+                self._file: Any = sys.stdin.buffer
+            elif path.startswith(s3.SCHEME):
+                self._file = s3.filesystem().open_input_stream("/".join(s3.bucket_and_key(path)), compression=None)
+            else:
+                self._file = open(path, "rb", buffering=0)  # noqa: SIM115  # the caller closes it
+
+    def read(self, size: int, /) -> bytes:
+        with s3.told(self._path):
+            return bytes(self._file.read(size))
+
+    def close(self) -> None:
+        if self._path != STDIN:
+            self._file.close()
+
+
+def open_input(place: Place) -> Input:
+    """Opens a place to read, unpacked where it is gzip (whatever its name says)."""
+    return Input(_Named(place.path))
+
+
+def total_bytes(places: Sequence[Place]) -> int | None:
+    """How many bytes all places have on storage; None where one of them does not tell."""
+    sizes = [place.size for place in places]
+    return None if None in sizes else sum(size for size in sizes if size is not None)

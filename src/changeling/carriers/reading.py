@@ -1,0 +1,217 @@
+"""Reads wire records from files into Arrow batches; what is no record becomes a reject with its reason."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from changeling.carriers import framing as frames
+from changeling.carriers import kcat
+from changeling.carriers.framing import Block, Oversized, Piece
+from changeling.carriers.paths import Place, open_input
+from changeling.formats.framing import HEADER, CsvRows, Framing, JsonValues
+from changeling.model import layout
+from changeling.model.change import Record
+from changeling.model.errors import Rejected
+from changeling.model.json_text import SIZE_LIMIT
+
+Carrier: TypeAlias = Literal["plain", "kcat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records and rejects, in the layouts `RECORDS` and `REJECTS`, and the bytes read from storage since the last batch."""
+
+    records: pa.RecordBatch
+    rejects: pa.RecordBatch
+    bytes_read: int
+
+
+def read(
+    places: Sequence[Place],
+    *,
+    framing: Framing,
+    carrier: Carrier = "plain",
+    batch_rows: int = 50_000,
+    batch_bytes: int = 32 * 1024 * 1024,
+    size_limit: int = SIZE_LIMIT,
+) -> Iterator[Batch]:
+    """All records of all places, in order.
+
+    A batch has at most `batch_rows` rows, and values of at most `batch_bytes` unless one alone is larger. Origins number the
+    places (`ordinal`) and, in each, what was found (`record`), records and rejects alike; with kcat they tell topic, partition
+    and offset, too. Rejected are records over the size limit, lines that are no message, and what cannot be unpacked.
+    With kcat, files hold JSON, whatever the framing of the dialect is. The first row of a CSV file with a header is no
+    record: each record of the file has it as the record header `HEADER`.
+    """
+    pending = _Pending(batch_rows, batch_bytes)
+    for ordinal, place in enumerate(places):
+        number = consumed = 0
+        with open_input(place) as source:
+            stream, style = frames.settled(source, JsonValues() if carrier == "kcat" else framing)
+            header: bytes | None = None
+            for block in frames.blocks(stream, style, limit=size_limit):
+                if header is None and isinstance(style, CsvRows) and style.header:
+                    header, block = _taken_off(block)
+                parts = _split(block, batch_rows, batch_bytes)
+                pending.bytes_read += source.consumed - consumed
+                consumed = source.consumed
+                for part in parts:
+                    made = _kcat_part if carrier == "kcat" else _plain_part
+                    records, rejects = made(part, place.path, ordinal, number)
+                    yield from pending.add(records if header is None else _with_header(records, header), rejects)
+                    number += len(part)
+            pending.bytes_read += source.consumed - consumed
+            if source.damage is not None:
+                where = _origin(place.path, ordinal, np.array([number]))
+                rejects = _rejects([source.damage.reason], [source.damage.raw], where)
+                yield from pending.add(_no_records(), rejects)
+    yield from pending.flush()
+
+
+def _taken_off(block: Block) -> tuple[bytes, Block]:
+    """The first row of a block and the others; a first row over the size limit is no header, and its rows are rejected."""
+    first = block[0] if isinstance(block, list) else block[0].as_py()
+    return (first.head if isinstance(first, Oversized) else first), block[1:]
+
+
+def _with_header(records: pa.RecordBatch, header: bytes) -> pa.RecordBatch:
+    one = pa.array([[{"name": HEADER, "value": header}]], layout.HEADERS)
+    column = one.take(pa.array(np.zeros(records.num_rows, np.int32)))
+    return records.set_column(records.schema.get_field_index("headers"), layout.RECORDS.field("headers"), column)
+
+
+class _Pending:
+    """Parts that wait to become one batch: many small files must not become many small batches."""
+
+    def __init__(self, rows: int, size: int) -> None:
+        self._most_rows, self._most_bytes = rows, size
+        self._records: list[pa.RecordBatch] = []
+        self._rejects: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+        self.bytes_read = 0
+
+    def add(self, records: pa.RecordBatch, rejects: pa.RecordBatch) -> Iterator[Batch]:
+        rows, size = records.num_rows + rejects.num_rows, _value_bytes(records.column("value"))
+        if self._rows + rows > self._most_rows or self._bytes + size > self._most_bytes:
+            yield from self.flush()
+        if records.num_rows:
+            self._records.append(records)
+        if rejects.num_rows:
+            self._rejects.append(rejects)
+        self._rows += rows
+        self._bytes += size
+
+    def flush(self) -> Iterator[Batch]:
+        if self._rows or self.bytes_read:
+            yield Batch(_joined(self._records, layout.RECORDS), _joined(self._rejects, layout.REJECTS), self.bytes_read)
+        self._records, self._rejects = [], []
+        self._rows = self._bytes = self.bytes_read = 0
+
+
+def _value_bytes(values: pa.Array) -> int:
+    if not len(values):
+        return 0
+    offsets = np.frombuffer(values.buffers()[1], np.int32)
+    return int(offsets[values.offset + len(values)] - offsets[values.offset])
+
+
+def _joined(parts: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    return pa.concat_batches(parts) if parts else pa.RecordBatch.from_pylist([], schema)
+
+
+def _no_records() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], layout.RECORDS)
+
+
+def _split(block: Block, rows: int, size: int) -> Iterator[Block]:
+    """Parts of a block that fit into a batch each."""
+    if isinstance(block, list):
+        ends = np.cumsum([0 if isinstance(piece, Oversized) else len(piece) for piece in block])
+    else:
+        ends = np.frombuffer(block.buffers()[1], np.int32)[block.offset + 1 : block.offset + len(block) + 1]
+    start, before = 0, 0
+    while start < len(block):
+        stop = int(np.searchsorted(ends, before + size, side="right"))
+        stop = min(max(stop, start + 1), start + rows)
+        yield block[start:stop]
+        start, before = stop, int(ends[stop - 1])
+
+
+def _plain_part(part: Block, file: str, ordinal: int, first: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    numbers = np.arange(first, first + len(part))
+    if not isinstance(part, list):
+        return _records(part, _origin(file, ordinal, numbers)), _rejects([], [], _origin(file, ordinal, numbers[:0]))
+    large = np.array([isinstance(piece, Oversized) for piece in part], bool)
+    values = pa.array([piece for piece in part if isinstance(piece, bytes)], pa.binary())
+    return (
+        _records(values, _origin(file, ordinal, numbers[~large])),
+        _oversized([piece for piece in part if isinstance(piece, Oversized)], _origin(file, ordinal, numbers[large])),
+    )
+
+
+def _kcat_part(part: Block, file: str, ordinal: int, first: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    pieces: list[Piece] = part if isinstance(part, list) else part.to_pylist()
+    good: list[int] = []
+    bad: list[int] = []
+    messages: list[kcat.Message] = []
+    reasons: list[str] = []
+    raw: list[bytes] = []
+    for number, piece in enumerate(pieces, first):
+        try:
+            if isinstance(piece, Oversized):
+                raise Rejected(_too_large(piece))
+            messages.append(kcat.parse(piece))
+            good.append(number)
+        except Rejected as error:
+            bad.append(number)
+            reasons.append(str(error))
+            raw.append(piece.head if isinstance(piece, Oversized) else piece)
+    records: list[Record] = [message.record for message in messages]
+    origin = _origin(
+        file,
+        ordinal,
+        np.array(good, np.int64),
+        topic=pa.array([record.topic for record in records], pa.string()),
+        partition=pa.array([message.partition for message in messages], pa.int32()),
+        offset=pa.array([message.offset for message in messages], pa.int64()),
+    )
+    rejects = _rejects(reasons, raw, _origin(file, ordinal, np.array(bad, np.int64)))
+    return layout.records_batch(records, origin), rejects
+
+
+def _origin(file: str, ordinal: int, numbers: np.ndarray, **kafka: pa.Array) -> pa.Array:
+    count = len(numbers)
+    columns = {
+        "file": pa.repeat(pa.scalar(file, pa.string()), count),
+        "ordinal": pa.repeat(pa.scalar(ordinal, pa.int64()), count),
+        "record": pa.array(numbers, pa.int64()),
+        **kafka,
+    }
+    fields = list(layout.ORIGIN)
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in fields]
+    return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
+def _records(values: pa.Array, origin: pa.Array) -> pa.RecordBatch:
+    known = {"value": values, "origin": origin}
+    columns = [known.get(field.name, pa.nulls(len(values), field.type)) for field in layout.RECORDS]
+    return pa.record_batch(columns, schema=layout.RECORDS)
+
+
+def _rejects(reasons: list[str], raw: list[bytes], origin: pa.Array) -> pa.RecordBatch:
+    known = {"reason": pa.array(reasons, pa.string()), "raw": pa.array(raw, pa.binary()), "origin": origin}
+    columns = [known.get(field.name, pa.nulls(len(reasons), field.type)) for field in layout.REJECTS]
+    return pa.record_batch(columns, schema=layout.REJECTS)
+
+
+def _oversized(pieces: list[Oversized], origin: pa.Array) -> pa.RecordBatch:
+    return _rejects([_too_large(piece) for piece in pieces], [piece.head for piece in pieces], origin)
+
+
+def _too_large(piece: Oversized) -> str:
+    return f"the record has {piece.length:,} bytes, over the limit of {SIZE_LIMIT:,}; the first {len(piece.head):,} are kept"

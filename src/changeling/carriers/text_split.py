@@ -1,0 +1,132 @@
+"""Splits text into rows of CSV, whose quoted fields may hold line breaks."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from changeling.carriers.pieces import Block, Piece, Readable
+from changeling.carriers.spans import cut, line_bounds
+from changeling.carriers.window import Window
+
+_BLOCK_ROWS = 50_000
+_SPAN = 8 * 1024 * 1024
+_LINE_END = b"\r\n"
+_NEWLINE = re.compile(rb"\n")
+
+
+def row_blocks(
+    stream: Readable, *, delimiter: bytes, quote: bytes, escape: bytes | None, chunk_size: int, limit: int
+) -> Iterator[Block]:
+    """The rows of CSV that are not empty, raw, without their ends.
+
+    A field that begins with a quote goes on, over line breaks, to the quote that ends it (two of them stand for one). A
+    delimiter or the end of the line must follow; where something else does, or the row is over the limit, the quote was a
+    stray one, and the line that it stands on is a record alone. A quote that nothing ends takes the rest as one record.
+    Other quotes are plain text, and so is a byte behind `escape`.
+    """
+    window = Window(stream, chunk_size, limit, blanks=_LINE_END)
+    rows = _Rows(window, delimiter, quote, escape)
+    while window.left or window.fill():
+        escaped = escape is not None and window.data.find(escape, window.at) >= 0
+        block = None if escaped else _lines(window, delimiter, quote)
+        if block is not None:
+            if len(block):
+                yield block
+        elif pieces := rows.take_some():
+            yield pieces
+
+
+def _lines(window: Window, delimiter: bytes, quote: bytes) -> Block | None:
+    """All whole rows of the window at once; None where there are none, or some need a closer look."""
+    data, start = window.data, window.at
+    end = data.rfind(b"\n", start, start + _SPAN) + 1
+    if end <= start:
+        return None
+    text = np.frombuffer(data, np.uint8)[start:end]
+    starts, stops, ends = line_bounds(text)
+    if data.find(quote, start, end) >= 0:
+        between = _between_rows(text, ends, ord(delimiter), ord(quote))
+        if between is None:
+            return None
+        starts = np.concatenate([[0], ends[between][:-1] + 1])
+        stops, end = stops[between], start + int(ends[between][-1]) + 1
+    lengths = stops - starts
+    if lengths.max() > window.limit:
+        return None
+    window.at = end
+    kept = lengths > 0
+    return cut(data, start, end, starts[kept], stops[kept])
+
+
+def _between_rows(text: np.ndarray, ends: np.ndarray, delimiter: int, quote: int) -> np.ndarray | None:
+    """Which line ends are outside of quotes; None where a quote stands where none is expected, or no row ends."""
+    quotes = text == quote
+    inside = np.cumsum(quotes, dtype=np.uint8) & np.uint8(1)
+    between = np.flatnonzero(inside[ends] == 0)
+    if not len(between):
+        return None
+    places = np.flatnonzero(quotes[: ends[between[-1]]])
+    before, behind = text[places[0::2] - 1], text[places[1::2] + 1]
+    before_fits = (before == delimiter) | (before == ord("\n")) | (before == quote) | (places[0::2] == 0)
+    behind_fits = (behind == delimiter) | (behind == ord("\n")) | (behind == quote)
+    returns = places[1::2][behind == ord("\r")] + 2
+    return (
+        between if before_fits.all() and behind_fits.sum() + (text[returns] == ord("\n")).sum() == len(behind) else None
+    )
+
+
+def _line(window: Window) -> Piece | None:
+    piece = window.take_until(_NEWLINE)
+    _pass_line_end(window)
+    return piece or None
+
+
+def _pass_line_end(window: Window) -> None:
+    if window.data[window.at : window.at + 1] == b"\n":
+        window.at += 1
+
+
+class _Rows:
+    def __init__(self, window: Window, delimiter: bytes, quote: bytes, escape: bytes | None) -> None:
+        self._window = window
+        d, q = re.escape(delimiter), re.escape(quote)
+        e = b"" if escape is None or escape == quote else re.escape(escape)
+        escaped = rb"|" + e + rb"[\s\S]" if e else b""
+        plain = rb"(?:[^" + d + e + rb"\n]++" + escaped + rb")*+"
+        inner = rb"(?:[^" + q + e + rb"]++|" + q + q + escaped + rb")*+"
+        field = rb"(?:" + q + inner + q + rb"(?=" + d + rb"|\r?\n)|(?!" + q + rb")" + plain + rb")"
+        self._fields = re.compile(rb"(?:" + field + d + rb")*+" + field + rb"?+(?:\r(?=\n))?+")
+        cut_escape = rb"|" + e + rb"\Z" if e else b""
+        self._quoted = re.compile(q + inner + rb"(?:" + q + rb"\r?" + cut_escape + rb")?+")
+        self._quote = quote
+
+    def take_some(self) -> list[Piece]:
+        """The rows that end in the window; just one where it had to be read on for: the rest may be cut at once."""
+        window = self._window
+        base = window.base
+        pieces: list[Piece] = []
+        while window.left and len(pieces) < _BLOCK_ROWS and (window.base == base or not pieces):
+            end = self._row_end()
+            if end is None and window.left <= window.limit:
+                if pieces:
+                    break
+                if window.fill():
+                    continue
+                end = len(window.data)
+            piece = _line(window) if end is None or end < 0 else window.take(end)
+            _pass_line_end(window)
+            if piece:
+                pieces.append(piece)
+        return pieces
+
+    def _row_end(self) -> int | None:
+        """Where the next row ends; None where more must be read to tell, -1 where it is none."""
+        data = self._window.data
+        end = self._fields.match(data, self._window.at).end()  # type: ignore[union-attr]  # matches anywhere
+        if data.startswith(b"\n", end):
+            return end
+        if not data.startswith(self._quote, end):
+            return None
+        quoted = self._quoted.match(data, end)
+        return None if quoted is None or quoted.end() == len(data) else -1

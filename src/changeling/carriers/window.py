@@ -1,0 +1,94 @@
+"""The part of a byte stream that is in memory: it moves forward, and grows only while a record needs it to."""
+
+import re
+
+from changeling.carriers.pieces import HEAD, Oversized, Piece, Readable
+
+BOM = b"\xef\xbb\xbf"
+
+
+class Window:
+    """`data[at:]` is what was read and not yet taken. `fill` moves it to the front: keep places relative to `at`."""
+
+    def __init__(self, stream: Readable, chunk_size: int, limit: int, blanks: bytes) -> None:
+        self._stream = stream
+        self._chunk_size = chunk_size
+        self.limit = limit
+        """The most bytes that one record may have."""
+        self._blanks = blanks
+        self.data = b""
+        self.at = 0
+        self.base = 0
+        """The place of `data[0]` in the stream."""
+        while len(self.data) < len(BOM) and self.fill():
+            pass
+        if self.data.startswith(BOM):
+            self.at = len(BOM)
+
+    def fill(self) -> bool:
+        """Reads more; False at the end of the stream."""
+        rest = self.data[self.at :]
+        # More at once for long records: they are put together in a few steps, not in many.
+        more = self._stream.read(max(self._chunk_size, min(len(rest), 4 * self._chunk_size)))
+        if not more:
+            return False
+        self.base += self.at
+        self.data, self.at = rest + more if rest else more, 0
+        return True
+
+    def find(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+        """The first match behind `at`, reading on for it; None where there is none within the limit or in the stream.
+
+        A pattern starts with a line break, and may look ahead over a few bytes.
+        """
+        skip = 0
+        while True:
+            match = pattern.search(self.data, self.at + skip)
+            if match is not None:
+                return match
+            if self.left > self.limit:
+                return None
+            last = self.data.rfind(b"\n", self.at)
+            skip = last - self.at if last >= 0 else self.left
+            if not self.fill():
+                return None
+
+    @property
+    def left(self) -> int:
+        """How many bytes are there to take."""
+        return len(self.data) - self.at
+
+    def take(self, end: int) -> Piece:
+        """Takes everything up to a place in `data` as one record; its last `blanks` are left out."""
+        start, self.at = self.at, end
+        if end - start > self.limit:
+            return Oversized(self.data[start : start + HEAD], end - start)
+        return self.data[start:end].rstrip(self._blanks)
+
+    def take_until(self, pattern: re.Pattern[bytes]) -> Piece:
+        """Takes everything up to the start of the first match (the end of its group 1, where that took part) or the end."""
+        match = self.find(pattern)
+        if match is not None:
+            return self.take(end_of(match))
+        if self.left <= self.limit:
+            return self.take(len(self.data))
+        head, length = self.data[self.at : self.at + HEAD], 0
+        while True:
+            # Only the last line break can still begin a match, and only if it is near.
+            cut = self.data.rfind(b"\n", self.at)
+            cut = cut if cut >= self.at and len(self.data) - cut < HEAD else len(self.data)
+            length += cut - self.at
+            self.at = cut
+            if not self.fill():
+                length += self.left
+                self.at = len(self.data)
+                return Oversized(head, length)
+            match = pattern.search(self.data)
+            if match is not None:
+                self.at = end_of(match)
+                return Oversized(head, length + self.at)
+
+
+def end_of(match: re.Match[bytes]) -> int:
+    """Where the record before a match ends."""
+    return match.end(1) if match.re.groups and match.group(1) is not None else match.start()

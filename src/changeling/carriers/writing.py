@@ -1,0 +1,85 @@
+"""Writes wire records to an output, one a line."""
+
+from collections.abc import Iterable
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.carriers import kcat
+from changeling.carriers.output import Output
+from changeling.carriers.reading import Carrier
+from changeling.formats.framing import HEADER
+from changeling.model import json_text
+from changeling.model.errors import CannotCarry, LossError
+
+
+def write(batches: Iterable[pa.RecordBatch], output: Output, carrier: Carrier = "plain") -> None:
+    """Writes batches of layout `RECORDS`.
+
+    Plain: values alone, one a line (JSON with line breaks is written without them), under the header that they have. Raises
+    `LossError` for what has no place there: a tombstone or a second header in a plain file, bytes that are not text with kcat.
+    """
+    printer = kcat.Printer()
+    header: bytes | None = None
+    for number, batch in enumerate(batch for batch in batches if batch.num_rows):
+        if carrier == "kcat":
+            made = _messages(printer, batch)
+        else:
+            found = _header(batch)
+            if number and found != header:
+                raise LossError(_two_headers(header, found))
+            header = found
+            made = _values(batch.column("value"))
+            if number == 0 and header is not None:
+                made.insert(0, header)
+        output.write(b"\n".join(made) + b"\n")
+
+
+def _messages(printer: kcat.Printer, batch: pa.RecordBatch) -> list[bytes]:
+    try:
+        return list(printer.lines(batch))
+    except CannotCarry as lack:
+        raise LossError(str(lack)) from None
+
+
+def _header(batch: pa.RecordBatch) -> bytes | None:
+    """The one header that all records of a batch have."""
+    column = batch.column("headers")
+    if column.null_count == len(column):
+        return None
+    distinct = {
+        next((pair["value"] for pair in pairs or () if pair["name"] == HEADER), None) for pairs in column.to_pylist()
+    }
+    if len(distinct) > 1:
+        one, other, *_ = sorted(distinct, key=lambda row: row or b"")
+        raise LossError(_two_headers(one, other))
+    (found,) = distinct
+    return found
+
+
+def _two_headers(one: bytes | None, other: bytes | None) -> str:
+    shown = [(row or b"no header").decode(errors="replace") for row in (one, other)]
+    return (
+        "a file of CSV has one header, and these changes need two: give --columns with all of them, or convert each table"
+        f" apart\n  {shown[0]}\n  {shown[1]}"
+    )
+
+
+def _values(values: pa.Array) -> list[bytes]:
+    if values.null_count:
+        raise LossError("message: a tombstone has no value, and a plain file holds values only; use --carrier kcat")
+    texts: list[bytes] = values.to_pylist()
+    if pc.any(pc.match_substring(values, "\n")).as_py():
+        return [_one_line(text) if b"\n" in text else text for text in texts]
+    return texts
+
+
+def _one_line(text: bytes) -> bytes:
+    """JSON in one line; rows of CSV may hold line breaks, and stay as they are."""
+    if text.lstrip()[:1] not in (b"{", b"["):
+        return text
+    try:
+        return json_text.compact(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise LossError("a value has line breaks and is not JSON, so it would not be read as one record") from None

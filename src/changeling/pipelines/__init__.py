@@ -1,1 +1,0 @@
-"""The YAML that a user writes, and running what it says."""

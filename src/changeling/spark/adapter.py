@@ -1,0 +1,55 @@
+"""The one place where a kernel is handed to Spark: Arrow batches in, Arrow batches out, inside the tasks."""
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+from zipimport import zipimporter
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+Kernel: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+"""What a task runs over the batches of its partition. It is sent to the tasks, so it must be picklable."""
+
+
+def run(frame: DataFrame, kernel: Kernel, layout: pa.Schema) -> DataFrame:
+    """The batches that the kernel makes of the frame's; `layout` is theirs. Holds for batch and streaming frames."""
+    return frame.mapInArrow(_Task(kernel), spark_schema(layout))
+
+
+@dataclass(frozen=True)
+class _Task:
+    kernel: Kernel
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        _forget_zipped_spark()
+        return self.kernel(batches)
+
+
+def _forget_zipped_spark() -> None:
+    """Keeps the next task of this worker from reading the directory of Spark's own zip file some sixteen times.
+
+    A worker invalidates the caches of imports before each task, and for packages in a zip file that takes 0.2 s. Importers
+    are found again when they are needed, so dropping those of a file that never changes is safe.
+    """
+    for path, importer in list(sys.path_importer_cache.items()):
+        if isinstance(importer, zipimporter) and Path(importer.archive).name.startswith(("pyspark", "py4j")):
+            del sys.path_importer_cache[path]
+
+
+def spark_schema(layout: pa.Schema) -> StructType:
+    """The Spark schema of an Arrow layout."""
+    return from_arrow_schema(layout)
+
+
+def conform(batch: pa.RecordBatch, layout: pa.Schema) -> pa.RecordBatch:
+    """What Spark sent, exactly as the layout has it: its own nullability and, by setting, its large types are undone."""
+    return pa.record_batch([_cast(batch.column(field.name), field.type) for field in layout], schema=layout)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)

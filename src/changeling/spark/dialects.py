@@ -1,0 +1,108 @@
+"""Decode and encode on Spark: the kernels of `formats`, run in the tasks over frames of records or changes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from changeling.formats import registry
+from changeling.formats.decoding import Decoder
+from changeling.formats.options import ReadOptions, WriteOptions
+from changeling.formats.user_options import read_options, write_options
+from changeling.model import layout
+from changeling.spark.adapter import conform, run
+from changeling.spark.changes import numbered_changes
+from changeling.spark.numbering import NumberedEncoder
+from changeling.spark.outcome import Part
+from changeling.spark.records import Placing, wire_records
+
+
+class Decoded(NamedTuple):
+    """Changes, and the records that gave none. Each frame runs the kernel when it is used: see `decode_both`."""
+
+    changes: DataFrame
+    rejects: DataFrame
+
+
+class Encoded(NamedTuple):
+    """Wire records, and the changes that have no place in the format. Each frame runs the kernel: see `encode_both`."""
+
+    records: DataFrame
+    rejects: DataFrame
+
+
+def decode(frame: DataFrame, format: str, **options: Any) -> Decoded:
+    """Decodes a frame of wire records, batch or streaming, into changes and rejects.
+
+    Only the column `value` must be there; the frames of Spark's Kafka source are taken as they are (see
+    `records.wire_records`). Options are those of `changeling.decode`.
+    """
+    return Decoded(*(_decoded(frame, format, options, part) for part in (Part.ROWS, Part.REJECTS)))
+
+
+def decode_both(frame: DataFrame, format: str, **options: Any) -> DataFrame:
+    """Changes and rejects in one frame and one pass: the columns of a change and `reject`, null where it is none.
+
+    For those who use both, such as a streaming `foreachBatch`: persist it, then take it apart with `outcome.split`.
+    """
+    return _decoded(frame, format, options, Part.BOTH)
+
+
+def encode(frame: DataFrame, format: str, **options: Any) -> Encoded:
+    """Encodes a frame of changes, batch or streaming, into wire records and rejects; see `changeling.encode`.
+
+    Formats that number what they write (or count it by kind) start at 1 in each partition: Spark's tasks know nothing of
+    each other. Where the numbers must run through, the frame brings them, in the columns `number` (from 1) and `counts` (a
+    struct of `insert`, `update`, `delete`, `replace`: running totals, the change at hand included).
+    """
+    return Encoded(*(_encoded(frame, format, options, part) for part in (Part.ROWS, Part.REJECTS)))
+
+
+def encode_both(frame: DataFrame, format: str, **options: Any) -> DataFrame:
+    """Records and rejects in one frame and one pass, as `decode_both` gives changes."""
+    return _encoded(frame, format, options, Part.BOTH)
+
+
+def _decoded(frame: DataFrame, format: str, options: dict[str, Any], part: Part) -> DataFrame:
+    kernel = DecodeKernel(format, read_options(registry.get(format), options), part)
+    return run(wire_records(frame), kernel, part.layout(layout.CHANGES))
+
+
+def _encoded(frame: DataFrame, format: str, options: dict[str, Any], part: Part) -> DataFrame:
+    kernel = EncodeKernel(format, write_options(registry.get(format), options), part)
+    return run(numbered_changes(frame), kernel, part.layout(layout.RECORDS))
+
+
+@dataclass(frozen=True)
+class DecodeKernel:
+    """Batches of layout `RECORDS` into changes and rejects."""
+
+    format: str
+    options: ReadOptions
+    part: Part
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One batch out for each that comes in."""
+        decoder = Decoder(registry.get(self.format), self.options)
+        placing = Placing()
+        for batch in batches:
+            decoded = decoder(placing(conform(batch, layout.RECORDS)))
+            yield self.part.of(decoded.changes, decoded.rejects)
+
+
+@dataclass(frozen=True)
+class EncodeKernel:
+    """Batches of layout `CHANGES`, with numbers or without, into records and rejects."""
+
+    format: str
+    options: WriteOptions
+    part: Part
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One batch out or more for each that comes in, in order."""
+        encoder = NumberedEncoder(registry.get(self.format), self.options)
+        for batch in batches:
+            for encoded in encoder(batch):
+                yield self.part.of(encoded.records, encoded.rejects)

@@ -1,0 +1,190 @@
+"""Files into changes: they are opened in the tasks that decode them, so that their text never crosses the JVM."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from changeling.carriers import paths as places
+from changeling.carriers.paths import Place
+from changeling.carriers.reading import Carrier, read
+from changeling.formats import registry
+from changeling.formats.decoding import Decoder
+from changeling.formats.framing import JsonValues
+from changeling.formats.options import ReadOptions
+from changeling.formats.user_options import read_options
+from changeling.model import layout
+from changeling.spark.adapter import run
+from changeling.spark.dialects import Decoded
+from changeling.spark.outcome import Part
+from changeling.spark.records import origins
+from changeling.spark.splits import SPLIT_BYTES, Split, line_count, lines, numbered, splits
+
+_GZIP = b"\x1f\x8b"
+_BATCH_ROWS = 8192
+_BATCH_BYTES = 8 * 1024 * 1024
+_COUNTED = pa.schema([("split", pa.int64()), ("lines", pa.int64())])
+
+
+def decode_files(
+    spark: SparkSession,
+    paths: str | Sequence[str],
+    format: str,
+    *,
+    carrier: Carrier = "plain",
+    split_bytes: int = SPLIT_BYTES,
+    **options: Any,
+) -> Decoded:
+    """Decodes files, folders or patterns into changes and rejects, numbered in `origin` as one reader would number them.
+
+    Large files that are not packed and hold one JSON object a line are read by several tasks, in parts of `split_bytes`: a
+    first pass counts their lines. Files of any other kind are read whole, each by one task. The files are listed now; a file
+    that changes before it is read raises `ChangelingError` in its task.
+    """
+    given = [paths] if isinstance(paths, str) else list(paths)
+    checked = read_options(registry.get(format), options)
+    tasks = _tasks(spark, places.expand(given), registry.get(format).framing(checked), carrier, split_bytes)
+    return Decoded(*(_decoded(spark, tasks, format, checked, carrier, part) for part in (Part.ROWS, Part.REJECTS)))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A file, or a part of one, and its place among the files."""
+
+    ordinal: int
+    place: Place
+    split: Split | None = None
+
+
+def _decoded(
+    spark: SparkSession, tasks: list[list[_Piece]], format: str, options: ReadOptions, carrier: Carrier, part: Part
+) -> DataFrame:
+    kernel = FilesKernel(format, options, carrier, part, tasks)
+    return run(spark.range(0, len(tasks), 1, len(tasks)), kernel, part.layout(layout.CHANGES))
+
+
+def _tasks(
+    spark: SparkSession, found: list[Place], framing: object, carrier: Carrier, split_bytes: int
+) -> list[list[_Piece]]:
+    """The pieces of each task. Small files share one, as long as they have no more bytes than a part of a large file."""
+    may_split = carrier == "plain" and isinstance(framing, JsonValues)
+    large = [place for place in found if may_split and _is_splittable(place, split_bytes)]
+    cut = _counted(spark, [splits(place.path, split_bytes) for place in large])
+    tasks: list[list[_Piece]] = []
+    room = 0
+    for ordinal, place in enumerate(found):
+        if parts := cut.get(place.path):
+            tasks += [[_Piece(ordinal, place, part)] for part in parts]
+            room = 0
+            continue
+        size = split_bytes if place.size is None else place.size
+        if size > room:
+            tasks.append([])
+            room = split_bytes
+        tasks[-1].append(_Piece(ordinal, place))
+        room -= size
+    return tasks
+
+
+def _is_splittable(place: Place, split_bytes: int) -> bool:
+    if place.size is None or place.size <= split_bytes or place.path.startswith("s3://"):
+        return False
+    with open(place.path, "rb") as file:
+        return file.read(2) != _GZIP
+
+
+def _counted(spark: SparkSession, files: list[list[Split]]) -> dict[str, list[Split]]:
+    """The parts of the files whose lines are all plain; the others are left out, to be read whole."""
+    every = [part for parts in files for part in parts]
+    if not every:
+        return {}
+    kernel = CountKernel(every)
+    rows = run(spark.range(0, len(every), 1, len(every)), kernel, _COUNTED).toArrow().to_pylist()
+    counts = {row["split"]: row["lines"] for row in rows}
+    cut: dict[str, list[Split]] = {}
+    done = 0
+    for parts in files:
+        here = [counts[number] for number in range(done, done + len(parts))]
+        done += len(parts)
+        if None not in here:
+            cut[parts[0].path] = numbered(parts, here)
+    return cut
+
+
+@dataclass(frozen=True)
+class CountKernel:
+    """The numbers of parts into their line counts."""
+
+    splits: list[Split]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One batch of a row for each part."""
+        for number in _numbers(batches):
+            yield pa.RecordBatch.from_pylist([{"split": number, "lines": line_count(self.splits[number])}], _COUNTED)
+
+
+@dataclass(frozen=True)
+class FilesKernel:
+    """The numbers of tasks into the changes and rejects of their files."""
+
+    format: str
+    options: ReadOptions
+    carrier: Carrier
+    part: Part
+    tasks: list[list[_Piece]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of some thousand changes: larger ones take longer to cross over to the JVM."""
+        decoder = Decoder(registry.get(self.format), self.options)
+        for number in _numbers(batches):
+            for piece in self.tasks[number]:
+                for records, rejects in self._read(piece):
+                    decoded = decoder(records)
+                    yield self.part.of(decoded.changes, decoded.rejects)
+                    if rejects.num_rows and self.part is not Part.ROWS:
+                        yield self.part.of(decoded.changes.slice(0, 0), rejects)
+
+    def _read(self, piece: _Piece) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+        if piece.split is not None:
+            number = piece.split.first
+            for values in lines(piece.split):
+                yield _records(values, piece, number), _NO_REJECTS
+                number += len(values)
+            return
+        framing = registry.get(self.format).framing(self.options)
+        for batch in read(
+            [piece.place], framing=framing, carrier=self.carrier, batch_rows=_BATCH_ROWS, batch_bytes=_BATCH_BYTES
+        ):
+            yield _with_ordinal(batch.records, piece.ordinal), _with_ordinal(batch.rejects, piece.ordinal)
+
+
+_NO_REJECTS = pa.RecordBatch.from_pylist([], layout.REJECTS)
+
+
+def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _records(values: pa.Array, piece: _Piece, first: int) -> pa.RecordBatch:
+    count = len(values)
+    known = {
+        "file": pa.repeat(pa.scalar(piece.place.path, pa.string()), count),
+        "ordinal": pa.repeat(pa.scalar(piece.ordinal, pa.int64()), count),
+        "record": pa.array(range(first, first + count), pa.int64()),
+    }
+    origin = origins(count, known)
+    columns = {"value": values, "origin": origin}
+    return pa.record_batch(
+        [columns.get(field.name, pa.nulls(count, field.type)) for field in layout.RECORDS], schema=layout.RECORDS
+    )
+
+
+def _with_ordinal(batch: pa.RecordBatch, ordinal: int) -> pa.RecordBatch:
+    """The batch of one file with its place among all of them: its reader took it for the only one."""
+    at = batch.schema.get_field_index("origin")
+    known = dict(zip((field.name for field in layout.ORIGIN), batch.column(at).flatten(), strict=True))
+    known["ordinal"] = pa.repeat(pa.scalar(ordinal, pa.int64()), batch.num_rows)
+    return batch.set_column(at, batch.schema.field(at), origins(batch.num_rows, known))

@@ -1,0 +1,57 @@
+"""Running numbers on Spark: those that the frame brings, or else a partition's own."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from changeling.formats.encoding import Encoded, Encoder, Numbering
+from changeling.formats.format import Counts, Format
+from changeling.formats.options import WriteOptions
+from changeling.model import layout
+from changeling.spark.adapter import conform
+
+NUMBER = pa.field("number", pa.int64())
+"""The running number of a change in the whole output, from 1."""
+COUNTS = pa.field("counts", pa.struct([(name, pa.int64()) for name in Counts.__struct_fields__]))
+"""Running totals by kind of the whole output, the change at hand included."""
+
+
+class NumberedEncoder:
+    """Encodes the batches of one partition, in order."""
+
+    def __init__(self, form: Format, options: WriteOptions) -> None:
+        self._encoder = Encoder(form, options)
+        self._own = Numbering()
+
+    def __call__(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
+        """Encodes a batch of layout `CHANGES`, with the columns `NUMBER` and `COUNTS` or without."""
+        changes = conform(batch, layout.CHANGES)
+        for start, stop in _runs(batch):
+            run = changes.slice(start, stop - start)
+            yield self._encoder(run, self._before(batch, start, changes.slice(start, 1)))
+            self._own = self._own.after(run)
+
+    def _before(self, batch: pa.RecordBatch, place: int, first: pa.RecordBatch) -> Numbering:
+        """Where the output stands before the change at that place."""
+        number, counts = self._own.number, self._own.counts
+        if NUMBER.name in batch.schema.names:
+            number = batch.column(NUMBER.name)[place].as_py() - 1
+        if COUNTS.name in batch.schema.names:
+            itself = Numbering().after(first).counts
+            told = batch.column(COUNTS.name)[place].as_py()
+            counts = Counts(**{name: told[name] - getattr(itself, name) for name in told})
+        return Numbering(number, counts)
+
+
+def _runs(batch: pa.RecordBatch) -> list[tuple[int, int]]:
+    """The stretches of a batch in which the numbers it brings go up by one: the kernel counts on from the first."""
+    breaks = np.zeros(max(0, batch.num_rows - 1), bool)
+    if NUMBER.name in batch.schema.names:
+        breaks |= np.diff(batch.column(NUMBER.name).to_numpy(zero_copy_only=False)) != 1
+    if COUNTS.name in batch.schema.names:
+        parts = [part.to_numpy(zero_copy_only=False) for part in batch.column(COUNTS.name).flatten()]
+        steps = np.array([np.diff(part) for part in parts])
+        breaks |= (steps < 0).any(axis=0) | (steps.sum(axis=0) > 1)
+    starts = [0, *(np.flatnonzero(breaks) + 1).tolist()]
+    return list(zip(starts, [*starts[1:], batch.num_rows], strict=True)) if batch.num_rows else []

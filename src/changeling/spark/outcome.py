@@ -1,0 +1,56 @@
+"""Rows and rejects: a kernel makes both in one pass, and Spark's frames have one layout."""
+
+from enum import Enum
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from changeling.model import layout
+
+REJECT = "reject"
+"""The column that holds a reject where both stand in one frame; null in every row that is none."""
+_REJECT_TYPE = pa.struct(list(layout.REJECTS))
+
+
+class Part(Enum):
+    """What a frame shows of the outcome. A frame of one part costs less than one of both with a filter over it."""
+
+    ROWS = "rows"
+    REJECTS = "rejects"
+    BOTH = "both"
+
+    def layout(self, rows: pa.Schema) -> pa.Schema:
+        """The frame's layout, where the rows have the one given."""
+        match self:
+            case Part.ROWS:
+                return rows
+            case Part.REJECTS:
+                return layout.REJECTS
+            case Part.BOTH:
+                return rows.append(pa.field(REJECT, _REJECT_TYPE))
+
+    def of(self, rows: pa.RecordBatch, rejects: pa.RecordBatch) -> pa.RecordBatch:
+        """What a kernel made, as far as this part shows it."""
+        match self:
+            case Part.ROWS:
+                return rows
+            case Part.REJECTS:
+                return rejects
+            case Part.BOTH:
+                return _joined(rows, rejects)
+
+
+def _joined(rows: pa.RecordBatch, rejects: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [*rows.columns, pa.nulls(rows.num_rows, _REJECT_TYPE)]
+    if rejects.num_rows:
+        rest = [pa.nulls(rejects.num_rows, field.type) for field in rows.schema]
+        rest.append(pa.StructArray.from_arrays(rejects.columns, fields=list(layout.REJECTS)))
+        columns = [pa.concat_arrays(pair) for pair in zip(columns, rest, strict=True)]
+    return pa.record_batch(columns, schema=Part.BOTH.layout(rows.schema))
+
+
+def split(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The rows and the rejects of a frame that holds both."""
+    is_row = f.col(REJECT).isNull()
+    return frame.where(is_row).drop(REJECT), frame.where(~is_row).select(f"{REJECT}.*")

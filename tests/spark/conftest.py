@@ -1,0 +1,20 @@
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import changeling.spark
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    started = changeling.spark.session(
+        **{
+            "spark.master": "local[2]",
+            "spark.sql.shuffle.partitions": "2",
+            # Small, so that a few rows already come in several batches.
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "7",
+        }
+    )
+    yield started
+    started.stop()
