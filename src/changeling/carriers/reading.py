@@ -53,8 +53,8 @@ def read(
             stream, style = frames.settled(source, JsonValues() if carrier == "kcat" else framing)
             header: bytes | None = None
             for block in frames.blocks(stream, style, limit=size_limit):
-                if header is None and isinstance(style, CsvRows) and style.header:
-                    header, block = _taken_off(block)
+                if isinstance(style, CsvRows) and number == 0 and header is None:
+                    header, block = _taken_off(block, style)
                 parts = _split(block, batch_rows, batch_bytes)
                 pending.bytes_read += source.consumed - consumed
                 consumed = source.consumed
@@ -71,10 +71,11 @@ def read(
     yield from pending.flush()
 
 
-def _taken_off(block: Block) -> tuple[bytes, Block]:
-    """The first row of a block and the others; a first row over the size limit is no header, and its rows are rejected."""
+def _taken_off(block: Block, style: CsvRows) -> tuple[bytes | None, Block]:
+    """The header of a file and the other rows of its first block; of a header over the size limit, what was kept."""
     first = block[0] if isinstance(block, list) else block[0].as_py()
-    return (first.head if isinstance(first, Oversized) else first), block[1:]
+    first = first.head if isinstance(first, Oversized) else first
+    return (first, block[1:]) if style.header or first == style.usual_header else (None, block)
 
 
 def _with_header(records: pa.RecordBatch, header: bytes) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from changeling import __version__
 from changeling.cli import convert, decode, formats
+from changeling.cli.startup import leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
 
 _VERBS = (formats, decode, convert)
@@ -22,6 +23,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost."""
+    leave_out_pandas()
     try:
         parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
         code: int = parsed.run(parsed)

@@ -23,6 +23,8 @@ class CsvRows:
     escape: str | None = None
     """The letter that makes the next one plain; None: a quote is doubled."""
     header: bool = True
+    usual_header: bytes | None = None
+    """A first row that reads so is a header, also where none is expected."""
 
 
 @dataclass(frozen=True)

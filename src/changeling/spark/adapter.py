@@ -15,6 +15,8 @@ from pyspark.sql.types import StructType
 Kernel: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 """What a task runs over the batches of its partition. It is sent to the tasks, so it must be picklable."""
 
+_SPARKS_OWN = ("pyspark", "py4j", "spark-core")
+
 
 def run(frame: DataFrame, kernel: Kernel, layout: pa.Schema) -> DataFrame:
     """The batches that the kernel makes of the frame's; `layout` is theirs. Holds for batch and streaming frames."""
@@ -31,13 +33,13 @@ class _Task:
 
 
 def _forget_zipped_spark() -> None:
-    """Keeps the next task of this worker from reading the directory of Spark's own zip file some sixteen times.
+    """Keeps the next task of this worker from listing Spark's own zip files again, some sixteen times.
 
-    A worker invalidates the caches of imports before each task, and for packages in a zip file that takes 0.2 s. Importers
-    are found again when they are needed, so dropping those of a file that never changes is safe.
+    A worker invalidates the caches of imports before each task; for packages in zip files that took 0.2 s. Importers are
+    found again when they are needed, so dropping those of files that never change is safe.
     """
     for path, importer in list(sys.path_importer_cache.items()):
-        if isinstance(importer, zipimporter) and Path(importer.archive).name.startswith(("pyspark", "py4j")):
+        if isinstance(importer, zipimporter) and Path(importer.archive).name.startswith(_SPARKS_OWN):
             del sys.path_importer_cache[path]
 
 

@@ -1,17 +1,11 @@
 """`arcion-csv`: the CSV files of Arcion's internal CDC format, snapshot rows and realtime rows (seed 000)."""
 
-from changeling.formats.arcion_csv.decode import decoder, expects_header
+from changeling.formats.arcion_csv.decode import decoder, framing
 from changeling.formats.arcion_csv.encode import encoder
 from changeling.formats.arcion_csv.options import ArcionCsvRead, ArcionCsvWrite
 from changeling.formats.arcion_json.types import TYPES
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
-from changeling.formats.framing import CsvRows
-
-
-def _framing(options: ArcionCsvRead) -> CsvRows:
-    return CsvRows(options.delimiter, options.quote, options.escape, header=expects_header(options))
-
 
 FORMAT = Format(
     name="arcion-csv",
@@ -25,7 +19,7 @@ FORMAT = Format(
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "table", "types"),
     ),
     types=TYPES,
-    framing=_framing,
+    framing=framing,
     position="number of the log, position, logSeqNum; or dscId, mutId, partNum; none in a snapshot",
     names_table=False,
 )

@@ -11,7 +11,7 @@ from changeling.formats.arcion_json import images
 from changeling.formats.arcion_json.assembly import Key, change_of
 from changeling.formats.arcion_json.assembly import Plan as ArcionPlan
 from changeling.formats.format import Decode
-from changeling.formats.framing import HEADER
+from changeling.formats.framing import HEADER, CsvRows
 from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, UsageError
@@ -25,6 +25,17 @@ def decoder(options: ArcionCsvRead) -> Decode:
     if options.header is False and not options.schemas:
         raise UsageError("without a header the columns must be given: --columns name:type,… or --schema FILE")
     return _Reader(options).decode
+
+
+def framing(options: ArcionCsvRead) -> CsvRows:
+    """Rows with a header where one is expected; where columns are given, a first row that is their header is one, too."""
+    usual = None
+    schema = options.schema_of(options.table)
+    if options.header is None and schema is not None:
+        columns = [column.name for column in schema.columns]
+        style = RowStyle(options.delimiter, options.quote, options.escape, options.null_text)
+        usual = style.print(envelope.header_of(columns, options.mode == "snapshot")).encode()
+    return CsvRows(options.delimiter, options.quote, options.escape, expects_header(options), usual)
 
 
 def expects_header(options: ArcionCsvRead) -> bool:

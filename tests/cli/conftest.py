@@ -1,0 +1,35 @@
+"""Runs commands as a user would, in a folder of their own."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+COMMAND = Path(sys.executable).with_name("changeling")
+RECORDS = Path(__file__).parents[2] / "demo" / "records"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs `changeling ARGS` in a new folder that holds the demo's records."""
+    for path in RECORDS.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+
+    def command(*arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+        import os
+
+        return subprocess.run(
+            [str(COMMAND), *arguments],
+            cwd=tmp_path,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            env={**os.environ, **environment},
+        )
+
+    return command

@@ -1,0 +1,106 @@
+"""`changeling decode` as a user runs it."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+FIELDS = [
+    "source",
+    "table",
+    "op",
+    "key",
+    "before",
+    "after",
+    "before_image",
+    "after_image",
+    "encoding",
+    "position",
+    "commit_time",
+    "transaction",
+    "schema_id",
+    "origin",
+    "meta",
+]
+
+
+def test_a_line_has_every_field_in_order(run: Run) -> None:
+    done = run("decode", "xtdb.jsonl", "--from", "xtdb", "--source", "node1")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == 8
+    assert all(list(line) == FIELDS for line in lines)
+    assert {line["source"] for line in lines} == {"node1"}
+    assert lines[5]["origin"] == {"file": "xtdb.jsonl", "ordinal": 0, "record": 5}
+
+
+def test_no_digit_is_lost_on_the_way_out(run: Run) -> None:
+    done = run("decode", "ydb.jsonl", "--from", "ydb-json", "--table", "shop", "--key", "id")
+    assert '"after":{"payload":"lorem ipsum","price":150.00,"note":null}' in done.stdout.splitlines()[0]
+
+
+def test_rejects_are_kept_and_told(run: Run, tmp_path: Path) -> None:
+    done = run("decode", "broken.jsonl", "--from", "xtdb", "--rejects", "bad.jsonl")
+    assert done.returncode == 3
+    assert done.stderr == "changeling: 1 of 3 records rejected, kept in bad.jsonl\n"
+    (reject,) = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    raw = (tmp_path / "broken.jsonl").read_text().splitlines()[1]
+    assert reject["raw"] == raw
+    assert reject["origin"] == {"file": "broken.jsonl", "ordinal": 0, "record": 1}
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_on_error_fail_stops_at_the_first(run: Run, tmp_path: Path) -> None:
+    done = run("decode", "broken.jsonl", "--from", "xtdb", "--on-error", "fail")
+    assert done.returncode == 1
+    assert done.stderr.startswith("changeling: broken.jsonl record 1: not an XTDB event")
+    assert not (tmp_path / "rejects.jsonl").exists()
+
+
+def test_limit_stdin_gzip_and_folders(run: Run, tmp_path: Path) -> None:
+    text = (tmp_path / "xtdb.jsonl").read_text()
+    assert len(run("decode", "-", "--from", "xtdb", "--limit", "3", stdin=text).stdout.splitlines()) == 3
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "in" / "b.json").write_text(json.dumps([json.loads(line) for line in text.splitlines()], indent=2))
+    done = run("decode", "in", "--from", "xtdb")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 16)
+
+
+def test_typed_values_and_one_that_does_not_fit(run: Run) -> None:
+    columns = "_id:string,balance:decimal(10,2),age:int8,created_at:timestamptz"
+    done = run("decode", "xtdb.jsonl", "--from", "xtdb", "--columns", columns, "--typed", "--limit", "1")
+    line = json.loads(done.stdout)
+    assert line["encoding"] == "canonical"
+    assert line["after"]["balance"] == "999.95"
+    assert line["after"]["created_at"] == "2023-12-25T10:15:30.123Z"
+    done = run("decode", "xtdb.jsonl", "--from", "xtdb", "--columns", "name:int32", "--typed")
+    assert done.returncode == 3
+
+
+def test_pretty_is_for_people(run: Run) -> None:
+    done = run("decode", "xtdb.jsonl", "--from", "xtdb", "--pretty", "--limit", "2")
+    assert done.stdout.splitlines()[-3:] == [
+        '    email: "john@example.com" -> "john.doe@example.com"',
+        "    age: 30 -> 31",
+        '    last_updated: "2023-12-26T14:30:15.456Z"',
+    ]
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path, run: Run) -> None:
+    import subprocess
+
+    text = (tmp_path / "xtdb.jsonl").read_text()
+    (tmp_path / "many.jsonl").write_text(text * 2000)
+    program = f"'{Path(sys.executable).with_name('changeling')}' decode many.jsonl --from xtdb | head -n 1"
+    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
+
+
+def test_no_spark_and_no_java_is_loaded(run: Run) -> None:
+    done = run("decode", "xtdb.jsonl", "--from", "xtdb", PYTHONPROFILEIMPORTTIME="1")
+    assert done.returncode == 0
+    assert "pyspark" not in done.stderr
+    assert "pandas" not in done.stderr
