@@ -1,6 +1,7 @@
 """Reading arcion-csv beyond its golden cases: presence, widths, headers, styles, rejects, types."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,14 @@ def test_a_tombstone_comes_back_as_one() -> None:
 def test_a_header_is_expected_where_no_columns_are_given(options: dict[str, Any], expected: bool) -> None:
     form = registry.get("arcion-csv")
     found = form.framing(read_options(form, {"delimiter": ";", "escape": "\\", **options}))
-    assert found == CsvRows(";", '"', "\\", header=expected)
+    assert replace(found, usual_header=None) == CsvRows(";", '"', "\\", header=expected)
+
+
+def test_with_columns_a_first_row_that_names_them_is_a_header() -> None:
+    form = registry.get("arcion-csv")
+    found = form.framing(read_options(form, {"columns": "id:int64"}))
+    assert found == CsvRows(header=False, usual_header=b"id_NEW,id_OLD,id_EXISTS,opType,cursor,operationcount")
+    assert form.framing(read_options(form, {"columns": "id:int64", "header": False})).usual_header is None
 
 
 def test_a_file_without_header_needs_columns() -> None:
