@@ -74,6 +74,13 @@ CASES: dict[str, Change] = {
     "key change": _after(
         Operation.UPDATE, ROW.replace('"_id":"o-1"', '"_id":"o-2"'), key='{"_id":"o-2"}', **FULL_BEFORE
     ),
+    "key change told by the key alone": _after(
+        Operation.UPDATE,
+        ROW.replace('"_id":"o-1"', '"_id":"o-2"'),
+        key='{"_id":"o-2"}',
+        before=KEY,
+        before_image=Image.KEY,
+    ),
     "composite key": _change(
         Operation.UPDATE,
         key='{"_id":"o-1","big":5}',
@@ -91,6 +98,8 @@ CASES: dict[str, Change] = {
         transaction=Transaction("12350", 2, 12350),
     ),
     "commit time alone": _after(Operation.INSERT, ROW, commit_time=TIME),
+    "whole second": _after(Operation.INSERT, ROW, commit_time=TIME // 10**9 * 10**9),
+    "position without a time": _after(Operation.INSERT, ROW, position=position(12350, 0)),
     "nanoseconds": _after(Operation.INSERT, ROW, commit_time=TIME + 1),
     "position of two parts": _after(
         Operation.INSERT, ROW, position=position(MILLIS, 562949953607163), commit_time=TIME

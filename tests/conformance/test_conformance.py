@@ -64,6 +64,9 @@ def check_pair(change: Change, given: pa.RecordBatch, name: str) -> None:
         assert [found.op for found in back if found.op not in LABELS] in (["delete"], ["delete", "message"])
         assert back[0].key == canonical_row_key(change)
         change, back = msgspec.structs.replace(change, op=back[-1].op, before=None, before_image=Image.NONE), back[-1:]
+    elif moves(change):
+        assert back[0].before is not None
+        assert canonical_row_key(back[0]) == canonical_row_key(change)
     assert len(back) == 1
     same(change, back[0], arrived, form)
 
@@ -78,7 +81,7 @@ def canonical_row_key(change: Change) -> str:
 
 def moves(change: Change) -> bool:
     """Whether the change gives its row another key."""
-    return change.op == "update" and change.before_image is Image.FULL and canonical_row_key(change) != change.key
+    return change.op == "update" and change.before is not None and canonical_row_key(change) != change.key
 
 
 @pytest.mark.parametrize("name", FORMATS)

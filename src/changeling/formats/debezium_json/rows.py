@@ -13,6 +13,7 @@ from changeling.formats.debezium_json.options import DebeziumWrite
 from changeling.formats.debezium_json.source import clock, milliseconds, server_name, source_of, topic_of
 from changeling.formats.debezium_json.types import TYPES, Decimals, Times, wire_name
 from changeling.formats.format import Outgoing
+from changeling.formats.moving import rows_of
 from changeling.model import json_text
 from changeling.model.canonical import Convert
 from changeling.model.change import Change, Record
@@ -48,7 +49,7 @@ class RowWriter:
         change = out.change
         if change.op is Operation.TRUNCATE:
             return [self._record(out, change)]
-        parts = _moved(out)
+        parts = rows_of(out)
         records: list[Record] = []
         for part in parts:
             record = self._record(out, part)
@@ -166,31 +167,3 @@ def _marks(
     if after is not None and change.after_image is Image.PARTIAL and placeholder.plain not in after.values():
         marks.after_image = Image.PARTIAL
     return None if marks == Marks() else marks
-
-
-def _moved(out: Outgoing) -> list[Change]:
-    """The change, or two where it gives its row another key."""
-    change = out.change
-    if change.before is None or change.key is None or change.op is Operation.DELETE:
-        return [change]
-    before, key = json_text.members(change.before), json_text.members(change.key)
-    old_key = json_text.canonical_key((name, before.get(name, value)) for name, value in key.items())
-    if json_text.members(old_key) == key:
-        return [change]
-    after = json_text.members(change.after or b"{}")
-    if change.after_image is not Image.FULL:
-        if change.before_image is not Image.FULL:
-            out.lose("key-change", "the row is created anew under its other key, and this change tells only part of it")
-        after = {**before, **key, **after}
-    replace = msgspec.structs.replace
-    return [
-        replace(change, op=Operation.DELETE, key=old_key, after=None, after_image=Image.NONE),
-        replace(
-            change,
-            op=Operation.INSERT,
-            before=None,
-            before_image=Image.NONE,
-            after=json_text.join(after.items()),
-            after_image=Image.FULL,
-        ),
-    ]

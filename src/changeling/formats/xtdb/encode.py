@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from changeling.formats.format import Encode, Outgoing
+from changeling.formats.moving import rows_of
 from changeling.formats.options import WriteOptions
 from changeling.formats.xtdb.envelope import LETTERS
 from changeling.model import json_text, position
@@ -32,13 +33,17 @@ def encoder(options: XtdbWrite) -> Encode:
         change = out.change
         if change.op is Operation.MESSAGE:
             return _tombstone(out, options)
-        record_id = _record_id(out)
         meta = json_text.members(change.meta) if out.native and change.meta else {}
-        if "envelope" in meta:
-            value = _kept_shape(change, meta)
-        else:
-            value = _plain_shape(out, record_id, meta.get("source"), options)
-        return [Record(value, text_of(record_id).encode(), topic=_topic(change, options))]
+        records = []
+        for row in [change] if out.native else rows_of(out):
+            out.change = row
+            record_id = _record_id(out)
+            if "envelope" in meta:
+                value = _kept_shape(row, meta)
+            else:
+                value = _plain_shape(out, record_id, meta.get("source"), options)
+            records.append(Record(value, text_of(record_id).encode(), topic=_topic(row, options)))
+        return records
 
     return encode
 

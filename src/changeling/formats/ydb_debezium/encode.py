@@ -6,11 +6,12 @@ import msgspec
 
 from changeling.formats.debezium_json.message import Members, members, shell_filled
 from changeling.formats.format import Encode, Outgoing
+from changeling.formats.moving import rows_of
 from changeling.formats.options import WriteOptions
 from changeling.formats.ydb_debezium.decode import wrapped_key
 from changeling.formats.ydb_debezium.envelope import CONNECTOR, LETTERS, VERSION
 from changeling.formats.ydb_json.envelope import UINT64, Mode
-from changeling.formats.ydb_json.images import rows_of, written
+from changeling.formats.ydb_json.images import written
 from changeling.model import json_text, position
 from changeling.model.change import Change, Record
 from changeling.model.json_text import quote

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from changeling.formats.format import Encode, Outgoing
+from changeling.formats.moving import rows_of
 from changeling.formats.options import WriteOptions
 from changeling.formats.ydb_dynamodb import envelope
 from changeling.formats.ydb_dynamodb.envelope import EVENT_SOURCE, EVENT_VERSION, MOST_SEQUENCE_DIGITS, SEQUENCE_DIGITS
 from changeling.formats.ydb_dynamodb.images import print_image
-from changeling.formats.ydb_dynamodb.views import View, rows_of, view_of
+from changeling.formats.ydb_dynamodb.views import View, same_key_value, view_of
 from changeling.formats.ydb_json.envelope import Mode
 from changeling.model import json_text, position
 from changeling.model.change import Change, Record
@@ -53,7 +54,7 @@ def encoder(options: YdbDynamodbWrite) -> Encode:
             return [Record(value, _bytes(change.key), topic=topic)]
         if not record:
             record, body = _new(out, options)
-        rows = rows_of(out)
+        rows = rows_of(out, same_key_value)
         made = []
         for row in rows:
             out.change = row

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import msgspec
-
 from changeling.formats.format import Outgoing
 from changeling.formats.ydb_dynamodb import attributes, limits
 from changeling.formats.ydb_dynamodb.images import Columns, print_columns
@@ -27,35 +25,7 @@ class View:
     old_image: bytes | None = None
 
 
-def rows_of(out: Outgoing) -> list[Change]:
-    """The change, or two where it moves its row: a document keeps its key, so the old one goes and another one comes."""
-    change = out.change
-    if change.before is None or change.key is None or change.op is Operation.DELETE:
-        return [change]
-    before, key = json_text.members(change.before), json_text.members(change.key)
-    if not any(name in before and not _same(before[name], value) for name, value in key.items()):
-        return [change]
-    after = json_text.members(change.after or b"{}")
-    if change.after_image is not Image.FULL:
-        if change.before_image is not Image.FULL:
-            out.lose("key-change", "the document is written anew under its other key, and only a part of it is told")
-        after = {**before, **key, **after}
-    replace = msgspec.structs.replace
-    old_key = json_text.join((name, before.get(name, value)) for name, value in key.items())
-    return [
-        replace(change, op=Operation.DELETE, key=old_key, after=None, after_image=Image.NONE),
-        replace(
-            change,
-            op=Operation.INSERT,
-            before=None,
-            before_image=Image.NONE,
-            after=json_text.join(after.items()),
-            after_image=Image.FULL,
-        ),
-    ]
-
-
-def _same(one: bytes, other: bytes) -> bool:
+def same_key_value(one: bytes, other: bytes) -> bool:
     """Whether two values of a key column are one: numbers may differ in their spelling."""
     return one == other or (b"null" not in (one, other) and _spelled(one) == _spelled(other))
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from changeling.formats.format import Encode, Outgoing
+from changeling.formats.moving import rows_of
 from changeling.formats.options import WriteOptions
 from changeling.formats.ydb_json.envelope import MEMBERS, Mode, print_stamp, stamp_of
-from changeling.formats.ydb_json.images import Written, rows_of, written
+from changeling.formats.ydb_json.images import Written, written
 from changeling.formats.ydb_json.table_changes import print_schema
 from changeling.model import json_text
 from changeling.model.change import Change, Record

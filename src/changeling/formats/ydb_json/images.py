@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass, field
 
-import msgspec
-
 from changeling.formats.format import Outgoing
 from changeling.formats.ydb_json.envelope import Mode
 from changeling.model import json_text
-from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 
 Columns = dict[str, bytes]
@@ -22,34 +19,6 @@ class Written:
     columns: Columns = field(default_factory=dict)
     new_image: Columns | None = None
     old_image: Columns | None = None
-
-
-def rows_of(out: Outgoing) -> list[Change]:
-    """The change, or two where it moves its row: YDB keeps keys, so the old row goes and another one comes."""
-    change = out.change
-    if change.before is None or change.key is None or change.op is Operation.DELETE:
-        return [change]
-    before, key = json_text.members(change.before), json_text.members(change.key)
-    old_key = json_text.canonical_key((name, before.get(name, value)) for name, value in key.items())
-    if json_text.members(old_key) == key:
-        return [change]
-    after = json_text.members(change.after or b"{}")
-    if change.after_image is not Image.FULL:
-        if change.before_image is not Image.FULL:
-            out.lose("key-change", "the row is written anew under its other key, and this change tells only part of it")
-        after = {**before, **key, **after}
-    replace = msgspec.structs.replace
-    return [
-        replace(change, op=Operation.DELETE, key=old_key, after=None, after_image=Image.NONE),
-        replace(
-            change,
-            op=Operation.INSERT,
-            before=None,
-            before_image=Image.NONE,
-            after=json_text.join(after.items()),
-            after_image=Image.FULL,
-        ),
-    ]
 
 
 def written(out: Outgoing, mode: Mode | None, reset: bool) -> Written:

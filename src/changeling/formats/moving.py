@@ -1,0 +1,50 @@
+"""Rows that change their key, for dialects whose records cannot say so: the old row goes, and another one comes."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from changeling.formats.format import Outgoing
+from changeling.model import json_text
+from changeling.model.change import Change
+from changeling.model.operation import Image, Operation
+
+
+def _equal(one: bytes, other: bytes) -> bool:
+    return one == other or json_text.canonical(one) == json_text.canonical(other)
+
+
+def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal) -> list[Change]:
+    """The change, or a delete and an insert where it moves its row; `equal` compares two values of a key column.
+
+    A part of a row cannot come anew under another key: it is completed from a full image before the change, else it is a loss.
+    """
+    change = out.change
+    if change.before is None or change.key is None or change.op is Operation.DELETE:
+        return [change]
+    before, key = json_text.members(change.before), json_text.members(change.key)
+    if not any(name in before and not equal(before[name], value) for name, value in key.items()):
+        return [change]
+    after = json_text.members(change.after or b"{}")
+    if change.after_image is not Image.FULL:
+        if change.before_image is not Image.FULL:
+            out.lose("key-change", "the row is written anew under its other key, and this change tells only part of it")
+        after = {**before, **key, **after}
+    replace = msgspec.structs.replace
+    return [
+        replace(
+            change,
+            op=Operation.DELETE,
+            key=json_text.canonical_key((name, before.get(name, value)) for name, value in key.items()),
+            after=None,
+            after_image=Image.NONE,
+        ),
+        replace(
+            change,
+            op=Operation.INSERT,
+            before=None,
+            before_image=Image.NONE,
+            after=json_text.join(after.items()),
+            after_image=Image.FULL,
+        ),
+    ]

@@ -1,0 +1,70 @@
+"""The page "adding a format" is true: its dialect is built from the page, and put through the conformance suite."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import changeling
+from changeling import formats
+from changeling.formats import registry
+from tests.conformance.cases import CASES, batch
+from tests.conformance.test_conformance import check_pair, encoded
+
+PAGE = Path(__file__).parents[2] / "docs" / "adding-a-format.md"
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The dialect of the page, registered for one test."""
+    text = PAGE.read_text()
+    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = re.findall(r"^## \d\. .*: `(\w+\.py)`$", text, re.MULTILINE)
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, source in zip(names, code, strict=True):
+        (folder / name).write_text(source)
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path)])
+    monkeypatch.setitem(registry._FOLDERS, "notes", "notes")
+    registry.get.cache_clear()
+    yield "notes"
+    registry.get.cache_clear()
+    for module in [module for module in sys.modules if module.startswith("changeling.formats.notes")]:
+        del sys.modules[module]
+
+
+def test_the_records_of_the_page_come_back(notes: str) -> None:
+    records = re.search(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert records is not None
+    lines = records[1].splitlines()
+    changes, rejects = changeling.decode(lines, notes)
+    assert rejects.num_rows == 0
+    assert changes["op"].to_pylist() == ["upsert", "delete"]
+    assert changes["after"].to_pylist() == ['{"name": "Ann", "age": 30}', None]
+    written, _ = changeling.encode(changes, notes)
+    again, _ = changeling.decode(written, notes)
+    assert again.equals(changes)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_dialect_of_the_page_conforms(notes: str, case: str) -> None:
+    check_pair(CASES[case], batch([CASES[case]]), notes)
+
+
+def test_it_really_writes_something(notes: str) -> None:
+    written = [case for case, change in CASES.items() if not encoded(batch([change]), notes)[1].num_rows]
+    assert written == [
+        "insert",
+        "insert of nulls",
+        "read",
+        "update without before",
+        "upsert",
+        "replace",
+        "delete by key",
+        "delete without image",
+        "key change told by the key alone",
+        "table by name alone",
+        "text null",
+    ]
