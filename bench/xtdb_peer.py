@@ -10,14 +10,16 @@ _ENVELOPE = """
     op string, ts_ms bigint,
     transaction struct<id string, total_order bigint, data_collection_order bigint>
 """
-# One schema for the documents of both tables, since the events of both come in one stream.
-_DOCUMENT = """
-    _id string,
-    name string, email string, created_at timestamp, age int, is_active boolean, balance decimal(18,2), uuid string,
-    last_updated timestamp,
-    customer_id string, order_date timestamp, processing_duration string, total_amount decimal(18,2), status string,
-    items array<struct<product_id string, quantity int, price decimal(18,2)>>
-"""
+_DOCUMENTS = {
+    "users": """
+        _id string, name string, email string, created_at timestamp, age int, is_active boolean,
+        balance decimal(18,2), uuid string, last_updated timestamp
+    """,
+    "orders": """
+        _id string, customer_id string, order_date timestamp, processing_duration string, total_amount decimal(18,2),
+        status string, items array<struct<product_id string, quantity int, price decimal(18,2)>>
+    """,
+}
 
 
 def text_images(spark: SparkSession, path: str) -> DataFrame:
@@ -27,11 +29,11 @@ def text_images(spark: SparkSession, path: str) -> DataFrame:
 
 
 def typed_images(spark: SparkSession, path: str) -> DataFrame:
-    """The envelope and both documents typed."""
-    return text_images(spark, path).select(
-        _document("before"), _document("after"), "source", "op", "ts_ms", "transaction"
-    )
+    """The envelope and both documents typed, each by the schema of its table; every document is parsed once."""
+    images = [_document(image, table) for image in ("before", "after") for table in _DOCUMENTS]
+    return text_images(spark, path).select(*images, "source", "op", "ts_ms", "transaction")
 
 
-def _document(name: str) -> Column:
-    return f.from_json(name, _DOCUMENT).alias(name)
+def _document(image: str, table: str) -> Column:
+    parsed = f.from_json(image, _DOCUMENTS[table])
+    return f.when(f.col("source.table") == table, parsed).alias(f"{image}_{table}")

@@ -139,7 +139,7 @@ def test_other_forms_are_read_too(wire: str, kind: str, value: str, canonical: s
         ("io.debezium.time.Date", "date", "1.5", "1.5 is not a whole number"),
         ("io.debezium.time.MicroTime", "time", "-1", "is no time of day"),
         ("io.debezium.time.MicroTime", "time", "3020399000000", "is no time of day"),
-        ("io.debezium.time.Interval", "interval", '"P1.5D"', "has a part of a day"),
+        ("io.debezium.time.Interval", "interval", '"P1.5D"', "has a part of a month, a day"),
         (f"{DECIMAL}(2)", "decimal", '"!"', "'!' is not the Base64 of a decimal"),
         (f"{DECIMAL}(2)", "decimal(3,2)", '"A+g="', "is not a value of type decimal(3,2)"),
         ("io.debezium.data.VariableScaleDecimal", "decimal", '{"scale":1}', "not a VariableScaleDecimal"),

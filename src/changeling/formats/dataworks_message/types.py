@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from changeling.formats.dataworks.types import NESTED, RowTypes, document, document_text
+from changeling.formats.nested_text import NESTED, NestedAsText, from_text, to_text
 from changeling.model import json_text, times, types
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
@@ -89,13 +89,13 @@ def _text(raw: bytes) -> bytes:
 
 def _untyped(raw: bytes) -> bytes:
     if raw[:1] in b"{[":
-        return document_text(raw)
+        return to_text(raw)
     too_long = raw.lstrip(b"-").isdigit() and (len(raw) > 20 or not -(2**63) <= int(raw) < 2**63)
     return _text(raw) if too_long else raw
 
 
-TYPES = RowTypes(
-    read={"json": document, **dict.fromkeys(MOMENTS, _from_millis)},
+TYPES = NestedAsText(
+    read={"json": from_text, **dict.fromkeys(MOMENTS, _from_millis)},
     write={**NESTED, "uint64": _text, **dict.fromkeys(MOMENTS, to_millis)},
     parse=parse,
     name=name_of,

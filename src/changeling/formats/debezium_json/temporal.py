@@ -1,11 +1,11 @@
 """Debezium's counts of days, milliseconds, microseconds and nanoseconds, and its ISO texts, as canonical values and back."""
 
 import re
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 import msgspec
 
+from changeling.formats.spans import Interval, months_and_nanos
 from changeling.model import canonical, json_text, times
 from changeling.model.canonical import Convert, moment_text
 from changeling.model.errors import CannotCarry, Rejected
@@ -17,20 +17,10 @@ MILLI, MICRO, NANO = 1_000_000, 1_000, 1
 _UNIT_NAMES = {DAY: "a day", MILLI: "a millisecond", MICRO: "a microsecond", NANO: "a nanosecond"}
 _FIRST, _LAST = times.parse("0001-01-01")[0], times.parse("9999-12-31T23:59:59.999999999")[0]
 _INTEGER = re.compile(rb"-?\d{1,30}")
-_ISO = re.compile(
-    r"([+-]?)P(?=.)(?:([+-]?\d+)Y)?(?:([+-]?\d+)M)?(?:([+-]?\d+)W)?(?:([+-]?\d+(?:\.\d+)?)D)?"
-    r"(?:T(?=.)(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?\d*(?:\.\d{1,9})?)S)?)?"
-)
 # What PostgreSQL's driver, and so Debezium, puts for the ends of time, in whatever unit the column counts.
 _ENDS = {b"9223372036825200000": b'"infinity"', b"-9223372036832400000": b'"-infinity"'}
 _END_COUNTS = {text: count for count, text in _ENDS.items()}
 _END_YEARS = {"+292278994-": b'"infinity"', "-292275055-": b'"-infinity"'}
-
-
-class _Interval(msgspec.Struct, forbid_unknown_fields=True):
-    months: int = 0
-    days: int = 0
-    nanos: int = 0
 
 
 def _shown(raw: bytes) -> str:
@@ -148,73 +138,26 @@ def to_midnight(unit: int) -> Convert:
     return write
 
 
-def from_duration(unit: int) -> Convert:
-    """From a count of `unit` nanoseconds to ISO-8601: an hour is `PT1H`. Older connectors wrote the count as a float."""
-
-    def read(raw: bytes) -> bytes:
-        if raw[:1] == b'"':
-            return canonical.reader(Type("duration"))(raw)
-        try:
-            nanos = Decimal(raw.decode()) * unit
-            total = int(nanos)
-        except (InvalidOperation, ValueError, OverflowError):
-            raise Rejected(f"{_shown(raw)} is not a duration") from None
-        if total != nanos:
-            raise Rejected(f"{_shown(raw)} is finer than a nanosecond")
-        minus = "-" if total < 0 else ""
-        minutes, rest = divmod(abs(total), 60 * times.NANOS_PER_SECOND)
-        seconds, part = divmod(rest, times.NANOS_PER_SECOND)
-        shown = f"{minus}{minutes // 60}H" if minutes >= 60 else ""
-        shown += f"{minus}{minutes % 60}M" if minutes % 60 else ""
-        if rest or not shown:
-            shown += f"{minus}{seconds}{f'.{part:09d}'.rstrip('0') if part else ''}S"
-        return quote(f"PT{shown}")
-
-    return read
-
-
-def to_duration(unit: int) -> Convert:
-    """From ISO-8601 to a count of `unit` nanoseconds; raises `CannotCarry` on years, months, or a part of a unit."""
-
-    def write(raw: bytes) -> bytes:
-        months, days, nanos = _parts(raw)
-        if months:
-            raise CannotCarry("types", f"{_shown(raw)} has years or months, which are no fixed time")
-        total = Fraction(days) * DAY + nanos
-        if total.denominator != 1 or total % unit:
-            raise CannotCarry("types", f"{_shown(raw)} is finer than {_UNIT_NAMES[unit]}")
-        return str(total // unit).encode()
-
-    return write
-
-
-def _parts(raw: bytes) -> tuple[int, Fraction, int]:
-    """Months, days and nanoseconds of an ISO-8601 duration."""
-    text = canonical.text_of(raw)
-    match = _ISO.fullmatch(text)
-    if match is None:
-        raise Rejected(f"{text[:60]!r} is not an ISO-8601 duration such as P1Y2M3DT4H5M6.7S")
-    sign, years, months, weeks, days, hours, minutes, seconds = match.groups()
-    nanos = Decimal(seconds or 0) * times.NANOS_PER_SECOND
-    nanos += (int(hours or 0) * 60 + int(minutes or 0)) * 60 * times.NANOS_PER_SECOND
-    sense = -1 if sign == "-" else 1
-    whole_days = int(weeks or 0) * 7 + Fraction(days or 0)
-    return sense * (int(years or 0) * 12 + int(months or 0)), sense * whole_days, sense * int(nanos)
-
-
 def from_interval(raw: bytes) -> bytes:
     """An Interval such as `P1Y2M3DT4H5M6.78S` as months, days and nanoseconds; objects pass."""
     if raw[:2] in (b'"P', b'"-', b'"+'):
-        months, days, nanos = _parts(raw)
-        if days.denominator != 1:
-            raise Rejected(f"{_shown(raw)} has a part of a day")
-        return msgspec.json.encode(_Interval(months, int(days), nanos))
+        return msgspec.json.encode(_interval(json_text.string(raw)))
     return canonical.reader(Type("interval"))(raw)
+
+
+def _interval(text: str) -> Interval:
+    dates, _, clock = text.partition("T")
+    months, days = months_and_nanos(dates if dates.strip("+-") != "P" else "P0D")
+    nanos = months_and_nanos(f"{dates[: dates.index('P')]}PT{clock}")[1] if clock else Fraction(0)
+    days /= DAY
+    if any(part.denominator != 1 for part in (months, days, nanos)):
+        raise Rejected(f"{text[:60]!r} has a part of a month, a day or a nanosecond")
+    return Interval(int(months), int(days), int(nanos))
 
 
 def to_interval(raw: bytes) -> bytes:
     """Months, days and nanoseconds as Debezium's text of an interval, every part named."""
-    found = msgspec.json.decode(raw, type=_Interval)
+    found = msgspec.json.decode(raw, type=Interval)
     sign = -1 if found.months < 0 else 1
     years, months = divmod(abs(found.months), 12)
     minus = "-" if found.nanos < 0 else ""

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from changeling.formats.debezium_json import decimals, temporal
 from changeling.formats.debezium_json.temporal import DAY, MICRO, MILLI, NANO
+from changeling.formats.spans import from_count, to_count
 from changeling.formats.type_table import TypeTable
 from changeling.model import canonical, json_text, types
 from changeling.model.canonical import Convert
@@ -73,7 +74,7 @@ def _midnight(unit: int, connect: str) -> Logical:
 
 
 def _duration(unit: int) -> Logical:
-    return Logical("int64", "duration", temporal.from_duration(unit), temporal.to_duration(unit))
+    return Logical("int64", "duration", from_count(unit), to_count(unit))
 
 
 LOGICAL = {

@@ -6,7 +6,7 @@ of any precision are plain JSON numbers, bytes are Base64, spans are nanoseconds
 
 import re
 
-from changeling.formats.transferia import spans
+from changeling.formats import spans
 from changeling.formats.type_table import TypeTable
 from changeling.model import json_text
 from changeling.model.json_text import quote
@@ -48,14 +48,14 @@ TYPES = TypeTable(
     read={
         "date": _read_date,
         "timestamp": _read_timestamp,
-        "duration": spans.from_nanos,
+        "duration": spans.from_count(spans.NANOSECOND),
         "interval": spans.from_words,
     },
     write={
         "decimal": _write_decimal,
         "date": _write_date,
         "timestamp": _write_timestamp,
-        "duration": spans.to_nanos,
-        "interval": spans.to_words,
+        "duration": spans.to_count(spans.NANOSECOND, bits=64),
+        "interval": spans.to_words(),
     },
 )

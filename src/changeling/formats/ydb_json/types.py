@@ -7,8 +7,8 @@ integers; PostgreSQL's types as the text that PostgreSQL prints.
 import base64
 import re
 
+from changeling.formats.spans import MICROSECOND, from_count, from_words, to_count, to_words
 from changeling.formats.type_table import TypeTable
-from changeling.formats.ydb_json.durations import from_micros, from_words, to_micros, to_words
 from changeling.model import canonical, json_text, times, types
 from changeling.model.canonical import Convert, moment_text
 from changeling.model.errors import CannotCarry, Rejected
@@ -198,6 +198,10 @@ def _to_hex(raw: bytes) -> bytes:
     return quote(f"\\x{base64.b64decode(json_text.string(raw)).hex()}")
 
 
+def _pg_interval(raw: bytes) -> bytes:
+    return canonical.reader(types.Type("interval"))(from_words(raw))
+
+
 def _from_json_text(raw: bytes) -> bytes:
     return json_text.compact(json_text.string(raw)) if raw[:1] == b'"' else raw
 
@@ -207,7 +211,7 @@ def _to_json_text(raw: bytes) -> bytes:
 
 
 TYPES = TypeTable(
-    read={"date": _moment_from(_DAY, "date"), "duration": from_micros},
+    read={"date": _moment_from(_DAY, "date"), "duration": from_count(MICROSECOND)},
     write={
         "float32": _number,
         "float64": _number,
@@ -215,14 +219,14 @@ TYPES = TypeTable(
         "date": _moment_text,
         "timestamp": _moment_text,
         "timestamptz": _moment_text,
-        "duration": to_micros,
+        "duration": to_count(MICROSECOND),
     },
     read_wire={
         "date32": _moment_from(_DAY, "date"),
         "datetime64": _moment_from(times.NANOS_PER_SECOND, "timestamptz"),
         "timestamp64": _moment_from(_MICRO, "timestamptz"),
         "pgbytea": _from_hex,
-        "pginterval": from_words,
+        "pginterval": _pg_interval,
         "pgjson": _from_json_text,
         "pgjsonb": _from_json_text,
     },
@@ -236,7 +240,7 @@ TYPES = TypeTable(
         "pgtimestamp": _pg_moment(""),
         "pgtimestamptz": _pg_moment("+00"),
         "pgbytea": _to_hex,
-        "pginterval": to_words,
+        "pginterval": to_words(MICROSECOND),
         "pgjson": _to_json_text,
         "pgjsonb": _to_json_text,
     },
