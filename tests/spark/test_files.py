@@ -13,15 +13,20 @@ import changeling
 import changeling.spark
 from changeling.carriers import paths, reading
 from changeling.formats import registry
-from changeling.formats.framing import JsonValues
+from changeling.formats.framing import Framing, JsonValues
+from changeling.formats.user_options import read_options
 from changeling.model.errors import UsageError
 from changeling.spark.splits import line_count, splits
 from tests.spark.inputs import in_order, lines_file
 
 
-def plain(files: list[Path], name: str = "xtdb", **options: Any) -> list[list[dict[str, Any]]]:
+def framing_of(name: str, options: dict[str, Any]) -> Framing:
     form = registry.get(name)
-    framing = form.framing(form.read_options())
+    return form.framing(read_options(form, options))
+
+
+def plain(files: list[Path], name: str = "xtdb", **options: Any) -> list[list[dict[str, Any]]]:
+    framing = framing_of(name, options)
     batches = list(reading.read(paths.expand([str(file) for file in files]), framing=framing))
     changes, rejects = changeling.decode(pa.Table.from_batches([batch.records for batch in batches]), name, **options)
     unread = pa.Table.from_batches([batch.rejects for batch in batches])
@@ -40,7 +45,7 @@ def test_split_files_give_what_one_reader_gives(spark: SparkSession, tmp_path: P
     expected = plain([file], name, **options)
     found = on_spark(spark, [file], name, split_bytes=file.stat().st_size // 3, **options)
     assert found == expected
-    if registry.get(name).framing(registry.get(name).read_options()) == JsonValues():
+    if framing_of(name, options) == JsonValues():
         assert {row["origin"]["record"] for part in found for row in part} == set(range(len(lines)))
 
 
