@@ -1,94 +1,21 @@
-"""Files of one dialect into changes, and on into files of another: the streaming path of the command line."""
+"""Changes of one dialect into records of another: the writing half of the command line's streaming path."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.carriers import paths, reading
-from changeling.formats.decoding import Decoder
-from changeling.formats.encoding import Encoded, Encoder, Numbering, typed
+from changeling.formats.encoding import Encoded, Encoder, Numbering
 from changeling.formats.format import Format
-from changeling.formats.options import ReadOptions, WriteOptions
-from changeling.formats.pairing import Pairing
+from changeling.formats.options import WriteOptions
+from changeling.formats.pairing import Pairing, as_deletes
 from changeling.model import layout
-from changeling.model.errors import ChangelingError, LossError
+from changeling.model.errors import LossError
+from changeling.reading_changes import Report
 from changeling.rejects import RejectSink
-
-Progress = Callable[[int], None]
-"""Is told how many bytes of the input have been read since it was last told."""
-
-
-@dataclass
-class Report:
-    """What a run did; records in = accepted + rejected, always."""
-
-    records: int = 0
-    rejected: int = 0
-    changes: int = 0
-    written: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    relabelled: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def accepted(self) -> int:
-        """Records that gave changes."""
-        return self.records - self.rejected
-
-
-@dataclass(frozen=True)
-class Input:
-    """What to read, and what the user said of it."""
-
-    places: Sequence[paths.Place]
-    form: Format
-    options: ReadOptions
-    carrier: reading.Carrier = "plain"
-    fail_on_reject: bool = False
-    limit: int | None = None
-    """Stop after so many changes."""
-
-
-def changes_of(
-    given: Input, rejects: RejectSink, report: Report, progress: Progress, *, show_typed: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """The changes of an input, batch by batch; rejected records go to the sink and are counted.
-
-    With `show_typed`, values are canonical where the schema is known, and one that does not fit it rejects its record.
-    """
-    decoder = Decoder(given.form, given.options)
-    left = given.limit
-    for part in reading.read(given.places, framing=given.form.framing(given.options), carrier=given.carrier):
-        progress(part.bytes_read)
-        decoded = decoder(part.records)
-        changes = decoded.changes
-        refused = [part.rejects, decoded.rejects]
-        if show_typed:
-            changes, unfit = typed(changes)
-            refused.append(unfit)
-        if left is not None:
-            changes = changes.slice(0, left)
-            left -= changes.num_rows
-        report.records += part.records.num_rows + part.rejects.num_rows
-        report.changes += changes.num_rows
-        for batch in refused:
-            report.rejected += batch.num_rows
-            _refuse(batch, given.fail_on_reject, rejects)
-        yield changes
-        if left == 0:
-            return
-
-
-def _refuse(batch: pa.RecordBatch, fail: bool, rejects: RejectSink) -> None:
-    if not batch.num_rows:
-        return
-    if fail:
-        origin = layout.origins(batch)[0]
-        raise ChangelingError(f"{origin}: {batch.column('reason')[0].as_py()} (--on-error reject goes on without it)")
-    rejects.add(batch)
 
 
 class Conversion:
@@ -100,7 +27,8 @@ class Conversion:
         self._numbering = Numbering()
         self._lost: Counter[str] = Counter()
         self._example: dict[str, str] = {}
-        self._tables: set[str] = set()
+        self._topics: dict[str | None, str] = {}
+        self._last_positions: dict[str, str] = {}
 
     def records_of(self, batches: Iterable[pa.RecordBatch], *, halves: bool) -> Iterator[pa.RecordBatch]:
         """The written records; raises `LossError` at the end, naming everything that had no place, with an example each.
@@ -108,7 +36,7 @@ class Conversion:
         `halves`: the input may hold updates as two records each, which are joined first.
         """
         if halves:
-            batches = _paired(batches)
+            batches = _paired(batches, keep_halves=self._form.halves)
         for batch in batches:
             encoded = self._encoder(batch, self._numbering)
             self._report.dropped += encoded.dropped
@@ -118,7 +46,8 @@ class Conversion:
                 self._probe(batch, encoded)
             else:
                 self._count_losses(encoded.rejects)
-            self._count_tables(batch)
+            self._check_tables(batch, encoded)
+            self._check_order(batch, encoded)
             self._numbering = self._numbering.after(batch)
             if not self._lost:
                 yield encoded.records
@@ -146,18 +75,31 @@ class Conversion:
                 self._example.setdefault(feature, f"{reason} ({origin})")
         if unfit:
             self._report.rejected += len(unfit)
-            self._rejects.add(rejects.take(pa.array(unfit, pa.int64())))
+            self._rejects.add(self._rejects.with_raw_records(rejects.take(pa.array(unfit, pa.int64()))))
 
-    def _count_tables(self, batch: pa.RecordBatch) -> None:
-        if self._form.names_table or self._options.names_table or self._options.keyed or "table" in self._options.drop:
+    def _check_tables(self, batch: pa.RecordBatch, encoded: Encoded) -> None:
+        """Records that do not name their table must not mix two: only another topic tells them apart."""
+        if self._form.names_table or self._options.names_table or "table" in self._options.drop:
             return
-        self._tables.update(str(table) for table in {change.table for change in layout.changes(batch)} if table)
-        if len(self._tables) > 1:
-            shown = ", ".join(sorted(self._tables)[:5])
-            self._lost["table"] += 1
-            self._example["table"] = (
-                f"{self._form.name} records do not name their table, and the input has several: {shown}"
-            )
+        for topic, name in _tables_by_topic(batch, encoded.records if self._options.keyed else None):
+            if self._topics.setdefault(topic, name) != name:
+                why = f"{self._form.name} records do not name their table, and the input has several"
+                self._lost["table"] += 1
+                self._example.setdefault("table", f"{why}: {self._topics[topic]}, {name}")
+
+    def _check_order(self, batch: pa.RecordBatch, encoded: Encoded) -> None:
+        """Where positions are lost, the order of the output stands for them: it must be theirs."""
+        if not encoded.dropped["position"] or "order" in self._options.drop:
+            return
+        for source, position, origin in zip(
+            batch.column("source").to_pylist(), batch.column("position").to_pylist(), layout.origins(batch), strict=True
+        ):
+            if position < self._last_positions.get(source, ""):
+                why = "without positions the order of the output counts, and this change comes too late: sort the input first"
+                self._lost["order"] += 1
+                self._example.setdefault("order", f"{why} ({origin})")
+            else:
+                self._last_positions[source] = position
 
     def _explanation(self) -> str:
         lines = [f"converting to {self._form.name} would lose:"]
@@ -167,8 +109,27 @@ class Conversion:
         return "\n".join(lines)
 
 
-def _paired(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _tables_by_topic(batch: pa.RecordBatch, records: pa.RecordBatch | None) -> set[tuple[str | None, str]]:
+    """The tables of a batch, each with the topics that its records are on; without records, with none."""
+    rows = batch.select(["origin", "table"]).to_pylist()
+    tables = {
+        _place(row): ".".join(part for part in row["table"].values() if part is not None)
+        for row in rows
+        if row["table"]
+    }
+    if records is None:
+        return {(None, table) for table in tables.values()}
+    topics = [(row["topic"], tables.get(_place(row))) for row in records.select(["origin", "topic"]).to_pylist()]
+    return {(topic, table) for topic, table in topics if table is not None}
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row["origin"].values())
+
+
+def _paired(batches: Iterable[pa.RecordBatch], *, keep_halves: bool) -> Iterator[pa.RecordBatch]:
     pairing = Pairing()
     for batch in batches:
         yield pairing(batch)
-    yield pairing.rest()
+    rest = pairing.rest()
+    yield rest if keep_halves else as_deletes(rest)

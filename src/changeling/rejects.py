@@ -9,13 +9,19 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from changeling.model import layout
+
 
 class RejectSink:
-    """Writes rejects to a file that exists only once there is something in it; an older file of that name is replaced."""
+    """Writes rejects to a file that exists only once there is something in it.
+
+    Rejects of an earlier run are never lost: a file of that name is first renamed to `NAME.1`, `NAME.2`, …
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._file: BinaryIO | None = None
+        self._recent: pa.RecordBatch | None = None
 
     def __enter__(self) -> "RejectSink":
         return self
@@ -26,15 +32,47 @@ class RejectSink:
         if self._file is not None:
             self._file.close()
 
+    def remember(self, records: pa.RecordBatch) -> None:
+        """Keeps the wire records at hand, for changes of theirs that are rejected later."""
+        self._recent = records
+
+    def with_raw_records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rejects of changes with the bytes of the records that they came from, as far as these are still at hand."""
+        if self._recent is None or not batch.num_rows:
+            return batch
+        places = {_place(origin): number for number, origin in enumerate(self._recent.column("origin").to_pylist())}
+        found = [places.get(_place(origin)) for origin in batch.column("origin").to_pylist()]
+        for name, column in (("raw", "value"), ("key", "key"), ("headers", "headers"), ("topic", "topic")):
+            records = self._recent.column(column).to_pylist()
+            kept = batch.column(name).to_pylist()
+            values = [kept[row] if place is None else records[place] for row, place in enumerate(found)]
+            field = layout.REJECTS.field(name)
+            batch = batch.set_column(batch.schema.get_field_index(name), field, pa.array(values, field.type))
+        return batch
+
     def add(self, batch: pa.RecordBatch) -> None:
         """Keeps every record of a batch of layout `REJECTS`."""
         if not batch.num_rows:
             return
         if self._file is None:
+            _put_aside(Path(self.path))
             self._file = Path(self.path).open("wb")  # noqa: SIM115 - closed when the sink is
         for row in batch.to_pylist():
             self._file.write(json.dumps(reject_line(row), ensure_ascii=False).encode() + b"\n")
         self._file.flush()
+
+
+def _place(origin: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(origin.values())
+
+
+def _put_aside(path: Path) -> None:
+    if not path.is_file() or path.stat().st_size == 0:
+        return
+    number = 1
+    while (older := path.with_name(f"{path.name}.{number}")).exists():
+        number += 1
+    path.rename(older)
 
 
 def reject_line(row: dict[str, Any]) -> dict[str, Any]:

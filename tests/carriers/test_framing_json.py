@@ -83,11 +83,14 @@ def test_layouts(text: bytes, expected: list[bytes]) -> None:
         ),
         pytest.param(b'[\n {"b":"x\n]\n{}', [b'{"b":"x', b"{}"], id="last-item"),
         pytest.param(b'[{\n "a":"x\n}, {\n "b":1\n}]', [b'{\n "a":"x\n}', b'{\n "b":1\n}'], id="item-in-chain"),
-        pytest.param(b'[{"a":1},{"b":\n[{"c":3}]\n', [b'{"a":1}', b'{"b":', b'{"c":3}'], id="line-of-arrays"),
+        pytest.param(b'[{"a":1},{"b":\n[{"c":3}]\n', [b'{"a":1}', b'{"b":', b'{"c":3}', b"["], id="line-of-arrays"),
         pytest.param(
-            b'[{"a":1},\n[{"c":3}]\n[{"d":4}]', [b'{"a":1}', b'{"c":3}', b'{"d":4}'], id="array-cut-at-a-comma"
+            b'[{"a":1},\n[{"c":3}]\n[{"d":4}]', [b'{"a":1}', b'{"c":3}', b'{"d":4}', b"["], id="array-cut-at-a-comma"
         ),
-        pytest.param(b'[{"a":1}\n{"b":2}\n{"c":3}\n', [b'{"a":1}', b'{"b":2}', b'{"c":3}'], id="array-never-closed"),
+        pytest.param(
+            b'[{"a":1}\n{"b":2}\n{"c":3}\n', [b'{"a":1}', b'{"b":2}', b'{"c":3}', b"["], id="array-never-closed"
+        ),
+        pytest.param(b'[{"a":1},\n{"b":2},\n', [b'{"a":1}', b'{"b":2}', b"["], id="array-cut-between-records"),
         pytest.param(b'[{"a":1}},{"b":2}]', [b'{"a":1}', b"}", b'{"b":2}'], id="stray-bracket-in-an-array"),
     ],
 )

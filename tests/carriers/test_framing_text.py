@@ -26,7 +26,7 @@ def rows(text: bytes, delimiter: str = ",", escape: str | None = None, limit: in
         pytest.param(b'1,"x\ny"\n2,"""\r\n,"\r\n3', [b'1,"x\ny"', b'2,"""\r\n,"', b"3"], id="line-breaks-in-quotes"),
         pytest.param(b'1,5" pipe\n2,6" pipe\n', [b'1,5" pipe', b'2,6" pipe'], id="quote-inside-a-plain-field"),
         pytest.param(b'1,"cut\n2,"ok"\n3,"ok"\n', [b'1,"cut', b'2,"ok"', b'3,"ok"'], id="quote-that-was-cut"),
-        pytest.param(b'1,a\n2,"open\n3\n4', [b"1,a", b'2,"open\n3\n4'], id="quote-open-at-the-end"),
+        pytest.param(b'1,a\n2,"open\n3\n4', [b"1,a", b'2,"open', b"3", b"4"], id="quote-open-at-the-end"),
         pytest.param(b'"a"', [b'"a"'], id="no-newline-at-the-end"),
     ],
 )

@@ -13,6 +13,15 @@ from tests.cli.conftest import Run
     [
         (("decod", "x"), "there is no verb 'decod'; did you mean 'decode'?"),
         (("decode", "xtdb.jsonl"), "required: --from"),
+        (("decode", "xtdb.jsonl", "--frm", "xtdb"), "there is no flag '--frm'; did you mean '--from'?"),
+        (("decode", "xtdb.jsonl", "--from", "xtdb", "--rejects", "xtdb.jsonl"), "give another path"),
+        (
+            ("convert", "xtdb.jsonl", "--from", "xtdb", "--to", "xtdb", "-O", "o", "--rejects", "./o"),
+            "give another path",
+        ),
+        (("decode", "xtdb.jsonl", "--from", "xtdb", "--rejects", "s3://b/r"), "kept in a local file"),
+        (("decode", "xtdb.jsonl", "--from", "xtdb", "--key", "a,a"), "names a column twice"),
+        (("decode", "xtdb.jsonl", "--from", "xtdb", "--columns", "a:int8,a:json"), "stands there twice"),
         (("decode", "xtdb.jsonl", "--from", "xtdbb"), "there is no format 'xtdbb'; did you mean 'xtdb'?"),
         (("decode", "xtdb.json", "--from", "xtdb"), "xtdb.json"),
         (("decode", "xtdb.jsonl", "--from", "xtdb", "-o", "topic_prefx=a"), "did you mean 'topic_prefix'?"),

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,93 @@ def test_a_refusal_names_everything_at_once_and_writes_nothing(run: Run, tmp_pat
     assert done.returncode == 0
     assert "dropped            8 transaction" in done.stderr
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 8
+
+
+ROWS = [
+    {"id": 1, "v": "a", "w": "b"},
+    {"id": 2, "w": "b2", "v": "a2"},
+]
+
+
+def debezium(row: dict[str, Any], place: int, op: str = "c") -> str:
+    source = {"connector": "mysql", "db": "d", "table": "t", "file": "bin.000001", "pos": place, "row": 0}
+    return json.dumps({"op": op, "before": row if op == "u" else None, "after": row, "source": source, "ts_ms": None})
+
+
+def test_rows_of_csv_without_a_header_need_the_same_columns_too(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("\n".join(debezium(row, place) for place, row in enumerate(ROWS)))
+    call = ("convert", "in.jsonl", "--from", "debezium-json", "--key", "id", "--to", "arcion-csv", "-O", "o.csv")
+    done = run(*call, "--out-option", "include_header=false")
+    assert done.returncode == 4
+    done = run(*call, "--out-option", "include_header=false", "--columns", "id:int64,v:string,w:string")
+    assert done.returncode == 0, done.stderr
+    done = run("decode", "o.csv", "--from", "arcion-csv", "--columns", "id:int64,v:string,w:string", "--typed")
+    assert [json.loads(line)["after"] for line in done.stdout.splitlines()] == ROWS
+
+
+def test_where_positions_are_lost_the_input_must_be_in_order(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("\n".join([debezium(ROWS[0], 20, "u"), debezium(ROWS[0], 10)]))
+    call = ("convert", "in.jsonl", "--from", "debezium-json", "--key", "id", "--to", "dataworks", "-O", "o.jsonl")
+    done = run(*call, "--drop", "position")
+    assert done.returncode == 4
+    assert "--drop order" in done.stderr
+    assert run(*call, "--drop", "position,order").returncode == 0
+
+
+def test_tables_on_one_topic_are_not_mixed(run: Run, tmp_path: Path) -> None:
+    other = debezium(ROWS[0], 2).replace('"db": "d"', '"db": "e"')
+    (tmp_path / "in.jsonl").write_text("\n".join([debezium(ROWS[0], 1), other]))
+    call = ("convert", "in.jsonl", "--from", "debezium-json", "--key", "id", "--carrier", "kcat", "-O", "o")
+    assert "table:" in run(*call, "--to", "dataworks", "--drop", "position").stderr
+    assert run(*call, "--to", "ydb-debezium", "--drop", "position").returncode == 0
+    done = run("decode", "o", "--from", "ydb-debezium", "--carrier", "kcat", "--key", "id")
+    assert [json.loads(line)["table"]["catalog"] for line in done.stdout.splitlines()] == ["d", "e"]
+
+
+def half(number: int, key: int, side: str) -> str:
+    flags = {"_before_image_": "Y" if side == "before" else "N", "_after_image_": "N" if side == "before" else "Y"}
+    return json.dumps({"_sequence_id_": str(number), "_operation_type_": "U", "_execute_time_": 1, **flags, "id": key})
+
+
+def test_halves_are_joined_by_key_first_and_a_lone_one_removes_its_row(run: Run, tmp_path: Path) -> None:
+    halves = [
+        half(10, 1, "before"),
+        half(10, 2, "before"),
+        half(10, 1, "after"),
+        half(10, 2, "after"),
+        half(11, 1, "before"),
+    ]
+    (tmp_path / "in.jsonl").write_text("\n".join(halves))
+    call = ("convert", "in.jsonl", "--from", "dataworks", "--table", "t", "--key", "id")
+    assert run(*call, "--to", "arcion-json", "-O", "o.jsonl").returncode == 0
+    done = run("decode", "o.jsonl", "--from", "arcion-json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line["op"], line["before"], line["after"]) for line in lines] == [
+        ("update", {"id": "1"}, {"id": "1"}),
+        ("update", {"id": "2"}, {"id": "2"}),
+        ("delete", {"id": "1"}, None),
+    ]
+
+
+def test_a_reject_holds_the_raw_record_whatever_rejected_it(run: Run, tmp_path: Path) -> None:
+    done = run(
+        "convert",
+        "xtdb.jsonl",
+        "--from",
+        "xtdb",
+        "--columns",
+        "name:int32",
+        "--to",
+        "ydb-json",
+        "-O",
+        "o",
+        "--drop",
+        "all",
+    )
+    assert done.returncode == 3
+    raw = (tmp_path / "xtdb.jsonl").read_text().splitlines()
+    rejects = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
+    assert all(reject["raw"] == raw[reject["origin"]["record"]] for reject in rejects)
 
 
 def test_on_error_fail_leaves_no_output(run: Run, tmp_path: Path) -> None:

@@ -69,6 +69,32 @@ def test_limit_stdin_gzip_and_folders(run: Run, tmp_path: Path) -> None:
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 16)
 
 
+def test_limit_stops_there(run: Run, tmp_path: Path) -> None:
+    """What lies behind the last change wanted is not read: not a reject, not counted."""
+    done = run("decode", "broken.jsonl", "--from", "xtdb", "--limit", "1")
+    assert (done.returncode, len(done.stdout.splitlines()), done.stderr) == (0, 1, "")
+    done = run("convert", "broken.jsonl", "--from", "xtdb", "--to", "xtdb", "-O", "o", "--limit", "2", "--json")
+    assert done.returncode == 3
+    assert (json.loads(done.stderr)["records"], json.loads(done.stderr)["rejected"]) == (3, 1)
+    assert run("decode", "broken.jsonl", "--from", "xtdb", "--limit", "0").stdout == ""
+
+
+def test_rejects_of_an_earlier_run_are_kept(run: Run, tmp_path: Path) -> None:
+    for _ in range(3):
+        run("decode", "broken.jsonl", "--from", "xtdb")
+    assert sorted(path.name for path in tmp_path.glob("rejects*")) == [
+        "rejects.jsonl",
+        "rejects.jsonl.1",
+        "rejects.jsonl.2",
+    ]
+
+
+def test_a_file_of_which_the_rest_is_missing_does_not_pass_for_whole(run: Run) -> None:
+    text = '[{"key":[1],"update":{"a":1}},\n{"key":[2],"update":{"a":1}},\n'
+    done = run("decode", "-", "--from", "ydb-json", "--table", "t", "--key", "id", stdin=text)
+    assert (done.returncode, len(done.stdout.splitlines())) == (3, 2)
+
+
 def test_typed_values_and_one_that_does_not_fit(run: Run) -> None:
     columns = "_id:string,balance:decimal(10,2),age:int8,created_at:timestamptz"
     done = run("decode", "xtdb.jsonl", "--from", "xtdb", "--columns", columns, "--typed", "--limit", "1")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import changeling
+from changeling.formats.framing import HEADER
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
@@ -19,7 +20,10 @@ def written(*changes: Change, **options: Any) -> tuple[list[str], list[str | Non
     """Rows, and the header that goes with each."""
     made, rejects = changeling.encode(batch(changes, source="shop"), "arcion-csv", **options)
     assert rejects.to_pylist() == []
-    headers = [None if found is None else found[0]["value"].decode() for found in made["headers"].to_pylist()]
+    headers = [
+        found[0]["value"].decode() if found is not None and found[0]["name"] == HEADER else None
+        for found in made["headers"].to_pylist()
+    ]
     return [value.decode() for value in made["value"].to_pylist()], headers
 
 

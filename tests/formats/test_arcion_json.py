@@ -282,13 +282,21 @@ def test_000_35_and_38_images_as_asked_for(options: dict[str, str], exists: str)
     [
         ({"before_image": "ALL"}, "before", '{"id":"1"}'),
         ({"after_image": "ALL"}, "after", '{"id":"1"}'),
-        ({}, "null-text", '{"id":"null"}'),
-        ({}, "null-text", '{"id":"\\u006eull"}'),
+        ({}, "null-text", '{"v":"null"}'),
+        ({}, "null-text", '{"v":"\\u006eull"}'),
     ],
 )
 def test_what_cannot_be_written_is_refused_by_name(options: Any, feature: str, after: str) -> None:
-    given = Change(op=Operation.UPDATE, key=after, after=after, after_image=Image.PARTIAL)
+    given = Change(op=Operation.UPDATE, after=after, after_image=Image.PARTIAL)
     _, rejects = changeling.encode(batch([given]), "arcion-json", **options)
     assert rejects["feature"].to_pylist() == [feature]
     (found,) = written(given, drop=feature, **options)
-    assert (found["after"], found["exists"]) == (json.loads(after), {"id": "1"})
+    assert (found["after"], found["exists"]) == (json.loads(after), dict.fromkeys(json.loads(after), "1"))
+
+
+def test_a_key_is_never_written_as_null() -> None:
+    """Where the user lets such text go, a change whose key holds it is left out: as NULL it would be another row."""
+    given = Change(op=Operation.DELETE, key='{"id":"null"}')
+    _, rejects = changeling.encode(batch([given]), "arcion-json")
+    assert rejects["feature"].to_pylist() == ["null-text"]
+    assert written(given, drop="null-text") == []

@@ -204,13 +204,13 @@ def unwrapped(text: str | None, like: Any) -> Any:
     return text if text is None or isinstance(like, str) else exact(text)
 
 
-@pytest.mark.parametrize("after", ['{"id":"null"}', '{"id":"\\u006eull"}'])
+@pytest.mark.parametrize("after", ['{"v":"null"}', '{"v":"\\u006eull"}'])
 def test_the_text_null_is_refused_by_name(after: str) -> None:
-    given = Change(op=Operation.INSERT, key=after, after=after, after_image=Image.FULL)
+    given = Change(op=Operation.INSERT, after=after, after_image=Image.FULL)
     _, rejects = changeling.encode(batch([given]), "arcion-native")
     assert rejects["feature"].to_pylist() == ["null-text"]
     made, _ = changeling.encode(batch([given]), "arcion-native", drop="null-text")
-    assert json.loads(made["value"][0].as_py())["after"] == {"id": "null"}
+    assert json.loads(made["value"][0].as_py())["after"] == {"v": "null"}
 
 
 def test_other_messages_are_refused() -> None:

@@ -167,3 +167,31 @@ def test_unknown_members_come_back() -> None:
     changes, _ = changeling.decode([json.dumps(given)], "xtdb")
     records, _ = changeling.encode(changes, "xtdb")
     assert json.loads(records["value"][0].as_py()) == given
+
+
+def test_a_column_called_id_that_is_not_the_key_is_refused() -> None:
+    change = CASES["insert"].__class__(
+        op=CASES["insert"].op,
+        table=CASES["insert"].table,
+        key='{"id":"x"}',
+        after='{"_id":5,"id":"x"}',
+        after_image=CASES["insert"].after_image,
+    )
+    _, rejects = changeling.encode(batch([change]), "xtdb")
+    assert rejects["feature"].to_pylist() == ["names"]
+    records, _ = changeling.encode(batch([change]), "xtdb", drop="names")
+    assert json.loads(json.loads(records["value"][0].as_py())["after"]) == {"_id": "x", "id": "x"}
+
+
+def test_mixed_shapes_and_unknown_members_of_a_transaction_come_back() -> None:
+    given = event(op="u", before={"_id": 1}, after='{"_id":1}', transaction={**event()["transaction"], "x": 1})
+    changes, rejects = changeling.decode([json.dumps(given)], "xtdb")
+    assert rejects.num_rows == 0
+    records, _ = changeling.encode(changes, "xtdb")
+    assert json.loads(records["value"][0].as_py()) == given
+
+
+def test_the_catalog_is_kept_where_the_table_is_told_beside_the_event() -> None:
+    given = event(source={"tx_id": 7, "db": "m"})
+    changes, _ = decode(given, table="s.t")
+    assert changes[0]["table"] == {"catalog": "m", "schema": "s", "name": "t"}

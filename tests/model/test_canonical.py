@@ -1,5 +1,7 @@
 """The canonical convention: what dialects send for a type, and the one form that it becomes."""
 
+import json
+
 import pytest
 
 from changeling.model.canonical import reader
@@ -46,6 +48,8 @@ BAD = [
     ("int64", '"x"'),
     ("bool", '"yes"'),
     ("float64", '"one"'),
+    ("float64", "1e400"),
+    ("float32", "1e39"),
     ("decimal(5,2)", "1000.00"),
     ("decimal(5,2)", "1.001"),
     ("bytes", '"?"'),
@@ -102,7 +106,10 @@ def test_schema_files() -> None:
     assert first == TableSchema(parse_columns("id:int64"), ("id",), TableName(None, "a", "b"), 7)
     assert second == TableSchema(parse_columns("x:json"))
     assert schema_from_json(first.to_json()) == first
-    for wrong in (b"{", b"{}", b'{"columns":{"id":"int46"}}', b'{"columns":[1]}'):
+    wire = {"columns": {"v": {"type": "timestamptz", "original_type": "Timestamp64"}}}
+    assert parse_schemas(json.dumps(wire).encode(), "x")[0].columns[0].original_type == "Timestamp64"
+    wrong_key = b'{"columns":{"id":"int64"},"key":["x"]}'
+    for wrong in (b"", b"{", b"{}", b'{"columns":{"id":"int46"}}', b'{"columns":[1]}', wrong_key):
         with pytest.raises(UsageError):
             parse_schemas(wrong, "schemas.json")
 

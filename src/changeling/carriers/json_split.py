@@ -35,6 +35,8 @@ class JsonSplitter:
     4. Text that begins with no opening bracket is one record up to the end of its line; in an array, up to a bracket or comma.
     5. In an array, an unindented line that starts with an opening bracket where a comma is due, or with `[` if the array
        began with an object on its first line, tells that the array was cut short: the line is at the top level again.
+    6. The bracket of an array that was cut short, there or by the end of the text, is a record of its own at the end: a file
+       of which the rest is missing must not pass for a whole one.
     """
 
     def __init__(self, stream: Readable, *, arrays: bool, chunk_size: int, limit: int) -> None:
@@ -50,6 +52,8 @@ class JsonSplitter:
         while self._walk.reach_record():
             block = self._cut_block() if self._walk.place >= self._crooked_until else None
             yield block or self._scanned_block()
+        if unclosed := self._walk.unclosed + self._walk.in_array:
+            yield [b"["] * unclosed
 
     def _cut_block(self) -> Block | None:
         """Many records at once, where that works; the text that it is tried on gets shorter where it does not."""

@@ -18,6 +18,8 @@ class Walk:
         """The array has been opened, and nothing in it was seen yet."""
         self.array_began_with_object = False
         """An object stood behind the array's bracket on the same line."""
+        self.unclosed = 0
+        """How many arrays were cut short."""
         self.comma_allowed = False
         self.comma_due = False
         self.first_on_line = True
@@ -57,6 +59,7 @@ class Walk:
                 self._leave_array()
                 self.comma_allowed = True
             elif self.in_array and self._starts_anew(byte):
+                self.unclosed += 1
                 self._leave_array()
                 continue
             elif byte == b"[" and self._arrays and not self.in_array:

@@ -64,6 +64,11 @@ def read(
                     yield from pending.add(records if header is None else _with_header(records, header), rejects)
                     number += len(part)
             pending.bytes_read += source.consumed - consumed
+            if number == 0 and header is not None and b"\r" in header:
+                reason = "the rows end with CR alone, so that the file is one line: let them end with LF or CR LF"
+                yield from pending.add(
+                    _no_records(), _rejects([reason], [header], _origin(place.path, ordinal, np.array([0])))
+                )
             if source.damage is not None:
                 where = _origin(place.path, ordinal, np.array([number]))
                 rejects = _rejects([source.damage.reason], [source.damage.raw], where)

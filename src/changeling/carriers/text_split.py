@@ -22,7 +22,7 @@ def row_blocks(
 
     A field that begins with a quote goes on, over line breaks, to the quote that ends it (two of them stand for one). A
     delimiter or the end of the line must follow; where something else does, or the row is over the limit, the quote was a
-    stray one, and the line that it stands on is a record alone. A quote that nothing ends takes the rest as one record.
+    stray one, and the line that it stands on is a record alone. So it is for a quote that nothing ends.
     Other quotes are plain text, and so is a byte behind `escape`.
     """
     window = Window(stream, chunk_size, limit, blanks=_LINE_END)
@@ -113,12 +113,18 @@ class _Rows:
                     break
                 if window.fill():
                     continue
-                end = len(window.data)
+                end = self._last_row_end()
             piece = _line(window) if end is None or end < 0 else window.take(end)
             _pass_line_end(window)
             if piece:
                 pieces.append(piece)
         return pieces
+
+    def _last_row_end(self) -> int:
+        """The end of the text, or -1: a quote that nothing closes was a stray one, and must not take rows along."""
+        rest = self._window.data[self._window.at :] + b"\n"
+        whole = self._fields.match(rest).end() + 1 == len(rest)  # type: ignore[union-attr]  # matches anywhere
+        return len(self._window.data) if whole or b"\n" not in rest[:-1] else -1
 
     def _row_end(self) -> int | None:
         """Where the next row ends; None where more must be read to tell, -1 where it is none."""

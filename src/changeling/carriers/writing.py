@@ -1,6 +1,7 @@
 """Writes wire records to an output, one a line."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 from changeling.carriers import kcat
 from changeling.carriers.output import Output
 from changeling.carriers.reading import Carrier
-from changeling.formats.framing import HEADER
+from changeling.formats.framing import COLUMNS, HEADER
 from changeling.model import json_text
 from changeling.model.errors import CannotCarry, LossError
 
@@ -26,12 +27,12 @@ def write(batches: Iterable[pa.RecordBatch], output: Output, carrier: Carrier = 
         if carrier == "kcat":
             made = _messages(printer, batch)
         else:
-            found = _header(batch)
+            found, shown = _header(batch)
             if number and found != header:
                 raise LossError(_two_headers(header, found))
             header = found
             made = _values(batch.column("value"))
-            if number == 0 and header is not None:
+            if number == 0 and header is not None and shown:
                 made.insert(0, header)
         output.write(b"\n".join(made) + b"\n")
 
@@ -43,19 +44,24 @@ def _messages(printer: kcat.Printer, batch: pa.RecordBatch) -> list[bytes]:
         raise LossError(str(lack)) from None
 
 
-def _header(batch: pa.RecordBatch) -> bytes | None:
-    """The one header that all records of a batch have."""
+def _header(batch: pa.RecordBatch) -> tuple[bytes | None, bool]:
+    """The one header that all records of a batch have, and whether it is to be written."""
     column = batch.column("headers")
     if column.null_count == len(column):
-        return None
-    distinct = {
-        next((pair["value"] for pair in pairs or () if pair["name"] == HEADER), None) for pairs in column.to_pylist()
-    }
+        return None, False
+    distinct = {_columns(pairs or ()) for pairs in column.to_pylist()}
     if len(distinct) > 1:
-        one, other, *_ = sorted(distinct, key=lambda row: row or b"")
-        raise LossError(_two_headers(one, other))
+        one, other, *_ = sorted(distinct, key=lambda row: row[0] or b"")
+        raise LossError(_two_headers(one[0], other[0]))
     (found,) = distinct
     return found
+
+
+def _columns(pairs: Iterable[dict[str, Any]]) -> tuple[bytes | None, bool]:
+    for pair in pairs:
+        if pair["name"] in (HEADER, COLUMNS):
+            return pair["value"], pair["name"] == HEADER
+    return None, False
 
 
 def _two_headers(one: bytes | None, other: bytes | None) -> str:

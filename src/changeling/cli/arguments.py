@@ -1,15 +1,16 @@
 """Arguments that verbs share: what is read, and what is said of it."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
 from changeling.carriers import paths
-from changeling.conversion import Input
 from changeling.formats import registry
 from changeling.formats.user_options import read_options
 from changeling.model.errors import UsageError
 from changeling.model.table import parse_schemas
+from changeling.reading_changes import Input
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +60,17 @@ def input_of(parsed: argparse.Namespace) -> Input:
         fail_on_reject=parsed.on_error == "fail",
         limit=parsed.limit,
     )
+
+
+def rejects_path(parsed: argparse.Namespace, given: Input, output: str | None = None) -> str:
+    """Where rejects go; raises `UsageError` for what is no file of its own."""
+    path: str = parsed.rejects
+    if path == "-" or "://" in path:
+        raise UsageError(f"--rejects {path}: rejects are kept in a local file; give its path")
+    others = [place.path for place in given.places] + ([output] if output is not None else [])
+    if os.path.realpath(path) in {os.path.realpath(other) for other in others if other != "-"}:
+        raise UsageError(f"--rejects {path}: that file is read or written by this command; give another path")
+    return path
 
 
 def settings(pairs: list[str], flag: str) -> dict[str, Any]:

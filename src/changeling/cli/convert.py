@@ -5,11 +5,12 @@ import json
 import sys
 
 from changeling.carriers import output, paths, writing
-from changeling.cli.arguments import add_input, input_of, settings
+from changeling.cli.arguments import add_input, input_of, rejects_path, settings
 from changeling.cli.progress import progress_bar
-from changeling.conversion import Conversion, Report, changes_of
+from changeling.conversion import Conversion
 from changeling.formats import registry
 from changeling.formats.user_options import write_options
+from changeling.reading_changes import Report, changes_of
 from changeling.rejects import RejectSink
 
 
@@ -42,7 +43,7 @@ def run(parsed: argparse.Namespace) -> int:
     options = write_options(form, chosen)
     report = Report()
     with (
-        RejectSink(parsed.rejects) as rejects,
+        RejectSink(rejects_path(parsed, given, parsed.output)) as rejects,
         progress_bar(paths.total_bytes(given.places)) as progress,
         output.Output(parsed.output) as target,
     ):

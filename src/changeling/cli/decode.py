@@ -4,10 +4,10 @@ import argparse
 import sys
 
 from changeling.carriers import paths
-from changeling.cli.arguments import add_input, input_of
+from changeling.cli.arguments import add_input, input_of, rejects_path
 from changeling.cli.progress import progress_bar
-from changeling.conversion import Report, changes_of
 from changeling.model.line import lines
+from changeling.reading_changes import Report, changes_of
 from changeling.rejects import RejectSink
 
 
@@ -27,7 +27,7 @@ def run(parsed: argparse.Namespace) -> int:
         from changeling.cli.pretty import show
     given = input_of(parsed)
     report = Report()
-    with RejectSink(parsed.rejects) as rejects, progress_bar(paths.total_bytes(given.places)) as progress:
+    with RejectSink(rejects_path(parsed, given)) as rejects, progress_bar(paths.total_bytes(given.places)) as progress:
         for batch in changes_of(given, rejects, report, progress, show_typed=parsed.typed):
             if parsed.pretty:
                 show(batch)

@@ -6,7 +6,7 @@ import json
 import msgspec
 
 from changeling.formats import registry
-from changeling.formats.capabilities import FEATURES
+from changeling.formats.capabilities import FEATURES, LABELS
 from changeling.formats.format import Format
 
 
@@ -27,10 +27,15 @@ def run(parsed: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("format", "what it is", "position", "cannot carry", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("format", no_wrap=True)
+    for title in ("what it is", "position", "cannot carry", "tells by another word"):
+        table.add_column(title)
     for form in forms:
+        lacking = [name for name in FEATURES if name not in form.carries]
+        losses = ", ".join(name for name in lacking if name not in LABELS)
         table.add_row(
-            form.name, form.summary, form.position, ", ".join(name for name in FEATURES if name not in form.carries)
+            form.name, form.summary, form.position, losses, ", ".join(name for name in lacking if name in LABELS)
         )
     Console(highlight=False).print(table)
     return 0

@@ -44,6 +44,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def _check_flags(arguments: list[str], verb: argparse.ArgumentParser) -> None:
+    """Names the near flag of a mistyped one, before argparse complains of what is missing for it."""
+    known = verb._option_string_actions
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if name.startswith("--") and name != "--" and name not in known:
+            raise UsageError(
+                f"there is no flag {name!r}; {nearest(name, [flag for flag in known if flag.startswith('--')])}"
+            )
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser(
         prog="changeling",
@@ -57,6 +68,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         verb.add(verbs)
     if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs.choices:
         raise UsageError(f"there is no verb {arguments[0]!r}; {nearest(arguments[0], verbs.choices)}")
+    if arguments and arguments[0] in verbs.choices:
+        _check_flags(arguments[1:], verbs.choices[arguments[0]])
     parsed = parser.parse_args(arguments)
     if parsed.verb is None:
         parser.print_help()

@@ -25,7 +25,8 @@ FEATURES = {
     "key-change": "updates that move a row to another key",
     "keyless": "rows of tables without a key",
     "composite-key": "keys of more than one column",
-    "position": "the source's own order",
+    "position": "the source's own place of a change",
+    "order": "the order of changes that come in another than that of their positions",
     "commit_time": "when the source committed, to the nanosecond",
     "transaction": "which changes were committed together",
     "table": "which table a change belongs to, where one output holds several",
@@ -35,6 +36,7 @@ FEATURES = {
     "null-text": "text that looks like the format's NULL",
     "types": "values that the format has no type for",
     "binary": "bytes that are not text",
+    "names": "columns whose names the format keeps for itself",
 }
 """Every feature, and what people lose with it."""
 

@@ -109,6 +109,8 @@ class Encoder:
             except (ValueError, RecursionError) as error:
                 rejected[place] = (reason_of(error), None)
             else:
+                if out.native and origin.topic is not None:
+                    made = [record if record.topic else _on_topic(record, origin.topic) for record in made]
                 records.extend(made)
                 places.extend([place] * len(made))
                 if made and not out.native and change.op in LABELS - self._format.carries:
@@ -134,6 +136,11 @@ class Encoder:
             source = CANONICAL if encoding == "canonical" else registry.get(encoding).types
             self._transcoders[encoding] = Transcoder(source, self._format.types)
         return self._transcoders[encoding]
+
+
+def _on_topic(record: Record, topic: str) -> Record:
+    """A record whose dialect names no topic, on the one that it came from."""
+    return Record(record.value, record.key, record.headers, topic)
 
 
 def typed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:

@@ -6,6 +6,9 @@ from typing import TypeAlias
 HEADER = "changeling.header"
 """The record header that holds the first row of a CSV file: readers set it, and writers put it at the top of a file."""
 
+COLUMNS = "changeling.columns"
+"""The record header of a CSV row whose file has no header: what it would be. Writers refuse rows that need two."""
+
 
 @dataclass(frozen=True)
 class JsonValues:

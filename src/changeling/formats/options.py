@@ -87,6 +87,8 @@ def shared(
     if table is not None:
         given["table"] = TableName.parse(table) if isinstance(table, str) else table
     names = tuple(part.strip() for part in key.split(",")) if isinstance(key, str) else tuple(key or ())
+    if len(set(names)) < len(names) or not all(names):
+        raise UsageError(f"the key {', '.join(names)} names a column twice, or not at all")
     if names:
         given["key"] = names
     if columns:

@@ -20,35 +20,49 @@ class Pairing:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[object, tuple[int, ...]], _Row] = {}
+        self._waiting: dict[tuple[object, tuple[int, ...]], list[_Row]] = {}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The changes of a batch with the halves joined that have met; the joined change stands where the second came."""
         given: list[_Row] = []
         for place, change in enumerate(layout.changes(batch)):
-            row = batch.slice(place, 1)
-            half = change.op is Operation.UPDATE and (change.before_image is Image.NONE) != (
-                change.after_image is Image.NONE
-            )
-            if not half or change.position is None:
-                given.append((change, row))
+            row = (change, batch.slice(place, 1))
+            if not _is_half(change) or change.position is None:
+                given.append(row)
                 continue
-            partner = (change.table, position.decode(change.position)[:-1])
-            other = self._waiting.pop(partner, None)
+            partners = self._waiting.setdefault((change.table, position.decode(change.position)[:-1]), [])
+            other = _partner(change, partners)
             if other is None:
-                self._waiting[partner] = (change, row)
-            elif (other[0].after_image is Image.NONE) == (change.after_image is Image.NONE):
-                given.append(other)
-                self._waiting[partner] = (change, row)
-            else:
-                first, second = (other, (change, row)) if change.before_image is Image.NONE else ((change, row), other)
-                given.append((_joined(first[0], second[0]), second[1]))
+                partners.append(row)
+                continue
+            partners.remove(other)
+            first, second = (other, row) if change.before_image is Image.NONE else (row, other)
+            given.append((_joined(first[0], second[0]), second[1]))
         return _batch(given, batch.schema)
 
     def rest(self) -> pa.RecordBatch:
         """The halves whose partners never came."""
-        waiting, self._waiting = list(self._waiting.values()), {}
+        waiting, self._waiting = [row for rows in self._waiting.values() for row in rows], {}
         return _batch(waiting, layout.CHANGES)
+
+
+def _is_half(change: Change) -> bool:
+    return change.op is Operation.UPDATE and (change.before_image is Image.NONE) != (change.after_image is Image.NONE)
+
+
+def _partner(change: Change, waiting: list[_Row]) -> _Row | None:
+    """The other half that waits longest, one of the same key before one that would change it."""
+    others = [row for row in waiting if (row[0].after_image is Image.NONE) != (change.after_image is Image.NONE)]
+    return next((row for row in others if row[0].key == change.key), others[0] if others else None)
+
+
+def as_deletes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Halves that tell the row before and were left alone, as what they do: a before-half removes its key."""
+    alone = [change.op is Operation.UPDATE and change.after_image is Image.NONE for change in layout.changes(batch)]
+    ops = [
+        Operation.DELETE.value if half else op for half, op in zip(alone, batch.column("op").to_pylist(), strict=True)
+    ]
+    return batch.set_column(batch.schema.get_field_index("op"), layout.CHANGES.field("op"), pa.array(ops, pa.string()))
 
 
 def _joined(before: Change, after: Change) -> Change:

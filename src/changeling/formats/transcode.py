@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from changeling.formats.format import LeftOut
 from changeling.formats.type_table import TypeTable
 from changeling.model import json_text
 from changeling.model.canonical import Convert
@@ -31,14 +32,15 @@ class Transcoder:
     def __call__(self, change: Change, lose: Lose | None = None) -> Change:
         """The same change in the target's convention; raises `Rejected` naming the column whose value does not fit.
 
-        A value that the target has no type for is handed to `lose`; where that is allowed, the column becomes NULL.
+        A value that the target has no type for is handed to `lose`; where that is allowed, the column is left out, and so is
+        the whole change where it was part of the key.
         """
         if change.key is None and change.before is None and change.after is None:
             return change
         plan = self._plan(change.schema)
         if not plan and self._untyped is None:
             return change
-        key = self._object(change.key, plan, lose)
+        key = self._object(change.key, plan, lose and _key_is_kept(lose))
         return msgspec.structs.replace(
             change,
             key=key and json_text.canonical_key(json_text.members(key).items()),
@@ -59,7 +61,7 @@ class Transcoder:
                     if lose is None:
                         raise
                     lose(lack.feature, f"column {name!r}: {lack.why}")
-                    value = b"null"
+                    continue
                 except (Rejected, msgspec.DecodeError) as error:
                     raise Rejected(f"column {name!r}: {error}") from None
             pairs.append((name, value))
@@ -75,6 +77,14 @@ class Transcoder:
             )
             for column in schema_from_json(schema).columns
         }
+
+
+def _key_is_kept(lose: Lose) -> Lose:
+    def strictly(feature: str, why: str) -> None:
+        lose(feature, why)
+        raise LeftOut(feature)
+
+    return strictly
 
 
 def _chain(read: Convert | None, write: Convert | None) -> Convert | None:

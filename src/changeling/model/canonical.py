@@ -28,6 +28,7 @@ _DURATION = re.compile(
     r"(?:T(?=.)(?:[+-]?\d+(?:\.\d+)?H)?(?:[+-]?\d+(?:\.\d+)?M)?(?:[+-]?\d+(?:\.\d+)?S)?)?"
 )
 _TIME = re.compile(r"([01]\d|2[0-4]):([0-5]\d)(?::([0-5]\d|60)(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}(?::?\d{2})?)?")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _BOOLEANS = {"true": b"true", "t": b"true", "1": b"true", "false": b"false", "f": b"false", "0": b"false"}
 _SPECIAL_FLOATS = {
     "nan": "NaN",
@@ -66,20 +67,18 @@ def _integer(kind: str) -> Convert:
     return read
 
 
-def _float(kind: str) -> Convert:
+def _float(kind: str, largest: float) -> Convert:
     def read(raw: bytes) -> bytes:
         text = text_of(raw)
         if special := _SPECIAL_FLOATS.get(text.lower()):
             return quote(special)
         try:
-            Decimal(text)
-            msgspec.json.decode(text)
-        except (InvalidOperation, msgspec.DecodeError):
-            try:
-                return repr(float(text)).encode()
-            except ValueError:
-                raise _wrong(raw, kind) from None
-        return text.encode()
+            number = float(text)
+        except ValueError:
+            raise _wrong(raw, kind) from None
+        if not abs(number) <= largest:
+            raise _wrong(raw, kind)
+        return text.encode() if _NUMBER.fullmatch(text) else repr(number).encode()
 
     return read
 
@@ -231,8 +230,8 @@ _SIMPLE: dict[str, Convert] = {
     "interval": _interval,
     "uuid": _uuid,
     "json": _same,
-    "float32": _float("float32"),
-    "float64": _float("float64"),
+    "float32": _float("float32", 3.4028235677973366e38),
+    "float64": _float("float64", 1.7976931348623157e308),
     **{kind: _integer(kind) for kind in INTEGER_RANGES},
 }
 

@@ -96,7 +96,16 @@ def parse_columns(text: str) -> tuple[Column, ...]:
         if not colon or not name.strip():
             raise UsageError(f"{part!r} is not a column: write name:type, as in id:int64,price:decimal(10,2)")
         columns.append(Column(name.strip(), str(types.parse(kind))))
+    _check_names([column.name for column in columns], (), text)
     return tuple(columns)
+
+
+def _check_names(columns: list[str], key: tuple[str, ...], where: str) -> None:
+    for names, what in ((columns, "column"), (list(key), "key column")):
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise UsageError(f"{where}: the {what} {twice[0]!r} stands there twice")
+    if missing := [name for name in key if name not in columns]:
+        raise UsageError(f"{where}: the key column {missing[0]!r} is not among the columns")
 
 
 def _outside_brackets(text: str) -> list[str]:
@@ -119,7 +128,10 @@ def parse_schemas(text: bytes, where: str) -> tuple[TableSchema, ...]:
             found = [msgspec.json.decode(line) for line in text.splitlines() if line.strip()]
         except msgspec.DecodeError as error:
             raise UsageError(f"{where}: not JSON ({error})") from None
-    return tuple(_schema(entry, where) for entry in (found if isinstance(found, list) else [found]))
+    entries = found if isinstance(found, list) else [found]
+    if not entries:
+        raise UsageError(f"{where}: there is no schema in it")
+    return tuple(_schema(entry, where) for entry in entries)
 
 
 def _schema(entry: Any, where: str) -> TableSchema:
@@ -127,7 +139,10 @@ def _schema(entry: Any, where: str) -> TableSchema:
         raise UsageError(f'{where}: a schema is an object such as {{"table": "users", "columns": {{"id": "int64"}}}}')
     table, columns = entry.get("table"), entry["columns"]
     if isinstance(columns, dict):
-        columns = [{"name": name, "type": kind} for name, kind in columns.items()]
+        columns = [
+            {"name": name, **kind} if isinstance(kind, dict) else {"name": name, "type": kind}
+            for name, kind in columns.items()
+        ]
     try:
         made = tuple(msgspec.convert(column, Column) for column in columns)
         if table is not None:
@@ -137,4 +152,5 @@ def _schema(entry: Any, where: str) -> TableSchema:
         raise UsageError(f"{where}: {error}") from None
     for column in made:
         types.parse(column.type)
+    _check_names([column.name for column in made], schema.key, where)
     return schema

@@ -8,11 +8,10 @@ from changeling.formats.arcion_csv import envelope
 from changeling.formats.arcion_csv.options import ArcionCsvRead
 from changeling.formats.arcion_csv.rows import Field, Row, RowStyle
 from changeling.formats.arcion_json import images
-from changeling.formats.arcion_json.assembly import Key, change_of
+from changeling.formats.arcion_json.assembly import Key, change_of, tombstone
 from changeling.formats.arcion_json.assembly import Plan as ArcionPlan
 from changeling.formats.format import Decode
 from changeling.formats.framing import HEADER, CsvRows
-from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, UsageError
 from changeling.model.json_text import quote
@@ -134,10 +133,7 @@ class _Reader:
         table = self._options.table
         if table is None and record.topic is not None:
             table = TableName(None, None, record.topic)
-        key = None
-        if record.key is not None and record.key[:1] == b"{":
-            key = json_text.canonical_key(json_text.members(record.key).items())
-        return Change(op=Operation.MESSAGE, table=table, key=key, meta=b'{"tombstone":true}')
+        return tombstone(record, table)
 
 
 def _snapshot(frame: _Frame, row: Row, text: str) -> Change:

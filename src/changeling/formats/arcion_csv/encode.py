@@ -9,12 +9,13 @@ from changeling.formats.arcion_csv import envelope
 from changeling.formats.arcion_csv.options import ArcionCsvWrite
 from changeling.formats.arcion_csv.rows import Field, RowStyle
 from changeling.formats.arcion_json import counts, cursor
+from changeling.formats.arcion_json.assembly import tombstone_key
 from changeling.formats.arcion_json.encode import extras_of
 from changeling.formats.arcion_json.envelope import LETTERS
 from changeling.formats.arcion_json.images import IN_AFTER, IN_BEFORE
 from changeling.formats.arcion_json.row import OutgoingRow
 from changeling.formats.format import Encode, Outgoing
-from changeling.formats.framing import HEADER
+from changeling.formats.framing import COLUMNS, HEADER
 from changeling.model import json_text
 from changeling.model.canonical import text_of
 from changeling.model.change import Record
@@ -44,7 +45,7 @@ class _Writer:
         if change.op is Operation.MESSAGE:
             if "tombstone" not in kept:
                 out.lose("message", "Arcion's rows hold changes of rows only")
-            return [Record(None, key)]
+            return [Record(None, tombstone_key(change, kept))]
         was_snapshot = out.native and "cursor" not in kept
         snapshot = was_snapshot if self._options.mode is None else self._options.mode == "snapshot"
         row = OutgoingRow.of(change)
@@ -63,7 +64,7 @@ class _Writer:
         if not printed:
             out.lose("null", "a row of one column that is NULL is an empty line; set null_text")
             return []
-        headers = ((HEADER, self._header(tuple(columns), snapshot)),) if self._options.include_header else ()
+        headers = ((HEADER if self._options.include_header else COLUMNS, self._header(tuple(columns), snapshot)),)
         return [Record(printed.encode(), key, headers)]
 
     def _choose(self, out: Outgoing, row: OutgoingRow) -> None:

@@ -11,7 +11,7 @@ from changeling.formats.arcion_json.cursor import Extras
 from changeling.formats.arcion_json.envelope import LETTERS, OPERATIONS
 from changeling.formats.arcion_json.images import Cell, Presence
 from changeling.model import json_text
-from changeling.model.change import Change
+from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
@@ -106,3 +106,20 @@ def _told(told: Image | None, seen: Image, text: str | bytes | None) -> tuple[Im
     if told is None:
         return seen, text
     return told, None if told is Image.NONE else text or b"{}"
+
+
+def tombstone(record: Record, table: TableName | None) -> Change:
+    """A message without a value; a message key that is no object of key columns is kept as it is."""
+    key, kept = None, b""
+    if record.key is not None and record.key[:1] == b"{":
+        key = json_text.canonical_key(json_text.members(record.key).items())
+    elif record.key is not None:
+        kept = b',"message_key":%b' % quote(record.key.decode())
+    return Change(op=Operation.MESSAGE, table=table, key=key, meta=b'{"tombstone":true%b}' % kept)
+
+
+def tombstone_key(change: Change, meta: Mapping[str, bytes]) -> bytes | None:
+    """The message key that a tombstone came with."""
+    if "message_key" in meta:
+        return json_text.string(meta["message_key"]).encode()
+    return change.key.encode() if isinstance(change.key, str) else change.key

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from changeling.formats.arcion_json import images, table_name
-from changeling.formats.arcion_json.assembly import Key, Plan, Row, change_of
+from changeling.formats.arcion_json.assembly import Key, Plan, Row, change_of, tombstone
 from changeling.formats.arcion_json.envelope import NULL_TEXT, Envelope
 from changeling.formats.arcion_json.images import Cell
 from changeling.formats.format import Decode
@@ -118,10 +118,7 @@ class _Reader:
         table = self._options.table
         if table is None and record.topic is not None:
             table = TableName(None, None, record.topic)
-        key = None
-        if record.key is not None and record.key[:1] == b"{":
-            key = json_text.canonical_key(json_text.members(record.key).items())
-        return Change(op=Operation.MESSAGE, table=table, key=key, meta=b'{"tombstone":true}')
+        return tombstone(record, table)
 
     def _schema_text(self, table: TableName | None) -> str | None:
         schema = self._options.schema_of(table)

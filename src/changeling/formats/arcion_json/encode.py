@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from changeling.formats.arcion_json import counts, cursor, table_name
+from changeling.formats.arcion_json.assembly import tombstone_key
 from changeling.formats.arcion_json.cursor import Extras
 from changeling.formats.arcion_json.envelope import LETTERS, NULL_TEXT, OPERATIONS
 from changeling.formats.arcion_json.images import IN_AFTER, IN_BEFORE
 from changeling.formats.arcion_json.row import Cells, OutgoingRow
-from changeling.formats.format import Encode, Outgoing
+from changeling.formats.format import Encode, LeftOut, Outgoing
 from changeling.formats.options import WriteOptions
 from changeling.model import json_text
 from changeling.model.canonical import text_of
@@ -43,7 +44,7 @@ def encoder(options: ArcionJsonWrite) -> Encode:
             if "tombstone" not in meta:
                 out.lose("message", "Arcion's records hold changes of rows only")
                 return []
-            return [Record(None, key)]
+            return [Record(None, tombstone_key(change, meta))]
         if "row" in meta:
             return [Record(_bare_row(change, meta), key)]
         if "record" in meta and not chosen:
@@ -137,6 +138,8 @@ def cell_of(out: Outgoing, name: str, value: bytes) -> bytes:
         return _NULL_CELL
     if value == _NULL_CELL or (b"\\" in value and value[:1] == b'"' and json_text.string(value) == NULL_TEXT):
         out.lose("null-text", f"column {name!r} holds the text 'null', which Arcion's JSON reads as NULL")
+        if name in json_text.members(out.change.key or b"{}"):
+            raise LeftOut("null-text")
     return value
 
 

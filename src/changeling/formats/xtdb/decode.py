@@ -7,7 +7,7 @@ import msgspec
 
 from changeling.formats.format import Decode
 from changeling.formats.options import ReadOptions
-from changeling.formats.xtdb.envelope import OPERATIONS, DocumentId, Envelope, Source
+from changeling.formats.xtdb.envelope import OPERATIONS, AnyTransaction, DocumentId, Envelope, Source
 from changeling.formats.xtdb.envelope import Transaction as WireTransaction
 from changeling.model import json_text, times
 from changeling.model.change import Change, Record, Transaction
@@ -19,7 +19,7 @@ from changeling.model.table import TableName
 
 _envelope = msgspec.json.Decoder(Envelope).decode
 _source = msgspec.json.Decoder(Source).decode
-_transaction = msgspec.json.Decoder(WireTransaction | None).decode
+_transaction = msgspec.json.Decoder(AnyTransaction | None).decode
 _document_id = msgspec.json.Decoder(DocumentId).decode
 _op = msgspec.json.Decoder(str).decode
 _time = msgspec.json.Decoder(int | None).decode
@@ -65,16 +65,16 @@ class _Reader:
         for name in ("op", "source"):
             if name not in envelope:
                 raise Rejected(f"not an XTDB event: it has no {name!r}")
-        before, before_is_text = _document(envelope.get("before"))
-        after, after_is_text = _document(envelope.get("after"))
+        before, after = _document(envelope.get("before")), _document(envelope.get("after"))
         transaction = _transaction(envelope.get("transaction", b"null"))
         source = _source(envelope["source"])
         if source.ts_ms is None and source.system_time is None:
             source.ts_ms = _time(envelope.get("ts_ms", b"null"))
         change = self._change(record, _op(envelope["op"]), before, after, source, transaction)
         meta = [("envelope", json_text.join((name, _shell(name, part)) for name, part in envelope.items()))]
-        if not (before_is_text or after_is_text):
-            meta.append(("documents", b'"objects"'))
+        objects = [name for name in ("before", "after") if envelope.get(name, b"")[:1] == b"{"]
+        if objects:
+            meta.append(("objects", quote(objects)))
         if payload is not None:
             meta.append(("wrapper", json_text.join((k, b"null" if k == "payload" else v) for k, v in wrapper.items())))
         change.meta = json_text.join(meta)
@@ -87,7 +87,7 @@ class _Reader:
         before: str | bytes | None,
         after: str | bytes | None,
         source: Source,
-        transaction: WireTransaction | None,
+        transaction: WireTransaction | AnyTransaction | None,
     ) -> Change:
         op = OPERATIONS.get(letter)
         if op is None:
@@ -104,7 +104,11 @@ class _Reader:
         for document in (before, after):
             if document is not None and len(document) > 2 * json_text.DEPTH_LIMIT:
                 json_text.check_depth(_bytes(document))
-        table = self._table(source.db, None, source.table) if source.table is not None else self._by_topic(record)
+        table = (
+            self._table(source.db, None, source.table)
+            if source.table is not None
+            else self._by_topic(record, source.db)
+        )
         time = source.ts_ms if source.ts_ms is not None else source.system_time
         return Change(
             op=op,
@@ -138,13 +142,14 @@ class _Reader:
             raise Rejected("no record id: neither `_id` nor `xt/id` in the document, and no message key")
         return b'{"_id":%b}' % quote(message_key.decode())
 
-    def _by_topic(self, record: Record) -> TableName | None:
+    def _by_topic(self, record: Record, catalog: str | None = None) -> TableName | None:
         prefix = self._options.topic_prefix
         if record.topic is not None and record.topic.startswith(prefix):
-            return self._table(None, None, record.topic[len(prefix) :])
-        if self._options.table is None and record.value is not None:
+            return self._table(catalog, None, record.topic[len(prefix) :])
+        told = self._options.table
+        if told is None and record.value is not None:
             raise Rejected("the event names no table: source.table is missing; say which with --table")
-        return self._options.table
+        return told if told is None or told.catalog is not None else self._table(catalog, told.schema, told.name)
 
     def _schema_text(self, table: TableName | None) -> str | None:
         schema = self._options.schema_of(table)
@@ -163,15 +168,14 @@ def _bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
-def _document(raw: bytes | None) -> tuple[str | bytes | None, bool]:
-    """A document and whether it stood there as text."""
+def _document(raw: bytes | None) -> str | bytes | None:
     if raw is None or raw == b"null":
-        return None, False
+        return None
     if raw[:1] == b'"':
-        return json_text.string(raw), True
+        return json_text.string(raw)
     if raw[:1] != b"{":
         raise Rejected("a document must be a JSON object, or one as text")
-    return raw, False
+    return raw
 
 
 def _shell(name: str, part: bytes) -> bytes:

@@ -65,9 +65,12 @@ def _record_id(out: Outgoing) -> bytes:
 
 
 def _kept_shape(change: Change, meta: dict[str, bytes]) -> bytes:
-    text = "documents" not in meta
+    objects = json_text.items(meta.get("objects", b"[]"))
     envelope = json_text.join(
-        (name, _document_value(getattr(change, name), text) if name in ("before", "after") else part)
+        (
+            name,
+            _document_value(getattr(change, name), quote(name) not in objects) if name in ("before", "after") else part,
+        )
         for name, part in json_text.members(meta["envelope"]).items()
     )
     if "wrapper" not in meta:
@@ -98,7 +101,7 @@ def _plain_shape(out: Outgoing, record_id: bytes, source: bytes | None, options:
     return json_text.join(
         [
             ("before", _document_value(_before(out, record_id, options.keyed), text=True)),
-            ("after", _document_value(_with_id(change.after, record_id, out.native), text=True)),
+            ("after", _document_value(_with_id(out, change.after, record_id), text=True)),
             ("source", source),
             ("op", quote(LETTERS[change.op])),
             ("ts_ms", time),
@@ -127,18 +130,23 @@ def _source(change: Change, tx_id: int, time: bytes, options: XtdbWrite) -> byte
 def _before(out: Outgoing, record_id: bytes, keyed: bool) -> str | bytes | None:
     change = out.change
     if change.before_image in (Image.FULL, Image.PARTIAL):
-        return _with_id(change.before, record_id, out.native)
+        return _with_id(out, change.before, record_id)
     if change.op is not Operation.DELETE or (out.native and keyed and change.before is None):
         return None
     # The event itself must name the document: where message keys are not kept, nothing else would.
     return b'{"_id":%b}' % record_id
 
 
-def _with_id(document: str | bytes | None, record_id: bytes, native: bool) -> str | bytes | None:
-    if document is None or native:
+def _with_id(out: Outgoing, document: str | bytes | None, record_id: bytes) -> str | bytes | None:
+    if document is None or out.native:
         return document
     columns = json_text.members(document)
-    return document if "_id" in columns else json_text.join([("_id", record_id), *columns.items()])
+    if "_id" not in columns:
+        return json_text.join([("_id", record_id), *columns.items()])
+    if json_text.canonical(columns["_id"]) != record_id:
+        out.lose("names", f"the table has a column _id that is not its key: {columns['_id'].decode()[:60]}")
+        columns["_id"] = record_id
+    return json_text.join(columns.items())
 
 
 def _place(out: Outgoing) -> tuple[int, int, bool]:

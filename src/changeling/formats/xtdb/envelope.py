@@ -28,6 +28,14 @@ class Transaction(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     data_collection_order: int
 
 
+class AnyTransaction(msgspec.Struct, gc=False):
+    """A transaction that may say more: the envelope is kept whole, so nothing of it is lost."""
+
+    id: str
+    total_order: int
+    data_collection_order: int
+
+
 class Envelope(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """The plain shape: documents as text, all six members. Other shapes are read member by member."""
 

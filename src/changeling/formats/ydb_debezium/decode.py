@@ -10,6 +10,7 @@ from changeling.formats.format import Decode
 from changeling.formats.options import ReadOptions
 from changeling.formats.ydb_debezium.envelope import CONNECTOR, KEY_HEADER, Source
 from changeling.formats.ydb_json.envelope import UINT64, Mode, commit_time_of
+from changeling.formats.ydb_json.topic import table_of
 from changeling.model import json_text, times
 from changeling.model.change import Change, Record, Transaction
 from changeling.model.errors import Rejected
@@ -82,8 +83,7 @@ class _Reader:
     def _topic_table(self, topic: str | None) -> TableName | None:
         if self._options.table is not None:
             return self._options.table
-        path = (topic or "").split("/")
-        return TableName(None, None, path[-2]) if len(path) > 1 and path[-2] else None
+        return table_of(topic)
 
     def _schema_text(self, table: TableName) -> str | None:
         schema = self._options.schema_of(table)

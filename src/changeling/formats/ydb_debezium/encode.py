@@ -12,6 +12,7 @@ from changeling.formats.ydb_debezium.decode import wrapped_key
 from changeling.formats.ydb_debezium.envelope import CONNECTOR, LETTERS, VERSION
 from changeling.formats.ydb_json.envelope import UINT64, Mode
 from changeling.formats.ydb_json.images import written
+from changeling.formats.ydb_json.topic import topic_of
 from changeling.model import json_text, position
 from changeling.model.change import Change, Record
 from changeling.model.json_text import quote
@@ -40,7 +41,7 @@ def encoder(options: YdbDebeziumWrite) -> Encode:
     def encode(out: Outgoing) -> Sequence[Record]:
         change = out.change
         meta = members(change.meta) if out.native and change.meta else {}
-        topic = _topic(change, options)
+        topic = topic_of(change.table, options.feed)
         if change.op is Operation.MESSAGE:
             return [Record(None, _key(change, meta), topic=topic)]
         if meta and mode is None:
@@ -62,13 +63,6 @@ def encoder(options: YdbDebeziumWrite) -> Encode:
         return records
 
     return encode
-
-
-def _topic(change: Change, options: YdbDebeziumWrite) -> str | None:
-    table = change.table
-    if table is None:
-        return None
-    return "/".join(part for part in (table.catalog, table.schema, table.name, options.feed) if part is not None)
 
 
 def _key(change: Change, meta: Members) -> bytes | None:

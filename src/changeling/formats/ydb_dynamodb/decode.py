@@ -10,6 +10,7 @@ from changeling.formats.format import Decode
 from changeling.formats.options import ReadOptions
 from changeling.formats.ydb_dynamodb import envelope, images
 from changeling.formats.ydb_dynamodb.envelope import BATCH, EVENT_SOURCE, EVENTS
+from changeling.formats.ydb_json.topic import table_of
 from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected
@@ -118,8 +119,7 @@ class _Reader:
         """The table of records that do not name one: the user tells it, or the topic's path."""
         if self._options.table is not None:
             return self._options.table
-        path = (topic or "").split("/")
-        return TableName(None, None, path[-2]) if len(path) > 1 and path[-2] else None
+        return table_of(topic)
 
     def _tombstone(self, record: Record, message_key: bytes | None) -> Change:
         change = Change(op=Operation.MESSAGE, table=self._beside(record.topic), meta=b'{"tombstone":true}')

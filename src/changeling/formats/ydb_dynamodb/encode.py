@@ -11,6 +11,7 @@ from changeling.formats.ydb_dynamodb.envelope import EVENT_SOURCE, EVENT_VERSION
 from changeling.formats.ydb_dynamodb.images import print_image
 from changeling.formats.ydb_dynamodb.views import View, same_key_value, view_of
 from changeling.formats.ydb_json.envelope import Mode
+from changeling.formats.ydb_json.topic import topic_of
 from changeling.model import json_text, position
 from changeling.model.change import Change, Record
 from changeling.model.json_text import quote
@@ -45,7 +46,7 @@ def encoder(options: YdbDynamodbWrite) -> Encode:
 
     def encode(out: Outgoing) -> Sequence[Record]:
         change = out.change
-        topic = _topic(change, options.feed)
+        topic = topic_of(change.table, options.feed)
         if change.op is Operation.MESSAGE:
             return [Record(None, _message_key(out), topic=topic)]
         record, body = _kept(out)
@@ -64,13 +65,6 @@ def encoder(options: YdbDynamodbWrite) -> Encode:
         return made
 
     return encode
-
-
-def _topic(change: Change, feed: str) -> str | None:
-    table = change.table
-    if table is None:
-        return None
-    return "/".join(part for part in (table.catalog, table.schema, table.name, feed) if part is not None)
 
 
 def _bytes(text: str | bytes | None) -> bytes | None:

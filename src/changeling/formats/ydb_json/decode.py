@@ -18,6 +18,7 @@ from changeling.formats.ydb_json.envelope import (
     read_stamp,
 )
 from changeling.formats.ydb_json.table_changes import read_schema
+from changeling.formats.ydb_json.topic import table_of
 from changeling.model import json_text
 from changeling.model.change import Change, Record, Transaction
 from changeling.model.errors import Rejected, UsageError
@@ -81,10 +82,9 @@ class _Reader:
     def _topic_table(self, topic: str | None) -> _Table | None:
         name = self._options.table
         if name is None:
-            path = (topic or "").split("/")
-            if len(path) < 2 or not path[-2]:
+            name = table_of(topic)
+            if name is None:
                 return None
-            name = TableName(None, None, path[-2])
         key, schema = self._options.key_of(name), self._options.schema_of(name)
         if not key:
             raise Rejected(f"nothing names the key columns of table {name}; give --key, or a schema with a key")

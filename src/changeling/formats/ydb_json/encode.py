@@ -8,6 +8,7 @@ from changeling.formats.options import WriteOptions
 from changeling.formats.ydb_json.envelope import MEMBERS, Mode, print_stamp, stamp_of
 from changeling.formats.ydb_json.images import Written, written
 from changeling.formats.ydb_json.table_changes import print_schema
+from changeling.formats.ydb_json.topic import topic_of
 from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.operation import Image, Operation
@@ -35,7 +36,7 @@ def encoder(options: YdbJsonWrite) -> Encode:
 
     def encode(out: Outgoing) -> Sequence[Record]:
         change = out.change
-        topic = _topic(change, options)
+        topic = topic_of(change.table, options.feed)
         if change.op is Operation.BARRIER:
             return [Record(value, topic=topic) for value in _barrier(out)]
         if change.op is Operation.DDL:
@@ -61,13 +62,6 @@ def encoder(options: YdbJsonWrite) -> Encode:
         return records
 
     return encode
-
-
-def _topic(change: Change, options: YdbJsonWrite) -> str | None:
-    table = change.table
-    if table is None:
-        return None
-    return "/".join(part for part in (table.catalog, table.schema, table.name, options.feed) if part is not None)
 
 
 def _shell(out: Outgoing) -> dict[str, bytes]:

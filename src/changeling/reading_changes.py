@@ -1,0 +1,101 @@
+"""Files of any dialect into changes, batch by batch: the reading half of the command line's streaming path."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from changeling.carriers import paths, reading
+from changeling.formats.decoding import Decoder
+from changeling.formats.encoding import typed
+from changeling.formats.format import Format
+from changeling.formats.options import ReadOptions
+from changeling.model import layout
+from changeling.model.errors import ChangelingError
+from changeling.rejects import RejectSink
+
+Progress = Callable[[int], None]
+"""Is told how many bytes of the input have been read since it was last told."""
+
+
+@dataclass
+class Report:
+    """What a run did; records in = accepted + rejected, always."""
+
+    records: int = 0
+    rejected: int = 0
+    changes: int = 0
+    written: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    relabelled: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def accepted(self) -> int:
+        """Records that gave changes."""
+        return self.records - self.rejected
+
+
+@dataclass(frozen=True)
+class Input:
+    """What to read, and what the user said of it."""
+
+    places: Sequence[paths.Place]
+    form: Format
+    options: ReadOptions
+    carrier: reading.Carrier = "plain"
+    fail_on_reject: bool = False
+    limit: int | None = None
+    """Stop after so many changes."""
+
+
+def changes_of(
+    given: Input, rejects: RejectSink, report: Report, progress: Progress, *, show_typed: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The changes of an input, batch by batch; rejected records go to the sink and are counted.
+
+    With `show_typed`, values are canonical where the schema is known, and one that does not fit it rejects its record.
+    """
+    decoder = Decoder(given.form, given.options)
+    left = given.limit
+    for part in reading.read(given.places, framing=given.form.framing(given.options), carrier=given.carrier):
+        progress(part.bytes_read)
+        rejects.remember(part.records)
+        decoded = decoder(part.records)
+        changes = decoded.changes
+        refused = [part.rejects, decoded.rejects]
+        if show_typed:
+            changes, unfit = typed(changes)
+            refused.append(rejects.with_raw_records(unfit))
+        records = part.records.num_rows + part.rejects.num_rows
+        if left is not None and changes.num_rows >= left:
+            changes = changes.slice(0, left)
+            last = _places(changes)[-1] if left else (-1, -1)
+            refused = [
+                batch.filter(pa.array([place <= last for place in _places(batch)], pa.bool_())) for batch in refused
+            ]
+            records = len({*_places(changes)}) + sum(batch.num_rows for batch in refused)
+        if left is not None:
+            left -= changes.num_rows
+        report.records += records
+        report.changes += changes.num_rows
+        for batch in refused:
+            report.rejected += batch.num_rows
+            _refuse(batch, given.fail_on_reject, rejects)
+        yield changes
+        if left == 0:
+            return
+
+
+def _places(batch: pa.RecordBatch) -> list[tuple[int, int]]:
+    """Which file and which record each row comes from."""
+    return [(origin.ordinal or 0, origin.record or 0) for origin in layout.origins(batch)]
+
+
+def _refuse(batch: pa.RecordBatch, fail: bool, rejects: RejectSink) -> None:
+    if not batch.num_rows:
+        return
+    if fail:
+        origin = layout.origins(batch)[0]
+        raise ChangelingError(f"{origin}: {batch.column('reason')[0].as_py()} (--on-error reject goes on without it)")
+    rejects.add(batch)
