@@ -32,15 +32,20 @@ class Decoder:
         self._format = form
         self._source = options.source or form.name
         self._decode: Decode = form.decoder(options)
+        self._decode_batch = None if form.batch_decoder is None else form.batch_decoder(options)
 
     def __call__(self, batch: pa.RecordBatch) -> Decoded:
         """Decodes a batch of layout `RECORDS`: records in = records that gave changes + rejects."""
-        with _collector_at_rest():
-            return self._batch(batch)
+        with collector_at_rest():
+            suspects = _suspects(batch.column("value"))
+            if self._decode_batch is not None and not suspects:
+                changes = self._decode_batch(batch, self._source)
+                if changes is not None:
+                    return Decoded(changes, _rejects(batch, {}))
+            return self._batch(batch, suspects)
 
-    def _batch(self, batch: pa.RecordBatch) -> Decoded:
+    def _batch(self, batch: pa.RecordBatch, suspects: set[int]) -> Decoded:
         records = layout.records(batch)
-        suspects = _suspects(batch.column("value"))
         changes: list[Change] = []
         places: list[int] = []
         reasons: dict[int, str] = {}
@@ -78,7 +83,8 @@ class Decoder:
 
 
 @contextmanager
-def _collector_at_rest() -> Iterator[None]:
+def collector_at_rest() -> Iterator[None]:
+    """Nothing is collected meanwhile."""
     # A batch makes hundreds of thousands of objects and no cycles: with the collector on, the loop is up to 4x slower.
     was_on = gc.isenabled()
     gc.disable()
@@ -95,11 +101,12 @@ def _suspects(values: pa.Array) -> set[int]:
         text = values.cast(pa.string())
     except pa.ArrowInvalid:
         return set(range(len(values)))
+    # What is shorter than two brackets a level cannot be nested too deep: most records need no count.
+    long = pc.indices_nonzero(pc.fill_null(pc.greater(pc.binary_length(values), 2 * json_text.DEPTH_LIMIT), False))
+    text = text.take(long)
     brackets = pc.add(pc.count_substring(text, "{"), pc.count_substring(text, "["))
-    odd = pc.or_(
-        pc.greater(brackets, json_text.DEPTH_LIMIT), pc.greater(pc.binary_length(values), json_text.SIZE_LIMIT)
-    )
-    return set(pc.indices_nonzero(odd).to_pylist())
+    odd = pc.or_(pc.greater(brackets, json_text.DEPTH_LIMIT), pc.greater(pc.binary_length(text), json_text.SIZE_LIMIT))
+    return set(long.filter(odd).to_pylist())
 
 
 def _check(record: Record) -> None:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, needed
-from changeling.formats.decoding import reason_of
+from changeling.formats.decoding import collector_at_rest, reason_of
 from changeling.formats.format import Counts, Encode, Format, LeftOut, Outgoing
 from changeling.formats.options import WriteOptions
 from changeling.formats.transcode import Transcoder
@@ -75,7 +75,10 @@ class Encoder:
 
     def __call__(self, batch: pa.RecordBatch, numbering: Numbering | None = None) -> Encoded:
         """Encodes a batch of layout `CHANGES`; every change is written, in the rejects, or counted as dropped."""
-        numbering = numbering or Numbering()
+        with collector_at_rest():
+            return self._batch(batch, numbering or Numbering())
+
+    def _batch(self, batch: pa.RecordBatch, numbering: Numbering) -> Encoded:
         records: list[Record] = []
         places: list[int] = []
         rejected: dict[int, tuple[str, str | None]] = {}

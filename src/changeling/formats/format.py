@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from changeling.formats.capabilities import SKIPPING
 from changeling.formats.framing import Framing, JsonValues
@@ -63,6 +64,8 @@ class LeftOut(Exception):
 
 Decode = Callable[[Record], Sequence[Change]]
 """One wire record into its changes; raises `Rejected` (or any ValueError) with the reason."""
+DecodeBatch = Callable[[pa.RecordBatch, str], pa.RecordBatch | None]
+"""A batch of records of one source into its changes, or None where records must be looked at one by one."""
 Encode = Callable[[Outgoing], Sequence[Record]]
 """One change into its wire records (none is allowed); raises `CannotCarry`."""
 
@@ -80,6 +83,8 @@ class Format:
     carries: frozenset[str]
     """Features (see `capabilities`) that come back from a written record."""
     types: TypeTable
+    batch_decoder: Callable[[Any], DecodeBatch | None] | None = None
+    """A quicker way for batches of plain records; it must give what `decoder` gives, or None."""
     framing: Callable[[Any], Framing] = lambda options: JsonValues()
     """How records stand in a file, given the reading options."""
     position: str = "the source's own"

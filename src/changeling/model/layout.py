@@ -154,8 +154,12 @@ def _constant(value: str, count: int) -> pa.Array:
 def _tables(tables: list[TableName | None]) -> pa.Array:
     distinct: dict[TableName | None, int] = {}
     places = [distinct.setdefault(table, len(distinct)) for table in tables]
-    rows = [None if table is None else _fields(table) for table in distinct]
-    return pa.array(rows, TABLE).take(pa.array(places, pa.int32()))
+    return tables_array(list(distinct)).take(pa.array(places, pa.int32()))
+
+
+def tables_array(tables: Sequence[TableName | None]) -> pa.Array:
+    """Table names as a column."""
+    return pa.array([None if table is None else _fields(table) for table in tables], TABLE)
 
 
 def _fields(table: TableName) -> dict[str, str | None]:

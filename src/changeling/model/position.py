@@ -7,6 +7,7 @@ its digits; components are joined by `.`: (12350, 2) is `0512350.012`.
 from changeling.model.errors import Rejected
 
 _LIMIT = 10**99
+_LENGTHS = [f"{digits:02d}" for digits in range(100)]
 
 
 def encode(*components: int) -> str:
@@ -18,7 +19,7 @@ def encode(*components: int) -> str:
         if component >= _LIMIT:
             raise Rejected("a position component has 100 digits or more")
         digits = str(component)
-        parts.append(f"{len(digits):02d}{digits}")
+        parts.append(_LENGTHS[len(digits)] + digits)
     return ".".join(parts)
 
 

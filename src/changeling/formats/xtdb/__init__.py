@@ -3,6 +3,7 @@
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.type_table import CANONICAL
+from changeling.formats.xtdb.columns import batch_decoder
 from changeling.formats.xtdb.decode import XtdbRead, decoder
 from changeling.formats.xtdb.encode import XtdbWrite, encoder
 
@@ -30,5 +31,6 @@ FORMAT = Format(
         "types",
     ),
     types=CANONICAL,
+    batch_decoder=batch_decoder,
     position="tx_id, data_collection_order",
 )
