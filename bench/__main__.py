@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import kernels, memory, xtdb_spark
+from bench import debezium_spark, kernels, memory, xtdb_spark
 from bench.measuring import Benchmark, Result
 from changeling.model.errors import nearest
 
@@ -16,7 +16,9 @@ RESULTS = Path(__file__).parent / "results.json"
 
 
 def main(arguments: list[str]) -> int:
-    known: dict[str, Benchmark] = {**kernels.benchmarks(), **memory.benchmarks(), **xtdb_spark.benchmarks()}
+    known: dict[str, Benchmark] = {}
+    for family in (kernels, memory, xtdb_spark, debezium_spark):
+        known |= family.benchmarks()
     chosen = arguments or list(known)
     for name in chosen:
         if name not in known:

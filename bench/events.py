@@ -1,7 +1,7 @@
 """The data: XTDB events of two tables, the same bytes at every run."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -118,13 +118,43 @@ def _event(name: str, before: dict[str, object] | None, after: dict[str, object]
 
 def file_of(count: int) -> Path:
     """A file of that many events, made once; the name tells the count."""
-    path = DATA / f"xtdb-{count}.jsonl"
+    return _file(DATA / f"xtdb-{count}.jsonl", events(count))
+
+
+def debezium_file_of(count: int) -> Path:
+    """The same changes as Debezium's PostgreSQL connector would tell them, without the schema part."""
+    return _file(DATA / f"debezium-{count}.jsonl", map(_as_debezium, events(count)))
+
+
+def _as_debezium(event: bytes) -> bytes:
+    told = msgspec.json.decode(event)
+    for side in ("before", "after"):
+        told[side] = None if told[side] is None else msgspec.json.decode(told[side])
+    source, order = told["source"], told["transaction"]["data_collection_order"]
+    lsn = source["tx_id"] * 1_000 + order
+    told["source"] = {
+        "version": "3.6.0.Final",
+        "connector": "postgresql",
+        "name": "shop",
+        "ts_ms": source["ts_ms"],
+        "snapshot": "false",
+        "db": source["db"],
+        "sequence": f'["{source["tx_id"] * 1_000}","{lsn}"]',
+        "schema": "public",
+        "table": source["table"],
+        "txId": source["tx_id"],
+        "lsn": lsn,
+    }
+    return _quote(told)
+
+
+def _file(path: Path, lines: Iterable[bytes]) -> Path:
     if path.exists():
         return path
     DATA.mkdir(exist_ok=True)
     part = path.with_suffix(".part")
     with part.open("wb", buffering=1 << 20) as out:
-        for event in events(count):
-            out.write(event + b"\n")
+        for line in lines:
+            out.write(line + b"\n")
     part.rename(path)
     return path

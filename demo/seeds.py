@@ -54,7 +54,7 @@ def main() -> None:
         )
         show(
             "... unless that is what you want",
-            "changeling convert xtdb.jsonl --from xtdb --to ydb-json -O ydb-out.jsonl --drop transaction,commit_time,position,catalog,table",
+            "changeling convert xtdb.jsonl --from xtdb --to ydb-json -O ydb-out.jsonl --drop transaction,commit_time,position,table",
             folder,
         )
         show("... one of them", "head -n 2 ydb-out.jsonl", folder)

@@ -72,7 +72,7 @@ class Conversion:
                 unfit.append(place)
             else:
                 self._lost[feature] += 1
-                self._example.setdefault(feature, f"{reason} ({origin})")
+                self._example.setdefault(feature, f"{reason.partition(': ')[2]} ({origin})")
         if unfit:
             self._report.rejected += len(unfit)
             self._rejects.add(self._rejects.with_raw_records(rejects.take(pa.array(unfit, pa.int64()))))
