@@ -229,3 +229,10 @@ def test_rejects_say_what_is_wrong(record: Any, expected: str) -> None:
 
 def test_a_row_without_its_key_columns_is_rejected() -> None:
     assert reason(event("c", None, {"a": 1}), key="id,a") == "no message key, and the row lacks the key columns id"
+
+
+def test_an_update_of_ydb_that_tells_the_old_row_alone_has_its_key_there() -> None:
+    source = {"connector": "ydb", "version": "1.0.0", "ts_ms": 1, "step": 1, "txId": 1, "snapshot": False}
+    given = {"payload": {"op": "u", "before": {"id": 1, "v": "a"}, "source": source}}
+    (change,) = read(given, key="id", table="t")
+    assert (change.key, change.before, change.after) == ('{"id":1}', '{"id": 1, "v": "a"}', None)

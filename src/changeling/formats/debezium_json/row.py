@@ -47,7 +47,7 @@ def find_key(change: Change, key: Members | None, names: tuple[str, ...]) -> Non
     if key is None:
         if not names:
             return
-        row = change.before if change.op is Operation.DELETE else change.after
+        row = change.before if change.op is Operation.DELETE or change.after is None else change.after
         columns = members(row or b"{}")
         if missing := [name for name in names if name not in columns]:
             raise Rejected(f"no message key, and the row lacks the key columns {', '.join(missing)}")
@@ -127,7 +127,8 @@ class OddRow:
             self._note += b',"derived":true'
             return after
         if change.op is not Operation.UPDATE or self._connector != YDB:
-            raise Rejected(f"op {json_text.string(self._envelope['op'])!r} without a row in `after`")
+            advice = "; a scan of YDB's OLD_IMAGE mode is read with ydb-debezium" if self._connector == YDB else ""
+            raise Rejected(f"op {json_text.string(self._envelope['op'])!r} without a row in `after`{advice}")
         return None
 
     def _available(self, side: str, image: bytes | None, placeholder: Placeholder) -> bytes | None:
