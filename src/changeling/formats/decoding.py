@@ -116,7 +116,8 @@ def _check(record: Record) -> None:
     try:
         value.decode()
     except UnicodeDecodeError as error:
-        raise Rejected(f"not UTF-8: byte {value[error.start]:#04x} at {error.start}") from None
+        hint = "; it may be Avro or Protobuf in Confluent's form, which is not read" if value[:1] == b"\x00" else ""
+        raise Rejected(f"not UTF-8: byte {value[error.start]:#04x} at {error.start}{hint}") from None
     # Other texts, such as rows of CSV, may hold any number of brackets that open nothing.
     if value.lstrip()[:1] in (b"{", b"["):
         json_text.check_depth(value)

@@ -1,0 +1,83 @@
+"""Values on their way from one dialect into another, by the column's type. Row ids are the checklist's."""
+
+import json
+from typing import Any
+
+import pytest
+
+import changeling
+
+ARCION = (
+    '{"tableName":{"namespace":{"catalog":null,"schema":"s","hash":1},"name":"t","hash":2},"opType":"I",'
+    '"cursor":"{\\"timestamp\\":1}","before":{"id":"null","v":"null"},"after":{"id":"1","v":%s},'
+    '"exists":{"id":"1","v":"1"},"operationcount":"{}"}'
+)
+
+
+def through(record: str, source: str, target: str, kind: str, **options: Any) -> dict[str, Any]:
+    """The one record that `record` becomes in `target`, where `v` is of that type."""
+    columns = f"id:int64,v:{kind}"
+    changes, rejects = changeling.decode([record], source, table="t", key="id", columns=columns, **options)
+    assert rejects.to_pylist() == []
+    records, rejects = changeling.encode(changes, target, drop="all")
+    assert rejects.to_pylist() == []
+    found: dict[str, Any] = json.loads(records["value"][0].as_py())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("row", "kind", "wire", "document"),
+    [
+        ("002-26", "timestamptz", '"2023-12-25T15:30:00.000000Z"', "2023-12-25T15:30:00Z"),
+        ("002-26", "timestamptz", '"2023-12-25T10:15:30.123000Z"', "2023-12-25T10:15:30.123Z"),
+        ("002-26", "date", '"2020-08-12T00:00:00.000000Z"', "2020-08-12"),
+        ("002-27", "decimal(10,2)", '"999.95"', "999.95"),
+        ("002-28", "bytes", '"AQID/w=="', "AQID/w=="),
+        ("002-29", "uuid", '"550e8400-e29b-41d4-a716-446655440000"', "550e8400-e29b-41d4-a716-446655440000"),
+        ("002-30", "duration", "9000000000", "PT2H30M"),
+        ("002-31", "interval", '{"months":6,"days":15,"nanos":0}', {"months": 6, "days": 15, "nanos": 0}),
+        ("002-32", "json", '{"a":[1,{"b":null}]}', {"a": [1, {"b": None}]}),
+        ("002-33", "bool", "true", True),
+        ("002-33", "float64", '"nan"', "NaN"),
+        ("002-33", "uint64", "18446744073709551615", 18446744073709551615),
+    ],
+)
+def test_from_ydb_into_documents(row: str, kind: str, wire: str, document: Any) -> None:
+    found = through(f'{{"key":[1],"update":{{}},"newImage":{{"v":{wire}}}}}', "ydb-json", "xtdb", kind)
+    assert json.loads(found["after"]) == {"_id": 1, "v": document}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wire", "changefeed"),
+    [
+        ("int32", '"101"', 101),
+        ("bool", '"true"', True),
+        ("decimal(38,10)", '"1234567890123456789012345678.0123456789"', "1234567890123456789012345678.0123456789"),
+        ("timestamptz", '"2023-12-25 10:15:30.123"', "2023-12-25T10:15:30.123000Z"),
+        ("date", '"2020-08-12"', "2020-08-12T00:00:00.000000Z"),
+        ("uuid", '"550E8400-E29B-41D4-A716-446655440000"', "550e8400-e29b-41d4-a716-446655440000"),
+        ("duration", '"PT-0.3005S"', -300500),
+        ("json", '"{\\"a\\":1.50}"', {"a": 1.50}),
+        ("array<int32>", '"[1,null]"', [1, None]),
+        ("string", '"null"', None),
+    ],
+)
+def test_from_arcions_texts_into_a_changefeed(kind: str, wire: str, changefeed: Any) -> None:
+    found = through(ARCION % wire, "arcion-json", "ydb-json", kind)
+    assert found == {"key": [1], "update": {}, "newImage": {"v": changefeed}}
+
+
+@pytest.mark.parametrize(
+    ("wire", "text"), [("101", "101"), ("true", "true"), ("150.00", "150.00"), ('"x"', "x"), ("null", "null")]
+)
+def test_000_40_images_of_arcion_hold_every_value_as_text(wire: str, text: str) -> None:
+    changes, _ = changeling.decode([f'{{"key":[1],"update":{{"v":{wire}}}}}'], "ydb-json", table="t", key="id")
+    records, rejects = changeling.encode(changes, "arcion-json")
+    assert rejects.num_rows == 0
+    found = json.loads(records["value"][0].as_py())
+    assert (found["after"]["v"], found["exists"]["v"]) == (text, "1")
+
+
+def test_binary_records_are_refused_by_name() -> None:
+    _, rejects = changeling.decode([b"\x00\x00\x00\x00\x07\x02\xfe"], "debezium-json")
+    assert "Avro" in rejects["reason"][0].as_py()
