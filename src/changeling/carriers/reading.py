@@ -19,6 +19,9 @@ from changeling.model.json_text import SIZE_LIMIT
 
 Carrier: TypeAlias = Literal["plain", "kcat"]
 
+BATCH_ROWS, BATCH_BYTES = 8_000, 8 * 1024 * 1024
+"""Measured: larger batches are no quicker, and the objects of 50,000 records at once take a gigabyte."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -34,8 +37,8 @@ def read(
     *,
     framing: Framing,
     carrier: Carrier = "plain",
-    batch_rows: int = 50_000,
-    batch_bytes: int = 32 * 1024 * 1024,
+    batch_rows: int = BATCH_ROWS,
+    batch_bytes: int = BATCH_BYTES,
     size_limit: int = SIZE_LIMIT,
 ) -> Iterator[Batch]:
     """All records of all places, in order.

@@ -35,7 +35,7 @@ class _NotPlain(Exception):
 
 def batch_decoder(options: XtdbRead) -> DecodeBatch | None:
     """A function from a batch of records to its changes, or to None where they are not all plain."""
-    if options.key:
+    if options.key not in ((), ("_id",)):
         return None
 
     def decode(batch: pa.RecordBatch, source: str) -> pa.RecordBatch | None:
