@@ -15,8 +15,9 @@ from changeling.model.errors import ChangelingError
 
 JAVA_NEEDED = 17
 _HINT = "install one (Debian and Ubuntu: apt install openjdk-17-jre-headless) or let JAVA_HOME point to it"
-# The JVM says this itself before any logging is set up, because Spark asks for that module at every start.
-_NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector"
+# The JVM says these itself before any logging is set up: Spark asks for that module at every start, and users may set that
+# variable for every Java program.
+_NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector", b"Picked up JAVA_TOOL_OPTIONS: ")
 
 
 def start(conf: SparkConf) -> JavaGateway:
