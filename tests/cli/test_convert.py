@@ -149,6 +149,15 @@ def test_on_error_fail_leaves_no_output(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "o.jsonl").exists()
 
 
+def test_an_option_that_only_the_written_format_knows_may_be_given_with_o(run: Run, tmp_path: Path) -> None:
+    record = '{"key":[1],"reset":{"a":1}}'
+    call = ("convert", "-", "--from", "ydb-json", "--to", "ydb-json", "--table", "t", "--key", "id", "-O", "-")
+    columns = ("--columns", "id:int64,a:int64,b:int64")
+    assert json.loads(run(*call, *columns, stdin=record).stdout) == {"key": [1], "update": {"a": 1, "b": None}}
+    assert json.loads(run(*call, *columns, "-o", "reset=true", stdin=record).stdout) == json.loads(record)
+    assert json.loads(run(*call, stdin=record).stdout) == json.loads(record)
+
+
 def test_001_16_halves_of_an_update_are_joined_again(run: Run, tmp_path: Path) -> None:
     """xtdb > dataworks > xtdb gives one `u` with both images."""
     drop = ("--drop", "position,transaction,table")

@@ -4,11 +4,14 @@ import argparse
 import json
 import sys
 
+import msgspec
+
 from changeling.carriers import output, paths, writing
 from changeling.cli.arguments import add_input, input_of, rejects_path, settings
 from changeling.cli.progress import progress_bar
 from changeling.conversion import Conversion
 from changeling.formats import registry
+from changeling.formats.format import Format
 from changeling.formats.user_options import write_options
 from changeling.reading_changes import Report, changes_of
 from changeling.rejects import RejectSink
@@ -37,9 +40,15 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Writes the output whole or not at all, and reports what it did; exits with 3 where records were rejected."""
-    given = input_of(parsed)
     form = registry.get(parsed.target)
-    chosen = {**settings(parsed.out_options, "--out-option"), "drop": parsed.drop, "keyed": parsed.carrier == "kcat"}
+    own = _options_of_the_target_alone(parsed, form)
+    given = input_of(parsed)
+    chosen = {
+        **settings(own, "-o"),
+        **settings(parsed.out_options, "--out-option"),
+        "drop": parsed.drop,
+        "keyed": parsed.carrier == "kcat",
+    }
     options = write_options(form, chosen)
     report = Report()
     with (
@@ -52,6 +61,15 @@ def run(parsed: argparse.Namespace) -> int:
         writing.write(conversion.records_of(changes, halves=given.form.halves), target, carrier=parsed.carrier)
     print(_summary(report, parsed), file=sys.stderr)
     return 3 if report.rejected else 0
+
+
+def _options_of_the_target_alone(parsed: argparse.Namespace, form: Format) -> list[str]:
+    """Takes from `-o` what only the written format knows: nothing else can be meant by it."""
+    reading = {field.name for field in msgspec.structs.fields(registry.get(parsed.format).read_options)}
+    writing = {field.name for field in msgspec.structs.fields(form.write_options)}
+    own = [pair for pair in parsed.options if pair.partition("=")[0] in writing - reading]
+    parsed.options = [pair for pair in parsed.options if pair not in own]
+    return own
 
 
 def _summary(report: Report, parsed: argparse.Namespace) -> str:

@@ -19,8 +19,8 @@ class YdbJsonWrite(WriteOptions, frozen=True, kw_only=True):
 
     mode: str | None = None
     """The changefeed's MODE; without one each record shows what its change has."""
-    reset: bool = False
-    """Write a replace as `reset`; otherwise as an `update` that names every column."""
+    reset: bool | None = None
+    """Write a replace as `reset`, or as an `update` that names every column: so it is by default where these are known."""
     virtual_timestamps: bool | None = None
     """Write `ts`: always (a change without is a loss), never, or where the change has one."""
     feed: str = "feed"
@@ -46,7 +46,9 @@ def encoder(options: YdbJsonWrite) -> Encode:
             return [Record(None, key, topic=topic)]
         shell = _shell(out)
         stamp = _virtual_timestamp(out, options.virtual_timestamps)
-        spelled_out = change.op is Operation.REPLACE and not options.reset and change.schema is not None
+        spelled_out = change.op is Operation.REPLACE and (
+            options.reset is False or (options.reset is None and change.schema is not None)
+        )
         if out.native and mode is None and not spelled_out:
             key = _key_array(out, shell)
             return [Record(_as_it_was(change, shell, key, stamp), key, topic=topic)]
@@ -55,9 +57,9 @@ def encoder(options: YdbJsonWrite) -> Encode:
             out.change = row
             key = _key_array(out, shell)
             if out.native and mode is None and "newImage" not in shell:
-                content = written(out, Mode.UPDATES, options.reset)
+                content = written(out, Mode.UPDATES, bool(options.reset))
             else:
-                content = written(out, mode, options.reset)
+                content = written(out, mode, bool(options.reset))
             records.append(Record(_in_mode(content, shell, key, stamp), key, topic=topic))
         return records
 
