@@ -1,0 +1,24 @@
+"""000-01: data bound for S3 becomes files in CSV or in JSON, as the command line writes and reads them."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.carriers.conftest import bucket, s3_endpoint
+from tests.cli.conftest import COMMAND
+
+__all__ = ["bucket", "s3_endpoint"]
+USERS = Path(__file__).parents[1] / "golden" / "xtdb" / "seed-create" / "input.jsonl"
+
+
+@pytest.mark.parametrize("form", ["arcion-json", "arcion-csv"])
+def test_000_01_files_on_s3_in_both_forms(form: str, bucket: str) -> None:
+    place = f"s3://{bucket}/out/{form}"
+    written = [COMMAND, "convert", USERS, "--from", "xtdb", "--to", form, "-O", place]
+    assert subprocess.run(written, check=False, capture_output=True).returncode == 0
+    read = [COMMAND, "decode", place, "--from", form, "--table", "users"]
+    done = subprocess.run(read, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"name":"John Doe"' in done.stdout
+    assert f'"file":"{place}"' in done.stdout
