@@ -15,9 +15,9 @@ USERS = Path(__file__).parents[1] / "golden" / "xtdb" / "seed-create" / "input.j
 @pytest.mark.parametrize("form", ["arcion-json", "arcion-csv"])
 def test_000_01_files_on_s3_in_both_forms(form: str, bucket: str) -> None:
     place = f"s3://{bucket}/out/{form}"
-    written = [COMMAND, "convert", USERS, "--from", "xtdb", "--to", form, "-O", place]
+    written = [str(COMMAND), "convert", str(USERS), "--from", "xtdb", "--to", form, "-O", place]
     assert subprocess.run(written, check=False, capture_output=True).returncode == 0
-    read = [COMMAND, "decode", place, "--from", form, "--table", "users"]
+    read = [str(COMMAND), "decode", place, "--from", form, "--table", "users"]
     done = subprocess.run(read, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert '"name":"John Doe"' in done.stdout
