@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -11,11 +11,14 @@ import pyarrow.compute as pc
 from changeling.formats.encoding import Encoded, Encoder, Numbering
 from changeling.formats.format import Format
 from changeling.formats.options import WriteOptions
-from changeling.formats.pairing import Pairing, as_deletes
+from changeling.formats.pairing import Pairing
 from changeling.model import layout
 from changeling.model.errors import LossError
 from changeling.reading_changes import Report
 from changeling.rejects import RejectSink
+
+Table: TypeAlias = tuple[str | None, ...]
+"""A table's catalog, schema and name."""
 
 
 class Conversion:
@@ -27,16 +30,16 @@ class Conversion:
         self._numbering = Numbering()
         self._lost: Counter[str] = Counter()
         self._example: dict[str, str] = {}
-        self._topics: dict[str | None, str] = {}
+        self._topics: dict[str | None, Table] = {}
         self._last_positions: dict[str, str] = {}
 
-    def records_of(self, batches: Iterable[pa.RecordBatch], *, halves: bool) -> Iterator[pa.RecordBatch]:
+    def records_of(self, batches: Iterable[pa.RecordBatch], source: Format) -> Iterator[pa.RecordBatch]:
         """The written records; raises `LossError` at the end, naming everything that had no place, with an example each.
 
-        `halves`: the input may hold updates as two records each, which are joined first.
+        Updates that `source` tells as two records are joined first, save on the way back into the same dialect.
         """
-        if halves:
-            batches = _paired(batches, keep_halves=self._form.halves)
+        if source.halves and source.name != self._form.name:
+            batches = _paired(batches, Pairing(lone_as_deletes=True))
         for batch in batches:
             encoded = self._encoder(batch, self._numbering)
             self._report.dropped += encoded.dropped
@@ -81,11 +84,12 @@ class Conversion:
         """Records that do not name their table must not mix two: only another topic tells them apart."""
         if self._form.names_table or self._options.names_table or "table" in self._options.drop:
             return
-        for topic, name in _tables_by_topic(batch, encoded.records if self._options.keyed else None):
-            if self._topics.setdefault(topic, name) != name:
+        for topic, table in _tables_by_topic(batch, encoded.records if self._options.keyed else None):
+            if self._topics.setdefault(topic, table) != table:
                 why = f"{self._form.name} records do not name their table, and the input has several"
+                names = sorted(".".join(filter(None, each)) for each in (self._topics[topic], table))
                 self._lost["table"] += 1
-                self._example.setdefault("table", f"{why}: {self._topics[topic]}, {name}")
+                self._example.setdefault("table", f"{why}: {', '.join(names)}")
 
     def _check_order(self, batch: pa.RecordBatch, encoded: Encoded) -> None:
         """Where positions are lost, the order of the output stands for them: it must be theirs."""
@@ -109,14 +113,10 @@ class Conversion:
         return "\n".join(lines)
 
 
-def _tables_by_topic(batch: pa.RecordBatch, records: pa.RecordBatch | None) -> set[tuple[str | None, str]]:
+def _tables_by_topic(batch: pa.RecordBatch, records: pa.RecordBatch | None) -> set[tuple[str | None, Table]]:
     """The tables of a batch, each with the topics that its records are on; without records, with none."""
     rows = batch.select(["origin", "table"]).to_pylist()
-    tables = {
-        _place(row): ".".join(part for part in row["table"].values() if part is not None)
-        for row in rows
-        if row["table"]
-    }
+    tables: dict[tuple[Any, ...], Table] = {_place(row): tuple(row["table"].values()) for row in rows if row["table"]}
     if records is None:
         return {(None, table) for table in tables.values()}
     topics = [(row["topic"], tables.get(_place(row))) for row in records.select(["origin", "topic"]).to_pylist()]
@@ -127,9 +127,7 @@ def _place(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row["origin"].values())
 
 
-def _paired(batches: Iterable[pa.RecordBatch], *, keep_halves: bool) -> Iterator[pa.RecordBatch]:
-    pairing = Pairing()
+def _paired(batches: Iterable[pa.RecordBatch], pairing: Pairing) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield pairing(batch)
-    rest = pairing.rest()
-    yield rest if keep_halves else as_deletes(rest)
+    yield pairing.rest()

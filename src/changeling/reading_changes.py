@@ -69,14 +69,14 @@ def changes_of(
             refused.append(rejects.with_raw_records(unfit))
         records = part.records.num_rows + part.rejects.num_rows
         if left is not None and changes.num_rows >= left:
-            changes = changes.slice(0, left)
+            changes = changes.slice(0, _whole(changes, left) if given.form.halves else left)
             last = _places(changes)[-1] if left else (-1, -1)
             refused = [
                 batch.filter(pa.array([place <= last for place in _places(batch)], pa.bool_())) for batch in refused
             ]
             records = len({*_places(changes)}) + sum(batch.num_rows for batch in refused)
         if left is not None:
-            left -= changes.num_rows
+            left = max(0, left - changes.num_rows)
         report.records += records
         report.changes += changes.num_rows
         for batch in refused:
@@ -85,6 +85,14 @@ def changes_of(
         yield changes
         if left == 0:
             return
+
+
+def _whole(changes: pa.RecordBatch, limit: int) -> int:
+    """How many changes to take so that an update is not cut in two: its halves differ in the last part of the position."""
+    events = [position.rpartition(".")[0] for position in changes.column("position").to_pylist()]
+    while 0 < limit < len(events) and events[limit] == events[limit - 1]:
+        limit += 1
+    return limit
 
 
 def _places(batch: pa.RecordBatch) -> list[tuple[int, int]]:

@@ -122,6 +122,63 @@ def test_halves_are_joined_by_key_first_and_a_lone_one_removes_its_row(run: Run,
     ]
 
 
+def test_a_lone_half_stays_in_its_place(run: Run, tmp_path: Path) -> None:
+    """An after-half without a partner, then the delete of its row: in that order, also where positions are lost."""
+    delete = half(2, 1, "before").replace('"U"', '"D"')
+    (tmp_path / "in.jsonl").write_text("\n".join([half(1, 1, "after"), delete]))
+    done = run(
+        "convert", "in.jsonl", "--from", "dataworks", "--table", "t", "--key", "id", "--to", "ydb-json", "-O", "-",
+        "--drop", "position,transaction,commit_time",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [list(json.loads(line))[1] for line in done.stdout.splitlines()] == ["update", "erase"]
+
+
+def test_a_limit_never_cuts_an_update_in_two(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("\n".join([half(10, 1, "before"), half(10, 1, "after"), half(11, 2, "after")]))
+    call = (
+        "convert",
+        "in.jsonl",
+        "--from",
+        "dataworks",
+        "--table",
+        "t",
+        "--key",
+        "id",
+        "--to",
+        "arcion-json",
+        "-O",
+        "-",
+    )
+    done = run(*call, "--limit", "1")
+    assert [json.loads(line)["opType"] for line in done.stdout.splitlines()] == ["U"]
+
+
+def test_a_position_that_looks_like_the_place_of_arrival_is_still_one(run: Run, tmp_path: Path) -> None:
+    records = [
+        {"key": [9], "update": {}, "newImage": {"a": "q"}, "ts": [0, 0]},
+        {"key": [1], "update": {}, "newImage": {"a": "x"}, "ts": [0, 1]},
+        {"key": [1], "erase": {}, "oldImage": {"a": "x"}, "ts": [0, 5]},
+    ]
+    (tmp_path / "z.json").write_text("\n".join(map(json.dumps, records)))
+    done = run("convert", "z.json", "--from", "ydb-json", "--table", "t", "--key", "id", "--to", "xtdb", "-O", "x.json")
+    assert done.returncode == 0, done.stderr
+    done = run("decode", "x.json", "--from", "xtdb")
+    assert [json.loads(line)["position"] for line in done.stdout.splitlines()] == ["010.010", "010.011", "010.015"]
+
+
+def test_tables_are_told_apart_by_all_parts_of_their_names(run: Run, tmp_path: Path) -> None:
+    one = debezium(ROWS[0], 1).replace('"db": "d"', '"db": "a.b"').replace('"table": "t"', '"table": "c"')
+    other = debezium(ROWS[0], 2).replace('"db": "d"', '"db": "a"').replace('"table": "t"', '"table": "b.c"')
+    (tmp_path / "in.jsonl").write_text("\n".join([one, other]))
+    done = run(
+        "convert", "in.jsonl", "--from", "debezium-json", "--key", "id", "--to", "ydb-json", "-O", "o",
+        "--drop", "position",
+    )  # fmt: skip
+    assert done.returncode == 4
+    assert "table:" in done.stderr
+
+
 def test_a_reject_holds_the_raw_record_whatever_rejected_it(run: Run, tmp_path: Path) -> None:
     done = run(
         "convert",

@@ -135,6 +135,6 @@ def batch(changes: Sequence[Change], encoding: str = "canonical", source: str = 
     filled = []
     for number, change in enumerate(changes):
         copy = Change(**{name: getattr(change, name) for name in change.__struct_fields__})
-        copy.position = change.position or position(3, number)
+        copy.position, copy.arrived = change.position or position(3, number), change.position is None
         filled.append(copy)
     return layout.changes_batch(filled, pa.array(places, layout.ORIGIN), source, encoding)

@@ -45,7 +45,7 @@ def decoded(records: pa.Table, name: str, like: Change) -> pa.RecordBatch:
 def check_pair(change: Change, given: pa.RecordBatch, name: str) -> None:
     """`given` is the one change, in whatever convention; it goes through `name` and must come back or be refused."""
     form = registry.get(name)
-    arrived = layout.has_arrived(given.column("position")[0].as_py(), layout.origins(given)[0])
+    arrived = given.column("arrived")[0].as_py()
     records, rejects = encoded(given, name)
     if rejects.num_rows:
         feature = rejects["feature"][0].as_py()

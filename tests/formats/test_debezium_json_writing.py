@@ -27,7 +27,7 @@ def foreign(op: Operation, **parts: Any) -> Change:
 
 
 def batch(change: Change, encoding: str = "canonical") -> pa.RecordBatch:
-    change.position = change.position or position(9, 9)
+    change.position, change.arrived = change.position or position(9, 9), change.position is None or change.arrived
     return layout.changes_batch([change], pa.array([{"ordinal": 9, "record": 9}], layout.ORIGIN), "test", encoding)
 
 

@@ -40,7 +40,7 @@ def write(change: Change, **options: Any) -> list[tuple[Any, Any]]:
 
 
 def encode(change: Change, **options: Any) -> tuple[pa.Table, pa.Table]:
-    change.position = change.position or position(9, 9)
+    change.position, change.arrived = change.position or position(9, 9), change.position is None or change.arrived
     place = pa.array([{"ordinal": 9, "record": 9}], layout.ORIGIN)
     return changeling.encode(layout.changes_batch([change], place, "test", "canonical"), "ydb-debezium", **options)
 

@@ -37,7 +37,7 @@ def foreign(op: Operation, **parts: Any) -> Change:
 def write(change: Change, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """The written values, and the features that were refused."""
     place = {"ordinal": 9, "record": 9}
-    change.position = change.position or position(9, 9)
+    change.position, change.arrived = change.position or position(9, 9), change.position is None or change.arrived
     batch = layout.changes_batch([change], pa.array([place], layout.ORIGIN), "test", "canonical")
     records, rejects = changeling.encode(batch, "ydb-json", **options)
     return [json.loads(value) for value in records["value"].to_pylist()], rejects["feature"].to_pylist()
@@ -171,6 +171,7 @@ def test_topic_message_key_and_key_order() -> None:
         key='{"a":"x","b":2}',
         schema=TableSchema(columns, ("b", "a")).to_json(),
         position=position(9, 9),
+        arrived=True,
     )
     place = pa.array([{"ordinal": 9, "record": 9}], layout.ORIGIN)
     batch = layout.changes_batch([change], place, "test", "canonical")

@@ -58,7 +58,7 @@ def run(parsed: argparse.Namespace) -> int:
     ):
         conversion = Conversion(form, options, rejects, report)
         changes = changes_of(given, rejects, report, progress)
-        writing.write(conversion.records_of(changes, halves=given.form.halves), target, carrier=parsed.carrier)
+        writing.write(conversion.records_of(changes, given.form), target, carrier=parsed.carrier)
     print(_summary(report, parsed), file=sys.stderr)
     return 3 if report.rejected else 0
 

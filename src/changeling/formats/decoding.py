@@ -143,6 +143,7 @@ def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.Reco
         ordinal = ordinal + 1 if place == before else 0
         before = place
         if change.position is None:
+            change.arrived = True
             change.position = f"{arrivals[place]}.{encode(ordinal)}" if ordinal else arrivals[place]
 
 

@@ -99,7 +99,7 @@ class Encoder:
                 source=source,
                 number=numbering.number + place + 1,
                 counts=counts,
-                arrived=layout.has_arrived(change.position, origin),
+                arrived=change.arrived,
                 drop=self._drop,
                 dropped=dropped,
             )

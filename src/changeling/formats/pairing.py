@@ -3,6 +3,9 @@
 Kernels read each half as it comes; this is set work, done by whoever holds all records of an input.
 """
 
+from collections import deque
+from dataclasses import dataclass
+
 import msgspec
 import pyarrow as pa
 
@@ -11,69 +14,105 @@ from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 
 _Row = tuple[Change, pa.RecordBatch]
+WINDOW = 10_000
+"""How many changes a half waits for its partner: halves stand side by side, unless files were mixed."""
+
+
+@dataclass(eq=False)
+class _Entry:
+    """A change in the queue; None where it was joined to a later one."""
+
+    row: _Row | None
+    waits: bool
 
 
 class Pairing:
     """Joins halves over the batches of one input: they are partners by table and position, save its last part.
 
-    A half waits until its partner comes; what never finds one is given out as it is by `rest`.
+    Changes come out in the order in which they came in; a joined one stands where its second half came. A half whose partner
+    does not come within the window is given out in its place, as it is or, with `lone_as_deletes`, a before-half as what it
+    does: it removes its key.
     """
 
-    def __init__(self) -> None:
-        self._waiting: dict[tuple[object, tuple[int, ...]], list[_Row]] = {}
+    def __init__(self, *, lone_as_deletes: bool = False) -> None:
+        self._lone_as_deletes = lone_as_deletes
+        self._queue: deque[_Entry] = deque()
+        self._waiting: dict[tuple[object, tuple[int, ...]], list[_Entry]] = {}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The changes of a batch with the halves joined that have met; the joined change stands where the second came."""
-        given: list[_Row] = []
+        """Takes a batch in, and gives out what need not wait any more."""
         for place, change in enumerate(layout.changes(batch)):
-            row = (change, batch.slice(place, 1))
-            if not _is_half(change) or change.position is None:
-                given.append(row)
-                continue
-            partners = self._waiting.setdefault((change.table, position.decode(change.position)[:-1]), [])
-            other = _partner(change, partners)
-            if other is None:
-                partners.append(row)
-                continue
-            partners.remove(other)
-            first, second = (other, row) if change.before_image is Image.NONE else (row, other)
-            given.append((_joined(first[0], second[0]), second[1]))
-        return _batch(given, batch.schema)
+            self._take((change, batch.slice(place, 1)))
+        return self._given(WINDOW)
 
     def rest(self) -> pa.RecordBatch:
-        """The halves whose partners never came."""
-        waiting, self._waiting = [row for rows in self._waiting.values() for row in rows], {}
-        return _batch(waiting, layout.CHANGES)
+        """All that still waits, in order."""
+        return self._given(0)
+
+    def _take(self, row: _Row) -> None:
+        change = row[0]
+        entry = _Entry(row, waits=False)
+        if _is_half(change) and change.position is not None:
+            waiting = self._waiting.setdefault(_partnership(change), [])
+            other = _partner(change, waiting)
+            if other is None:
+                entry.waits = True
+                waiting.append(entry)
+            else:
+                waiting.remove(other)
+                entry.row, other.row = _joined(row, other.row), None
+                other.waits = False
+        self._queue.append(entry)
+
+    def _given(self, window: int) -> pa.RecordBatch:
+        rows: list[_Row] = []
+        while self._queue and (not self._queue[0].waits or len(self._queue) > window):
+            entry = self._queue.popleft()
+            if entry.row is None:
+                continue
+            change = entry.row[0]
+            if entry.waits:
+                self._waiting[_partnership(change)].remove(entry)
+                if self._lone_as_deletes and change.after_image is Image.NONE:
+                    entry.row = (msgspec.structs.replace(change, op=Operation.DELETE), entry.row[1])
+            rows.append(entry.row)
+        self._waiting = {partners: entries for partners, entries in self._waiting.items() if entries}
+        return _batch(rows, layout.CHANGES)
 
 
 def _is_half(change: Change) -> bool:
     return change.op is Operation.UPDATE and (change.before_image is Image.NONE) != (change.after_image is Image.NONE)
 
 
-def _partner(change: Change, waiting: list[_Row]) -> _Row | None:
+def _partnership(change: Change) -> tuple[object, tuple[int, ...]]:
+    return change.table, position.decode(change.position or "")[:-1]
+
+
+def _partner(change: Change, waiting: list[_Entry]) -> _Entry | None:
     """The other half that waits longest, one of the same key before one that would change it."""
-    others = [row for row in waiting if (row[0].after_image is Image.NONE) != (change.after_image is Image.NONE)]
-    return next((row for row in others if row[0].key == change.key), others[0] if others else None)
-
-
-def as_deletes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Halves that tell the row before and were left alone, as what they do: a before-half removes its key."""
-    alone = [change.op is Operation.UPDATE and change.after_image is Image.NONE for change in layout.changes(batch)]
-    ops = [
-        Operation.DELETE.value if half else op for half, op in zip(alone, batch.column("op").to_pylist(), strict=True)
+    others = [
+        entry
+        for entry in waiting
+        if entry.row is not None and (entry.row[0].after_image is Image.NONE) != (change.after_image is Image.NONE)
     ]
-    return batch.set_column(batch.schema.get_field_index("op"), layout.CHANGES.field("op"), pa.array(ops, pa.string()))
+    same = (entry for entry in others if entry.row is not None and entry.row[0].key == change.key)
+    return next(same, others[0] if others else None)
 
 
-def _joined(before: Change, after: Change) -> Change:
-    return msgspec.structs.replace(after, before=before.before, before_image=before.before_image)
+def _joined(one: _Row, other: _Row | None) -> _Row:
+    """The update that two halves tell, with all else that the one of the row after says."""
+    if other is None:
+        return one
+    before, after = (one, other) if one[0].after_image is Image.NONE else (other, one)
+    change = msgspec.structs.replace(after[0], before=before[0].before, before_image=before[0].before_image)
+    return change, after[1]
 
 
 def _batch(rows: list[_Row], schema: pa.Schema) -> pa.RecordBatch:
     if not rows:
         return pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
     whole = pa.Table.from_batches([row for _, row in rows], schema).combine_chunks().to_batches()[0]
-    for name in ("before", "before_image"):
+    for name in ("op", "before", "before_image"):
         column = pa.array([getattr(change, name) for change, _ in rows], pa.string())
         whole = whole.set_column(schema.get_field_index(name), schema.field(name), column)
     return whole

@@ -41,6 +41,8 @@ class Change(msgspec.Struct, kw_only=True, gc=False):
     """What else the envelope said, as a JSON object."""
     schema: str | None = None
     """The table's schema as text (see `TableSchema.to_json`), where the record or the user told it."""
+    arrived: bool = False
+    """The position is the place of arrival: the dialect has none of its own."""
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -54,9 +54,11 @@ CHANGES = pa.schema(
         ("origin", ORIGIN),
         ("meta", pa.string()),
         ("schema", pa.string()),
+        ("arrived", pa.bool_()),
     ]
 )
-"""Changes. `schema` is the table's schema on its way to or from the registry; the log keeps `schema_id` alone."""
+"""Changes. `schema` is the table's schema on its way to or from the registry; the log keeps `schema_id` alone. `arrived` tells
+positions that are places of arrival from the source's own."""
 
 REJECTS = pa.schema(
     [
@@ -118,12 +120,6 @@ def arrival(origin: Origin) -> str:
     return encode(origin.ordinal or 0, origin.record or 0)
 
 
-def has_arrived(position: str | None, origin: Origin) -> bool:
-    """Whether a position is the place of arrival (with an ordinal behind it where one record held several changes)."""
-    place = arrival(origin)
-    return position == place or (position is not None and position.startswith(f"{place}."))
-
-
 def changes_batch(changes: Sequence[Change], origin: pa.Array, source: str, encoding: str) -> pa.RecordBatch:
     """A batch of changes that all come from one source in one encoding.
 
@@ -149,6 +145,7 @@ def changes_batch(changes: Sequence[Change], origin: pa.Array, source: str, enco
                 origin,
                 pa.array([change.meta for change in changes], pa.string()),
                 pa.array([change.schema for change in changes], pa.string()),
+                pa.array([change.arrived for change in changes], pa.bool_()),
             ],
             schema=CHANGES,
         )
@@ -194,7 +191,18 @@ def _transactions(transactions: list[Transaction | None]) -> pa.Array:
 
 def changes(batch: pa.RecordBatch) -> list[Change]:
     """The changes of a batch; source, encoding and origin stay in their columns."""
-    names = ("key", "before", "after", "before_image", "after_image", "position", "commit_time", "meta", "schema")
+    names = (
+        "key",
+        "before",
+        "after",
+        "before_image",
+        "after_image",
+        "position",
+        "commit_time",
+        "meta",
+        "schema",
+        "arrived",
+    )
     columns = [batch.column(name).to_pylist() for name in names]
     known: dict[tuple[Any, ...], TableName | None] = {(None, None, None): None}
     tables = [
@@ -215,6 +223,7 @@ def changes(batch: pa.RecordBatch) -> list[Change]:
             transaction=transaction,
             meta=meta,
             schema=schema,
+            arrived=bool(arrived),
         )
         for op, table, transaction, (
             key,
@@ -226,5 +235,6 @@ def changes(batch: pa.RecordBatch) -> list[Change]:
             commit_time,
             meta,
             schema,
+            arrived,
         ) in zip(batch.column("op").to_pylist(), tables, transactions, zip(*columns, strict=True), strict=True)
     ]

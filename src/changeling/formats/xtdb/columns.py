@@ -107,6 +107,7 @@ def _changes(lines: memoryview, origin: pa.Array, source: str, options: XtdbRead
         origin,
         pc.binary_join_element_wise(b'{"source":', pa.array(raw_sources, pa.binary()), b"}", b"").cast(pa.string()),
         pa.array([_schema(options, table) for table in tables], pa.string()).take(places),
+        pa.repeat(pa.scalar(False), count),
     ]
     return pa.record_batch(columns, schema=layout.CHANGES)
 
