@@ -7,7 +7,7 @@ import pytest
 from changeling.model.canonical import reader
 from changeling.model.errors import Rejected, UsageError
 from changeling.model.table import TableName, TableSchema, parse_columns, parse_schemas, schema_from_json
-from changeling.model.types import parse
+from changeling.model.types import decimal, parse
 
 GOOD = [
     ("int8", "-128", "-128"),
@@ -86,6 +86,12 @@ def test_type_names() -> None:
         parse("int46")
     with pytest.raises(UsageError):
         parse("decimal(2,3)")
+
+
+def test_a_precision_that_no_name_can_hold_is_any_precision() -> None:
+    for precision, scale in ((1010, 2), (10**22, 2), (0, 0), (5, 6), (5, -1)):
+        assert parse(str(decimal(precision, scale))) == parse("decimal")
+    assert parse(str(decimal(999, 999))) == decimal(999, 999)
 
 
 def test_columns_as_a_user_writes_them() -> None:

@@ -38,6 +38,7 @@ INTEGER_RANGES = {
     for bits in (8, 16, 32, 64)
     for name in (f"int{bits}", f"uint{bits}")
 }
+_MOST_DIGITS = 999
 _DECIMAL = re.compile(r"decimal\((\d{1,3})(?:,(\d{1,3}))?\)")
 
 
@@ -56,7 +57,9 @@ class Type(msgspec.Struct, frozen=True):
 
 
 def decimal(precision: int, scale: int) -> Type:
-    """A decimal of so many digits, so many of them behind the point."""
+    """A decimal of so many digits, so many of them behind the point; of any precision where a wire claims nonsense."""
+    if not 0 < precision <= _MOST_DIGITS or not 0 <= scale <= precision:
+        return Type("decimal")
     return Type("decimal", precision, scale)
 
 
