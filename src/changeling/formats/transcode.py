@@ -23,9 +23,8 @@ class Transcoder:
     A column whose type is unknown passes as it is, save that a format may spell untyped values in its own way.
     """
 
-    def __init__(self, source: TypeTable, target: TypeTable, *, keep_wire_types: bool = False) -> None:
+    def __init__(self, source: TypeTable, target: TypeTable) -> None:
         self._source, self._target = source, target
-        self._keep_wire_types = keep_wire_types
         self._untyped = _chain(source.untyped_read, target.untyped)
         self._plan = functools.lru_cache(maxsize=1024)(self._conversions)
 
@@ -73,7 +72,7 @@ class Transcoder:
         return {
             column.name: _chain(
                 self._source.reader(column.canonical, column.original_type),
-                self._target.writer(column.canonical, column.original_type if self._keep_wire_types else None),
+                self._target.writer(column.canonical),
             )
             for column in schema_from_json(schema).columns
         }

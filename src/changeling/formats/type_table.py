@@ -7,8 +7,6 @@ from changeling.model import canonical
 from changeling.model.canonical import Convert
 from changeling.model.types import Type
 
-Writer = Callable[[Type], Convert | None]
-
 
 class TypeTable:
     """How one format spells values. Only what differs from the canonical convention is listed.
