@@ -22,22 +22,32 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The key columns, where neither the records nor a schema tell."""
     schemas: tuple[TableSchema, ...] = ()
     """Known schemas; one without a table holds for every table."""
+    registry: tuple[TableSchema, ...] = ()
+    """Schemas of a registry: they hold only for records that name them by number."""
+
+    @property
+    def tells_columns(self) -> bool:
+        """Whether the columns of any table are known."""
+        return any(schema.columns for schema in self.schemas)
 
     def schema_of(self, table: TableName | None) -> TableSchema | None:
         """The known schema of a table: names compare as far as both are given."""
-        for schema in self.schemas:
-            if schema.table is None or (table is not None and _matches(schema.table, table)):
-                return schema
-        return None
+        return next((schema for schema in self._fitting(table) if schema.columns), None)
 
     def schema_with_id(self, number: int) -> TableSchema | None:
         """The known schema of that registry number."""
-        return next((schema for schema in self.schemas if schema.id == number), None)
+        return next((schema for schema in (*self.schemas, *self.registry) if schema.id == number), None)
 
     def key_of(self, table: TableName | None) -> tuple[str, ...]:
-        """The key columns of a table, or none."""
-        schema = self.schema_of(table)
-        return self.key or (schema.key if schema else ())
+        """The key columns of a table, or none. A schema without columns tells no more than a key."""
+        return self.key or next((schema.key for schema in self._fitting(table) if schema.key), ())
+
+    def _fitting(self, table: TableName | None) -> list[TableSchema]:
+        return [
+            schema
+            for schema in self.schemas
+            if schema.table is None or (table is not None and schema.table.fits(table))
+        ]
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,12 +62,6 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def names_table(self) -> bool:
         """These options make records name their table, though the format by itself does not."""
         return False
-
-
-def _matches(one: TableName, other: TableName) -> bool:
-    return one.name == other.name and all(
-        a is None or b is None or a == b for a, b in ((one.schema, other.schema), (one.catalog, other.catalog))
-    )
 
 
 def build(kind: type[Options], given: dict[str, Any], what: str) -> Options:

@@ -19,6 +19,12 @@ class TableName(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return ".".join(part for part in (self.catalog, self.schema, self.name) if part is not None)
 
+    def fits(self, other: "TableName") -> bool:
+        """Whether both may name one table: they agree as far as both are given."""
+        return self.name == other.name and all(
+            a is None or b is None or a == b for a, b in ((self.schema, other.schema), (self.catalog, other.catalog))
+        )
+
     @staticmethod
     def parse(text: str) -> "TableName":
         """`[catalog.][schema.]name`; parts may be quoted with `"` where they hold a point."""

@@ -21,7 +21,7 @@ from changeling.model.table import TableName
 
 def decoder(options: ArcionCsvRead) -> Decode:
     """A function from one row to its change."""
-    if options.header is False and not options.schemas:
+    if options.header is False and not options.tells_columns:
         raise UsageError("without a header the columns must be given: --columns name:type,… or --schema FILE")
     return _Reader(options).decode
 

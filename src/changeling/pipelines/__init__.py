@@ -1,0 +1,1 @@
+"""The YAML that a user writes, and running what it says."""

@@ -1,0 +1,155 @@
+"""Whether the parts of a pipeline agree with each other, and with what formats and types there are."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path as Folder
+from typing import Any
+
+from changeling.formats import registry
+from changeling.formats.format import Format
+from changeling.formats.options import ReadOptions
+from changeling.formats.user_options import read_options
+from changeling.model import types
+from changeling.model.errors import UsageError, nearest
+from changeling.model.table import TableName
+from changeling.pipelines import declared
+from changeling.pipelines.definition import (
+    Definition,
+    Feed,
+    PostgresSource,
+    PostgresTarget,
+    RecordSource,
+    Source,
+    TableRule,
+    setting_texts,
+)
+from changeling.pipelines.place import Path, Wrong
+
+_BESIDE = {
+    "table": "table",
+    "key": "key",
+    "columns": "columns",
+    "schemas": "schema_file",
+    "registry": "schema_file",
+    "source": "name",
+}
+"""What every format takes, and the setting of the source that gives it."""
+
+
+def check(definition: Definition, folder: Folder) -> None:
+    """Raises `Wrong` with the place of the first thing that does not fit."""
+    _check_names(definition.sources, "sources")
+    for place, source in enumerate(definition.sources):
+        if not isinstance(source, PostgresSource):
+            _check_source(source, ("sources", place), folder)
+    _check_rules(definition)
+    for place, feed in enumerate(definition.feeds):
+        _told(TableName.parse, feed.table, ("feeds", place, "table"))
+    _check_names(definition.feeds, "feeds")
+    _check_names(definition.targets, "targets")
+    for place, source in enumerate(definition.sources):
+        if not isinstance(source, PostgresSource):
+            _check_together(definition, source, ("sources", place), folder)
+
+
+def _told(parse: Callable[[Any], Any], value: Any, path: Path) -> Any:
+    """What `parse` makes of the value; its `UsageError` becomes one of the file."""
+    try:
+        return parse(value)
+    except UsageError as error:
+        raise Wrong(str(error), path) from None
+    except RecursionError:
+        raise Wrong("nested too deeply", path) from None
+
+
+def _check_names(parts: Sequence[Source] | Sequence[Feed] | Sequence[PostgresTarget], member: str) -> None:
+    taken: dict[str, str] = {}
+    for place, part in enumerate(parts):
+        other = taken.get(part.name.lower())
+        if other == part.name:
+            raise Wrong(f"two {member} are called {other!r}: give each a name of its own", (member, place, "name"))
+        if other is not None:
+            problem = f"{part.name!r} differs from {other!r} in case only: give each a name of its own"
+            raise Wrong(problem, (member, place, "name"))
+        taken[part.name.lower()] = part.name
+
+
+def _check_source(source: RecordSource, path: Path, folder: Folder) -> None:
+    form = _told(registry.get, source.format, (*path, "format"))
+    _check_options(form, setting_texts(source.options), (*path, "options"))
+    if source.table is not None:
+        _told(TableName.parse, source.table, (*path, "table"))
+    _check_columns(source.columns, (*path, "columns"))
+    _check_key(source.key, source.columns, (*path, "key"))
+    _told(lambda given: declared.file_schemas(given, folder), source, (*path, "schema_file"))
+
+
+def _check_options(form: Format, options: Mapping[str, str], path: Path) -> None:
+    for name in options:
+        if name in _BESIDE:
+            raise Wrong(f"no option of a format: write it as {_BESIDE[name]}, beside options", (*path, name))
+    try:
+        read_options(form, options)
+    except UsageError as error:
+        for name, value in options.items():
+            try:
+                read_options(form, {name: value})
+            except UsageError as alone:
+                raise Wrong(re.sub(r" - at `\$[^`]*`$", "", str(alone)), (*path, name)) from None
+        raise Wrong(str(error), path) from None
+
+
+def _check_columns(columns: Mapping[str, str], path: Path) -> None:
+    for name, kind in columns.items():
+        if not name:
+            raise Wrong("a column must have a name", (*path, name))
+        _told(types.parse, kind, (*path, name))
+
+
+def _check_key(key: Sequence[str], columns: Mapping[str, str], path: Path) -> None:
+    for place, name in enumerate(key):
+        if name in key[:place]:
+            raise Wrong(f"the column {name!r} stands there twice", (*path, place))
+        if columns and name not in columns:
+            raise Wrong(f"the key column {name!r} is not among the columns; {nearest(name, columns)}", (*path, place))
+
+
+def _check_rules(definition: Definition) -> None:
+    names = [source.name for source in definition.sources]
+    seen: dict[tuple[TableName, str | None], int] = {}
+    numbers: dict[int, list[str | None]] = {}
+    for place, rule in enumerate(definition.tables):
+        path = ("tables", place)
+        table = _told(TableName.parse, rule.name, (*path, "name"))
+        if rule.source is not None and rule.source not in names:
+            raise Wrong(f"there is no source {rule.source!r}; {nearest(rule.source, names)}", (*path, "source"))
+        if (table, rule.source) in seen:
+            whose = "all sources" if rule.source is None else f"source {rule.source!r}"
+            first = seen[table, rule.source]
+            raise Wrong(f"tables[{first}] is a rule for the same table and {whose}: make them one", (*path, "name"))
+        seen[table, rule.source] = place
+        _check_columns(rule.columns, (*path, "columns"))
+        _check_key(rule.key, rule.columns, (*path, "key"))
+        if rule.id is not None:
+            _check_number(rule, numbers, (*path, "id"))
+
+
+def _check_number(rule: TableRule, numbers: dict[int, list[str | None]], path: Path) -> None:
+    assert rule.id is not None
+    if not rule.columns:
+        raise Wrong("an id is that of columns: write them under columns", path)
+    others = numbers.setdefault(rule.id, [])
+    if rule.source in others or (others and None in (rule.source, *others)):
+        raise Wrong(f"another table has the id {rule.id}, too", path)
+    others.append(rule.source)
+
+
+def _check_together(definition: Definition, source: RecordSource, path: Path, folder: Folder) -> None:
+    known = ReadOptions(schemas=tuple(declared.known_schemas(source, folder)))
+    for place, rule in enumerate(definition.tables):
+        schema = known.schema_of(TableName.parse(rule.name)) if rule.source in (None, source.name) else None
+        if schema is not None and not rule.columns:
+            columns = {column.name: column.type for column in schema.columns}
+            _check_key(rule.key, columns, ("tables", place, "key"))
+    form = registry.get(source.format)
+    _told(form.decoder, _told(lambda given: declared.options_of(definition, given, folder), source, path), path)

@@ -1,0 +1,95 @@
+"""What a pipeline declares of the tables of a source, as the reading options of its format."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from changeling.formats import registry
+from changeling.formats.options import ReadOptions
+from changeling.formats.user_options import read_options
+from changeling.model import types
+from changeling.model.errors import UsageError
+from changeling.model.table import Column, TableName, TableSchema, parse_schemas
+from changeling.pipelines.definition import Definition, RecordSource, TableRule, setting_texts
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def resolved(text: str, folder: Path) -> str:
+    """A path beside the pipeline file as an absolute one; addresses such as s3://… stay as they are."""
+    return text if _ADDRESS.match(text) else os.path.join(folder, text.removeprefix("./"))
+
+
+def columns_of(declared: Mapping[str, str]) -> tuple[Column, ...]:
+    """Declared columns; raises `UsageError` for what is no type."""
+    return tuple(Column(name, str(types.parse(kind))) for name, kind in declared.items())
+
+
+def file_schemas(source: RecordSource, folder: Path) -> tuple[TableSchema, ...]:
+    """The schemas of the source's `schema_file`; raises `UsageError` where it cannot be read."""
+    if source.schema_file is None:
+        return ()
+    try:
+        content = Path(resolved(source.schema_file, folder)).read_bytes()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{source.schema_file}: {getattr(error, 'strerror', None) or error}") from None
+    return parse_schemas(content, source.schema_file)
+
+
+def known_schemas(source: RecordSource, folder: Path) -> list[TableSchema]:
+    """What the source itself declares: the schemas of its file, those with the longest table name first, then its columns."""
+    own = [TableSchema(columns_of(source.columns), source.key)] if source.columns else []
+    return _closest_first([*file_schemas(source, folder), *own])
+
+
+def rules_of(definition: Definition, source: str) -> list[TableRule]:
+    """The rules for tables of a source, the one that decides first: the longest name, then those of this source alone."""
+    rules = [rule for rule in definition.tables if rule.source in (None, source)]
+    return sorted(rules, key=lambda rule: (_parts_missing(TableName.parse(rule.name)), rule.source is None))
+
+
+def options_of(
+    definition: Definition, source: RecordSource, folder: Path, learned: tuple[TableSchema, ...] = ()
+) -> ReadOptions:
+    """The checked options of the source's format, with all that the pipeline declares of its tables.
+
+    Rules come first, then what the source declares; `learned` schemas hold where nothing is declared. A rule that leaves out
+    the columns or the key has those of the next schema that fits its table. A rule's key wins over the source's.
+    """
+    form = registry.get(source.format)
+    known = [*known_schemas(source, folder), *learned]
+    rules = [_schema(rule, known) for rule in rules_of(definition, source.name) if rule.key or rule.columns]
+    schemas = [_with_key(schema, source.key) for schema in (*rules, *known)]
+    keys = {key for key in (source.key, *(schema.key for schema in schemas)) if key}
+    key = source.key
+    if key and len(keys) > 1:
+        # As an option it would win over the key of every schema.
+        schemas += [] if source.columns else [TableSchema((), key)]
+        key = ()
+    table = None if source.table is None else TableName.parse(source.table)
+    given = {"source": source.name, "table": table, "key": key, "schemas": tuple(schemas)}
+    return read_options(form, {**setting_texts(source.options), **given})
+
+
+def _schema(rule: TableRule, known: Sequence[TableSchema]) -> TableSchema:
+    table = TableName.parse(rule.name)
+    base = ReadOptions(schemas=tuple(known)).schema_of(table) or TableSchema(())
+    schema = TableSchema(columns_of(rule.columns) or base.columns, rule.key, table, rule.id)
+    return _with_key(schema, base.key)
+
+
+def _with_key(schema: TableSchema, key: tuple[str, ...]) -> TableSchema:
+    if schema.key or not all(schema.column(name) for name in key):
+        return schema
+    return msgspec.structs.replace(schema, key=key)
+
+
+def _closest_first(schemas: Iterable[TableSchema]) -> list[TableSchema]:
+    return sorted(schemas, key=lambda schema: _parts_missing(schema.table))
+
+
+def _parts_missing(table: TableName | None) -> int:
+    return 3 if table is None else (table.catalog, table.schema).count(None)

@@ -1,0 +1,217 @@
+"""A pipeline as the user writes it: frozen, checked, nothing in it but what was said."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from changeling.model.errors import UsageError
+
+Setting: TypeAlias = str | int | float | bool
+"""The value of an option or a setting; `setting_texts` gives it as text."""
+Text = Annotated[str, Meta(min_length=1)]
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$",
+        description="a letter, then letters, digits and underscores, at most 63 in all",
+    ),
+]
+"""Names become names of tables."""
+Span = Annotated[
+    str,
+    Meta(pattern=r"^[0-9]{1,12} *(ms|s|m|h|d)$", description="a number and ms, s, m, h or d, as in 10s"),
+]
+Count = Annotated[int, Meta(ge=1)]
+Texts = Annotated[tuple[Text, ...], Meta(min_length=1)]
+
+_MILLIS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SPAN = re.compile(r"([0-9]{1,12}) *(ms|s|m|h|d)")
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every part of a pipeline: unknown members are errors."""
+
+
+class _Records(_Part, frozen=True, kw_only=True):
+    """What every source of records in some dialect may be told about them."""
+
+    name: Name
+    """The name of the stream: positions compare only inside one source."""
+    format: Text
+    """The dialect of the records; `changeling formats` lists them."""
+    table: Text | None = None
+    """The table of records that do not name one: [catalog.][schema.]name."""
+    key: tuple[Text, ...] = ()
+    """The key columns, where neither the records nor a rule under `tables` tell."""
+    columns: dict[str, str] = {}
+    """The columns and their types, where the records do not tell."""
+    schema_file: Text | None = None
+    """A JSON file with the schemas of tables, as `--schema` takes it."""
+    options: dict[str, Setting] = {}
+    """Options of the format."""
+    on_error: Literal["reject", "fail"] = "reject"
+    """What a record that cannot be read does: it is kept aside, or it stops the run."""
+
+
+class FilesSource(_Records, tag_field="type", tag="files", frozen=True, kw_only=True):
+    """Files of one dialect."""
+
+    path: Text
+    """A file, a folder, a pattern with `*`, `?` or `**`, or any of them under s3://bucket/."""
+    carrier: Literal["plain", "kcat"] = "plain"
+    """How records stand in the files: by themselves, or as messages that `kcat -J` prints."""
+    batch_bytes: Count = 512 * 1024 * 1024
+    """About how many bytes one batch reads."""
+    batch_files: Count = 10_000
+    """How many files one batch reads at most."""
+
+
+class KafkaSource(_Records, tag_field="type", tag="kafka", frozen=True, kw_only=True):
+    """Topics of one dialect."""
+
+    servers: Text
+    """The brokers: host:port, separated by commas."""
+    topics: Texts
+    """Names of topics, or patterns with `*`."""
+    kafka: dict[str, Setting] = {}
+    """Settings of the Kafka client, such as security.protocol."""
+    batch_records: Count = 1_000_000
+    """How many records one batch reads at most."""
+    start: Literal["earliest", "latest"] = "earliest"
+    """Where a topic that was never read begins."""
+    on_gap: Literal["fail", "skip"] = "fail"
+    """What happens where records were deleted before they were read."""
+
+
+class PostgresSource(_Part, tag_field="type", tag="postgres", frozen=True, kw_only=True):
+    """Tables of a PostgreSQL database. Declared only: it cannot be run yet."""
+
+    name: Name
+    """The name of the stream."""
+    url: Text
+    """postgresql://user:password@host/database."""
+    tables: Texts
+    """Which tables: schema.name, or patterns with `*`."""
+
+
+RecordSource: TypeAlias = FilesSource | KafkaSource
+Source: TypeAlias = FilesSource | KafkaSource | PostgresSource
+
+
+class TableRule(_Part, frozen=True, kw_only=True):
+    """What is known of a table beforehand, and how its changes are kept."""
+
+    name: Text
+    """[catalog.][schema.]name: it holds for every table that agrees in the parts that are given."""
+    source: Text | None = None
+    """The source that the rule holds for; without one, for all of them."""
+    id: Annotated[int, Meta(ge=0)] | None = None
+    """The number by which records name this schema instead of carrying it."""
+    key: tuple[Text, ...] = ()
+    """The key columns."""
+    columns: dict[str, str] = {}
+    """The columns and their types."""
+    mode: Literal["merge", "append", "history"] = "merge"
+    """What the replica keeps: rows as they are now, every change, or every state of a row."""
+    schema: Literal["evolve", "ignore", "fail"] = "evolve"
+    """What a column that the table does not have does: it is added, passed over, or stops the run."""
+
+
+class TableTopic(_Part, tag_field="type", tag="table", frozen=True, kw_only=True):
+    """A topic that is a table of the lake."""
+
+
+class KafkaTopic(_Part, tag_field="type", tag="kafka", frozen=True, kw_only=True):
+    """A topic of Kafka."""
+
+    servers: Text
+    """The brokers: host:port, separated by commas."""
+    name: Text
+    """The topic."""
+
+
+class FilesTopic(_Part, tag_field="type", tag="files", frozen=True, kw_only=True):
+    """A topic that is a folder of files."""
+
+    path: Text
+    """The folder, or s3://bucket/…"""
+
+
+class Feed(_Part, frozen=True, kw_only=True):
+    """A changefeed of a table. Declared only: it cannot be run yet."""
+
+    name: Name
+    """The name of the feed."""
+    table: Text
+    """The table whose changes it carries: [catalog.][schema.]name."""
+    settings: dict[str, Setting] = msgspec.field(default_factory=dict, name="with")
+    """What stands behind WITH when a changefeed is added, such as FORMAT and MODE."""
+    topic: TableTopic | KafkaTopic | FilesTopic
+    """Where its records go."""
+
+
+class PostgresTarget(_Part, tag_field="type", tag="postgres", frozen=True, kw_only=True):
+    """A PostgreSQL database that replicas are copied to. Declared only: it cannot be run yet."""
+
+    name: Name
+    """The name of the target."""
+    url: Text
+    """postgresql://user:password@host/database."""
+    tables: Texts
+    """Which tables: schema.name, or patterns with `*`."""
+
+
+class Definition(_Part, frozen=True, kw_only=True):
+    """A pipeline of Changeling: where changes come from, and what becomes of them."""
+
+    name: Name
+    """The name of the pipeline: its tables are lake.NAME.changes, .rejects, .schemas."""
+    warehouse: Text
+    """Where the tables lie: a folder, or s3://bucket/…"""
+    sources: Annotated[tuple[Source, ...], Meta(min_length=1)]
+    """Where records come from."""
+    tables: tuple[TableRule, ...] = ()
+    """What is known of tables beforehand; not needed where the source tells all of it."""
+    feeds: tuple[Feed, ...] = ()
+    """Changefeeds. Declared only: they cannot be run yet."""
+    targets: tuple[PostgresTarget, ...] = ()
+    """Databases that replicas are copied to. Declared only: they cannot be run yet."""
+    settle: Span = "10s"
+    """When a transaction without an end mark counts as complete."""
+    retention: Span = "30d"
+    """How long changes are kept."""
+    spark: dict[str, Setting] = {}
+    """Any settings of Spark."""
+    catalog: dict[str, Setting] = {}
+    """Settings of an Iceberg catalog; without any, it is a SQLite file."""
+
+    def unsupported(self) -> list[str]:
+        """What the pipeline asks for and nothing can run yet, a sentence each; empty where all of it can be run."""
+        return [
+            *(
+                f"source {source.name!r}: type postgres is not supported yet"
+                for source in self.sources
+                if isinstance(source, PostgresSource)
+            ),
+            *(f"feed {feed.name!r}: feeds are not supported yet" for feed in self.feeds),
+            *(f"target {target.name!r}: targets are not supported yet" for target in self.targets),
+        ]
+
+
+def span_millis(text: str) -> int:
+    """The milliseconds of a span such as `10s`; raises `UsageError` for what is none."""
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a span of time: write a number and ms, s, m, h or d, as in 10s")
+    return int(match[1]) * _MILLIS[match[2]]
+
+
+def setting_texts(settings: Mapping[str, Setting]) -> dict[str, str]:
+    """Settings as the texts that Spark, Kafka and formats take: booleans are `true` and `false`."""
+    return {
+        name: ("true" if value else "false") if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+    }

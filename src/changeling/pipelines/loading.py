@@ -1,0 +1,129 @@
+"""Reads a pipeline file: YAML that is only data, values of the environment, errors that name the line."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from changeling.formats.options import ReadOptions
+from changeling.model.errors import UsageError
+from changeling.model.table import TableSchema
+from changeling.pipelines import agreement, declared, place, shape
+from changeling.pipelines.definition import Definition, RecordSource, TableRule
+from changeling.pipelines.redaction import MASK, redactor
+from changeling.pipelines.yaml_text import Reader, compose
+
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_SHAPE = msgspec.inspect.type_info(Definition)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A pipeline, the file it came from, and the values of the environment in it, which must never be shown."""
+
+    definition: Definition = field(repr=False)
+    path: Path
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def folder(self) -> Path:
+        """Where the pipeline file lies: its paths are relative to it."""
+        return self.path.parent
+
+    @property
+    def warehouse(self) -> str:
+        """The warehouse as an absolute path, or as the address that was written."""
+        return self.resolve(self.definition.warehouse)
+
+    def resolve(self, text: str) -> str:
+        """A path of the pipeline as an absolute one; addresses such as s3://… stay as they are, and so does `~`."""
+        return declared.resolved(text, self.folder)
+
+    def redacted(self, text: str) -> str:
+        """The text without any value that came from the environment, nor its quoted, escaped and Base64 forms.
+
+        A value of up to three characters is masked only where it stands alone, since any text may hold it.
+        """
+        return redactor(self.secrets)(text)
+
+    def rules(self, source: str) -> list[TableRule]:
+        """The rules for tables of a source, by its name. Where several fit a table, the first one decides."""
+        return declared.rules_of(self.definition, source)
+
+    def read_options(self, source: RecordSource, *, schemas: tuple[TableSchema, ...] = ()) -> ReadOptions:
+        """The checked options to read a source with: its own, and what the pipeline declares of its tables.
+
+        `schemas` are further ones, for tables of which nothing is declared. Raises `UsageError`, as loading does, where the
+        schema file is no longer what it was.
+        """
+        try:
+            return declared.options_of(self.definition, source, self.folder, schemas)
+        except UsageError as error:
+            raise UsageError(self.redacted(f"{self.path.name}: source {source.name!r}: {error}")) from None
+
+
+def load(path: str | Path) -> Loaded:
+    """The pipeline of a file; raises `UsageError` naming the file, the line, the setting, what is wrong and the near name."""
+    file = Path(path)
+    try:
+        content = file.read_bytes()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    reader = Reader()
+    try:
+        node = compose(content)
+        if node is None:
+            raise place.Wrong("the file is empty; a pipeline has name, warehouse and sources", line=1)
+        data = reader.value(node)
+        shape.check(data, _SHAPE)
+        definition = msgspec.convert(data, Definition)
+        loaded = Loaded(definition, file.absolute(), tuple(dict.fromkeys(reader.secrets)))
+        agreement.check(definition, loaded.folder)
+    except place.Wrong as wrong:
+        raise UsageError(_told(wrong, reader, path)) from None
+    return loaded
+
+
+def _told(wrong: place.Wrong, reader: Reader, file: str | Path) -> str:
+    line, at = wrong.line, wrong.path
+    while line is None and at:
+        line, at = reader.lines.get(at), at[:-1]
+    line = line or reader.lines.get((), 1)
+    problem = wrong.problem
+    if any(path[: len(wrong.path)] == wrong.path and len(path) <= len(wrong.path) + 1 for path in reader.filled):
+        # Names are shown in quotes, perhaps without blanks or in lower case, where a secret is not to be found again.
+        problem = _QUOTED.sub(f"'{MASK}'", problem)
+    problem = redactor((*reader.secrets, *reader.filled.values()))(problem)
+    where = place.shown(wrong.path)
+    return f"{file}:{line}: {where}: {problem}" if where else f"{file}:{line}: {problem}"
+
+
+def find(given: str | None = None) -> Path:
+    """The pipeline file to use: the one given, else the only one in the current folder; raises `UsageError` naming them all.
+
+    A file counts when it is called `*.yaml` or `*.yml`, and is a YAML mapping with `sources`.
+    """
+    if given is not None:
+        return Path(given)
+    files = sorted(file for file in Path().iterdir() if file.suffix in (".yaml", ".yml") and file.is_file())
+    found, broken = [], []
+    for file in files:
+        try:
+            node = compose(file.read_bytes())
+        except (OSError, place.Wrong):
+            broken.append(file)
+            continue
+        if isinstance(node, yaml.MappingNode) and any(key.value == "sources" for key, _ in node.value):
+            found.append(file)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"there are {len(found)} pipelines here: {_listed(found)}; choose one with --pipeline FILE")
+    hint = f" ({_listed(broken)} cannot be read as YAML)" if broken else ""
+    raise UsageError(f"there is no pipeline in this folder{hint}; name one with --pipeline FILE")
+
+
+def _listed(files: list[Path]) -> str:
+    return ", ".join(map(str, files))
