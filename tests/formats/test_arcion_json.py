@@ -126,8 +126,12 @@ def test_000_26_and_27_positions_of_every_cursor(given: dict[str, Any], position
 
 
 def test_000_29_the_lag_is_extraction_less_query_time() -> None:
-    assert cursor.lag(cursor.read(json.dumps(json.dumps(CURSOR)).encode())) == 1088
-    assert cursor.lag(cursor.read(b'"{}"')) is None
+    commit = cursor.commit_time(cursor.read(json.dumps(json.dumps(CURSOR)).encode()))
+    extracted = cursor.extraction_time(json.dumps({"cursor": json.dumps(CURSOR)}))
+    assert commit is not None
+    assert extracted is not None
+    assert extracted - commit == 1_088_000_000
+    assert cursor.extraction_time('{"cursor":"{}"}') is None
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ class TestRejects:
             (seed("INSERT", [1]), "1 Values, but the schema has 2 columns"),
             (seed("DELETE", [1, None], OldValues=[1, "a"]), "OldValues on DELETE: they are filled only for UPDATE"),
             (seed("INSERT", [1, "a"], TableSchema=[]), "no TableSchema: the columns of Values are unknown; give them with --columns or --schema"),
-            (seed("INSERT", [1, "a"], TableSchema=5), 'no schema has the id 5: give it with --schema FILE, an object with "id": 5 and its columns'),
+            (seed("INSERT", [1, "a"], TableSchema=5), 'no schema has the id 5: give it with --schema FILE, an object with "id": 5 and its columns (in a pipeline: under `tables:` with `id: 5`)'),
             ("[1", "not JSON: Input data was truncated"),
         ],
     )  # fmt: skip

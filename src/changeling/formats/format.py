@@ -91,5 +91,9 @@ class Format:
     """What positions are made of, for people."""
     names_table: bool = True
     """Records say which table they belong to."""
+    numbers_schemas: bool = False
+    """Records may name their schema by its number alone."""
+    extraction_time: Callable[[str], int | None] | None = None
+    """When a change was taken from its database, in nanoseconds, told from its `meta`; None where records never say."""
     halves: bool = False
     """An update may come as two records, one with each image (see `pairing`)."""

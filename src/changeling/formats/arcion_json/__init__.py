@@ -1,5 +1,6 @@
 """`arcion-json`: the JSON files of Arcion's internal CDC format, of all its modes (seed 000)."""
 
+from changeling.formats.arcion_json.cursor import extraction_time
 from changeling.formats.arcion_json.decode import ArcionJsonRead, decoder
 from changeling.formats.arcion_json.encode import ArcionJsonWrite, encoder
 from changeling.formats.arcion_json.types import TYPES
@@ -18,4 +19,5 @@ FORMAT = Format(
     ),
     types=TYPES,
     position="number of the log, position, logSeqNum; or dscId, mutId, partNum",
+    extraction_time=extraction_time,
 )

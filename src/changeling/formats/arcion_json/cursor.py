@@ -105,11 +105,14 @@ def commit_time(cursor: Cursor) -> int | None:
     return times.from_units(_integer(cursor.timestamp, "timestamp"), _NANOS_PER_MILLI)
 
 
-def lag(cursor: Cursor) -> int | None:
-    """Milliseconds from the query to its extraction from the log, or None where one of the times is missing."""
-    if cursor.timestamp is None or cursor.extraction_timestamp is None:
+def extraction_time(meta: str) -> int | None:
+    """When a change was taken from the source's log, in nanoseconds, told from its `meta`; None where nothing says so."""
+    raw = json_text.members(meta).get("cursor")
+    try:
+        told = None if raw is None else read(raw).extraction_timestamp
+        return None if told is None else times.from_units(_integer(told, "extractionTimestamp"), _NANOS_PER_MILLI)
+    except Rejected:
         return None
-    return _integer(cursor.extraction_timestamp, "extractionTimestamp") - _integer(cursor.timestamp, "timestamp")
 
 
 def _is_sortable(place: str, ours: bool) -> bool:

@@ -1,5 +1,6 @@
 """`arcion-native`: what Arcion writes to Kafka with `replication-format: NATIVE`."""
 
+from changeling.formats.arcion_json.cursor import extraction_time
 from changeling.formats.arcion_json.types import TYPES
 from changeling.formats.arcion_native.decode import ArcionNativeRead, decoder
 from changeling.formats.arcion_native.encode import ArcionNativeWrite, encoder
@@ -18,4 +19,5 @@ FORMAT = Format(
     ),
     types=TYPES,
     position="number of the log, position, logSeqNum; or dscId, mutId, partNum; none in a snapshot",
+    extraction_time=extraction_time,
 )

@@ -4,6 +4,7 @@ from changeling.formats.capabilities import carrying
 from changeling.formats.debezium_json.decode import decoder
 from changeling.formats.debezium_json.encode import encoder
 from changeling.formats.debezium_json.options import DebeziumRead, DebeziumWrite
+from changeling.formats.debezium_json.origin import extraction_time
 from changeling.formats.debezium_json.types import TYPES
 from changeling.formats.format import Format
 
@@ -17,4 +18,5 @@ FORMAT = Format(
     carries=carrying(all_but=("barrier", "keys-only")),
     types=TYPES,
     position="by connector: log positions, file and offset, or SCNs; the place of arrival where it is unknown",
+    extraction_time=extraction_time,
 )

@@ -6,7 +6,7 @@ from changeling.formats.debezium_json.envelope import YDB, Number, Source
 from changeling.formats.debezium_json.envelope import Transaction as WireTransaction
 from changeling.formats.debezium_json.message import Members
 from changeling.formats.debezium_json.positions import number
-from changeling.model import times
+from changeling.model import json_text, times
 from changeling.model.change import Transaction
 from changeling.model.errors import Rejected
 from changeling.model.table import TableName
@@ -41,10 +41,23 @@ def commit_time(source: Source, envelope: Members) -> int | None:
         return finest(source)
     if source.system_time is not None:
         return times.from_units(number("system_time", source.system_time) or 0, 1_000_000)
+    return _made(envelope)
+
+
+def _made(envelope: Members) -> int | None:
     for name, unit in _UNITS:
         if (raw := envelope.get(name, b"null")) != b"null":
             return times.from_units(number(name, _number(raw)) or 0, unit)
     return None
+
+
+def extraction_time(meta: str) -> int | None:
+    """When the connector made the event, in nanoseconds, told from its `meta`; None where nothing says so."""
+    envelope = json_text.members(meta).get("envelope")
+    try:
+        return None if envelope is None else _made(json_text.members(envelope))
+    except ValueError:
+        return None
 
 
 def finest(clock: object) -> int | None:

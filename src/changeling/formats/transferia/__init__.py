@@ -18,4 +18,5 @@ FORMAT = Format(
     types=TYPES,
     framing=lambda options: JsonValues(arrays=True),
     position="nextlsn, txPosition (shape seed: ID)",
+    numbers_schemas=True,
 )

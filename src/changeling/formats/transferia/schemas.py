@@ -59,7 +59,8 @@ def plan(raw: bytes | None, table: TableName | None, options: ReadOptions) -> Pl
     found = _listed(raw, options.key_of(table)) if number is None else options.schema_with_id(number)
     if found is None:
         raise Rejected(
-            f'no schema has the id {number}: give it with --schema FILE, an object with "id": {number} and its columns'
+            f'no schema has the id {number}: give it with --schema FILE, an object with "id": {number} and its columns '
+            f"(in a pipeline: under `tables:` with `id: {number}`)"
         )
     schema, known = _overridden(found, told)
     text = known.to_json() if known.columns else None
