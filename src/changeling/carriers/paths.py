@@ -26,6 +26,12 @@ class Place:
 
     path: str
     size: int | None = None
+    tag: str | None = None
+    """Tells a later version of the file from this one: when it was last changed."""
+
+
+class NothingThere(UsageError):
+    """A path stands for no file, now."""
 
 
 def expand(paths: Sequence[str]) -> list[Place]:
@@ -33,7 +39,7 @@ def expand(paths: Sequence[str]) -> list[Place]:
 
     A path is a file, a folder (all files below it), a pattern with `*`, `?` or `**` (any number of folders), `-` for standard
     input, or any of the first three under `s3://bucket/`. Names that start with `.` or `_` are left out unless they are
-    spelled out. A path that stands for nothing raises `UsageError`.
+    spelled out. A path that stands for nothing raises `NothingThere`.
     """
     return [place for path in paths for place in _expand_one(path)]
 
@@ -61,7 +67,9 @@ def _local(path: str) -> Place:
         status = os.stat(path)
     except OSError as error:
         raise ChangelingError(f"{path}: {error.strerror or error}") from None
-    return Place(path, status.st_size if stat.S_ISREG(status.st_mode) else None)
+    if not stat.S_ISREG(status.st_mode):
+        return Place(path)
+    return Place(path, status.st_size, str(status.st_mtime_ns))
 
 
 def _below(folder: str) -> list[str]:
@@ -94,7 +102,7 @@ def _expand_object(address: str) -> list[Place]:
         if key and not key.endswith("/"):
             found = store.get_file_info(f"{bucket}/{key}")
             if found.type == fs.FileType.File:
-                return [Place(address, found.size)]
+                return [_object(found)]
         fixed = re.split(r"[*?]", key, maxsplit=1)[0]
         folder = dirname(fixed) if _is_pattern(key) else key.rstrip("/")
         listed = _objects(store, f"{bucket}/{folder}".rstrip("/"))
@@ -104,9 +112,13 @@ def _expand_object(address: str) -> list[Place]:
     else:
         root = len(f"{bucket}/{folder}".rstrip("/")) + 1
         listed = [found for found in listed if all(map(_is_shown, found.path[root:].split("/")))]
-    places = [Place(s3.SCHEME + found.path, found.size) for found in sorted(listed, key=lambda found: str(found.path))]
+    places = [_object(found) for found in sorted(listed, key=lambda found: str(found.path))]
     near = f"{bucket}/{dirname(key.rstrip('/'))}".rstrip("/")
     return places or _nothing(address, lambda: [found.base_name for found in _objects(store, near, recursive=False)])
+
+
+def _object(found: fs.FileInfo) -> Place:
+    return Place(s3.SCHEME + found.path, found.size, str(found.mtime_ns))
 
 
 def _objects(store: fs.FileSystem, folder: str, recursive: bool = True) -> list[fs.FileInfo]:
@@ -122,16 +134,31 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _nothing(path: str, siblings: Callable[[], Iterable[str]]) -> list[Place]:
     if _is_pattern(path):
-        raise UsageError(f"{path}: no file matches")
+        raise NothingThere(f"{path}: no file matches")
     try:
         names = [name for name in siblings() if _is_shown(name)]
     except OSError:
-        raise UsageError(f"{path}: there is no such file, and no such folder") from None
+        raise NothingThere(f"{path}: there is no such file, and no such folder") from None
     name = basename(path.rstrip("/"))
     if name in names:
-        raise UsageError(f"{path}: there is no file in this folder")
+        raise NothingThere(f"{path}: there is no file in this folder")
     hint = nearest(name, names)
-    raise UsageError(f"{path}: there is no such file" + (f"; {hint}" if hint.startswith("did") else ""))
+    raise NothingThere(f"{path}: there is no such file" + (f"; {hint}" if hint.startswith("did") else ""))
+
+
+def changed(place: Place) -> str | None:
+    """What became of a file since it was listed, for people; None where it is still the same."""
+    try:
+        now = expand([place.path])
+    except NothingThere:
+        return "it is gone"
+    if now == [place]:
+        return None
+    if len(now) != 1 or now[0].size != place.size:
+        return (
+            f"it had {place.size:,} bytes and has {now[0].size:,}" if now[0].size is not None else "it is no file now"
+        )
+    return "it was written again"
 
 
 class _Named:

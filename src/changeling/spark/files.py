@@ -16,6 +16,7 @@ from changeling.formats.framing import JsonValues
 from changeling.formats.options import ReadOptions
 from changeling.formats.user_options import read_options
 from changeling.model import layout
+from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import run
 from changeling.spark.dialects import Decoded
 from changeling.spark.outcome import Part
@@ -45,8 +46,23 @@ def decode_files(
     """
     given = [paths] if isinstance(paths, str) else list(paths)
     checked = read_options(registry.get(format), options)
-    tasks = _tasks(spark, places.expand(given), registry.get(format).framing(checked), carrier, split_bytes)
-    return Decoded(*(_decoded(spark, tasks, format, checked, carrier, part) for part in (Part.ROWS, Part.REJECTS)))
+    reader = reader_of(spark, places.expand(given), format, checked, carrier=carrier, split_bytes=split_bytes)
+    return Decoded(*(_decoded(spark, reader, part) for part in (Part.ROWS, Part.REJECTS)))
+
+
+def reader_of(
+    spark: SparkSession,
+    found: Sequence[Place],
+    format: str,
+    options: ReadOptions,
+    *,
+    carrier: Carrier = "plain",
+    first: int = 0,
+    split_bytes: int = SPLIT_BYTES,
+) -> "FilesReader":
+    """A reader of these files; their ordinals begin with `first`. Large ones are looked through now, to be cut."""
+    framing = registry.get(format).framing(options)
+    return FilesReader(format, options, carrier, _tasks(spark, found, framing, carrier, first, split_bytes))
 
 
 @dataclass(frozen=True)
@@ -58,15 +74,12 @@ class _Piece:
     split: Split | None = None
 
 
-def _decoded(
-    spark: SparkSession, tasks: list[list[_Piece]], format: str, options: ReadOptions, carrier: Carrier, part: Part
-) -> DataFrame:
-    kernel = FilesKernel(format, options, carrier, part, tasks)
-    return run(spark.range(0, len(tasks), 1, len(tasks)), kernel, part.layout(layout.CHANGES))
+def _decoded(spark: SparkSession, reader: "FilesReader", part: Part) -> DataFrame:
+    return run(reader.frame(spark), FilesKernel(reader, part), part.layout(layout.CHANGES))
 
 
 def _tasks(
-    spark: SparkSession, found: list[Place], framing: object, carrier: Carrier, split_bytes: int
+    spark: SparkSession, found: Sequence[Place], framing: object, carrier: Carrier, first: int, split_bytes: int
 ) -> list[list[_Piece]]:
     """The pieces of each task. Small files share one, as long as they have no more bytes than a part of a large file."""
     may_split = carrier == "plain" and isinstance(framing, JsonValues)
@@ -74,7 +87,7 @@ def _tasks(
     cut = _counted(spark, [splits(place.path, split_bytes) for place in large])
     tasks: list[list[_Piece]] = []
     room = 0
-    for ordinal, place in enumerate(found):
+    for ordinal, place in enumerate(found, first):
         if parts := cut.get(place.path):
             tasks += [[_Piece(ordinal, place, part)] for part in parts]
             room = 0
@@ -126,25 +139,28 @@ class CountKernel:
 
 
 @dataclass(frozen=True)
-class FilesKernel:
-    """The numbers of tasks into the changes and rejects of their files."""
+class FilesReader:
+    """The numbers of tasks into the records of their files, and what is no record there."""
 
     format: str
     options: ReadOptions
     carrier: Carrier
-    part: Part
     tasks: list[list[_Piece]]
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of some thousand changes: larger ones take longer to cross over to the JVM."""
-        decoder = Decoder(registry.get(self.format), self.options)
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The numbers of the tasks, each in a partition of its own."""
+        return spark.range(0, len(self.tasks), 1, max(1, len(self.tasks)))
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+        """Batches of some thousand records: larger ones take longer to cross over to the JVM.
+
+        A file that is not what it was when it was listed raises `ChangelingError`.
+        """
         for number in _numbers(batches):
             for piece in self.tasks[number]:
-                for records, rejects in self._read(piece):
-                    decoded = decoder(records)
-                    yield self.part.of(decoded.changes, decoded.rejects)
-                    if rejects.num_rows and self.part is not Part.ROWS:
-                        yield self.part.of(decoded.changes.slice(0, 0), rejects)
+                yield from self._read(piece)
+                if what := places.changed(piece.place):
+                    raise ChangelingError(f"{piece.place.path} was changed while it was read: {what}")
 
     def _read(self, piece: _Piece) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         if piece.split is not None:
@@ -158,6 +174,23 @@ class FilesKernel:
             [piece.place], framing=framing, carrier=self.carrier, batch_rows=_BATCH_ROWS, batch_bytes=_BATCH_BYTES
         ):
             yield _with_ordinal(batch.records, piece.ordinal), _with_ordinal(batch.rejects, piece.ordinal)
+
+
+@dataclass(frozen=True)
+class FilesKernel:
+    """The numbers of tasks into the changes and rejects of their files."""
+
+    reader: FilesReader
+    part: Part
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One batch out for each that is read, and one more where there is what is no record."""
+        decoder = Decoder(registry.get(self.reader.format), self.reader.options)
+        for records, rejects in self.reader(batches):
+            decoded = decoder(records)
+            yield self.part.of(decoded.changes, decoded.rejects)
+            if rejects.num_rows and self.part is not Part.ROWS:
+                yield self.part.of(decoded.changes.slice(0, 0), rejects)
 
 
 _NO_REJECTS = pa.RecordBatch.from_pylist([], layout.REJECTS)

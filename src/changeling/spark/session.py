@@ -2,32 +2,41 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from changeling.spark import jars
 from changeling.spark.gateway import start
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JARS = "spark.jars"
 _DEFAULTS = {
     "spark.app.name": "changeling",
     "spark.master": "local[*]",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     # Measured: batches of 4,000 to 8,000 changes cross between Python and the JVM at twice the speed of 20,000 or 1,000.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8000",
 }
+_ALWAYS = jars.ICEBERG + jars.KAFKA
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# The tasks read and write object stores themselves: on a cluster they need what the driver's environment says of them.
+_PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE")
+_PASSED_ON_SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 def session(**config: str) -> SparkSession:
     """The active session, or a new one: on all local cores unless `spark.master` (or spark-submit) says otherwise.
 
     `config` takes any Spark settings, `session(**{"spark.master": "local[2]"})`; they go before ours, and are applied to an
-    active session as far as Spark can change them there. Raises `ChangelingError` where there is no Java 17 or later.
+    active session as far as Spark can change them there. The jars of Iceberg and Kafka come from a cache that is filled at the
+    first start. Raises `ChangelingError` where there is no Java 17 or later, or where a jar cannot be had.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if SparkContext._active_spark_context is not None:
@@ -38,10 +47,30 @@ def session(**config: str) -> SparkSession:
     if settings["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings = {**_LOOPBACK, **settings}
+    else:
+        settings = {**_environment(), **settings}
+    settings[_JARS] = ",".join([*(str(jar) for jar in jars.resolve(_ALWAYS)), *_listed(config)])
     settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {config.get(_JAVA_OPTIONS, '')}".strip()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     SparkContext(conf=conf, gateway=start(conf))
     return SparkSession.builder.getOrCreate()
+
+
+def add_jars(spark: SparkSession, coordinates: tuple[str, ...]) -> None:
+    """Adds jars to a session that runs already, on the driver and for the tasks to come."""
+    found = jars.resolve(coordinates)
+    _add_to_driver(found)
+    for jar in found:
+        spark.sparkContext._jsc.sc().addJar(str(jar))
+
+
+def _listed(config: Mapping[str, str]) -> list[str]:
+    return [jar for jar in config.get(_JARS, "").split(",") if jar]
+
+
+def _environment() -> dict[str, str]:
+    names = (*_PASSED_ON, *_PASSED_ON_SECRETS)
+    return {f"spark.executorEnv.{name}": os.environ[name] for name in names if os.environ.get(name)}
 
 
 def _submitted(config: dict[str, str]) -> SparkSession:
@@ -49,6 +78,20 @@ def _submitted(config: dict[str, str]) -> SparkSession:
     conf = SparkConf().setAll(list(config.items()))
     for name, value in _DEFAULTS.items():
         conf.setIfMissing(name, value)
+    found = jars.resolve(_ALWAYS)
+    listed = [jar for jar in conf.get(_JARS, "").split(",") if jar]
+    conf.set(_JARS, ",".join([*listed, *(str(jar) for jar in found)]))
+    SparkContext._ensure_initialized(conf=conf)
+    _add_to_driver(found)
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _add_to_driver(found: list[Path]) -> None:
+    """The driver's class path was fixed when spark-submit started it; its own loader still takes more."""
+    jvm = SparkContext._jvm
+    assert jvm is not None
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for jar in found:
+        loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
