@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from changeling import __version__
-from changeling.cli import convert, decode, formats
+from changeling.cli import convert, decode, formats, maintain, rejects, remove, run, status
 from changeling.cli.startup import leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
 
-_VERBS = (formats, decode, convert)
+_VERBS = (formats, decode, convert, run, status, rejects, maintain, remove)
+_ON_SPARK = ("run", "maintain", "remove")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -23,9 +24,10 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost."""
-    leave_out_pandas()
     try:
         parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
+        if parsed.verb not in _ON_SPARK and not getattr(parsed, "replay", False):
+            leave_out_pandas()
         code: int = parsed.run(parsed)
         sys.stdout.flush()
     except BrokenPipeError:

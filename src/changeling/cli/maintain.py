@@ -1,0 +1,43 @@
+"""`changeling maintain`: small files into large ones, old snapshots and days past retention away."""
+
+import argparse
+import dataclasses
+import json
+
+from changeling.cli.pipeline import add_pipeline, pipeline_of
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("maintain", help="look after the tables of a pipeline", description=__doc__)
+    add_pipeline(parser)
+    parser.add_argument("--json", action="store_true", help="lines of JSON, one a table")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Prints what was done to each table. Safe while the pipeline runs."""
+    done = pipeline_of(parsed.pipeline).maintain()
+    if parsed.json:
+        print("\n".join(json.dumps(dataclasses.asdict(table)) for table in done))
+        return 0
+    if not done:
+        print("there is nothing to look after: the pipeline has no log yet")
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table("table", box=None, header_style="bold")
+    for column in (
+        "files before",
+        "after",
+        "rewritten",
+        "snapshots expired",
+        "files past retention",
+        "orphans removed",
+    ):
+        shown.add_column(column, justify="right")
+    for table in done:
+        shown.add_row(*(str(value) for value in dataclasses.astuple(table)))
+    Console(highlight=False).print(shown)
+    return 0

@@ -1,0 +1,55 @@
+"""`changeling rejects`: records that could not be read, and reading them again after a fix."""
+
+import argparse
+import json
+import sys
+
+from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.rejects import reject_line
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("rejects", help="records that could not be read", description=__doc__)
+    add_pipeline(parser)
+    parser.add_argument("--replay", action="store_true", help="read them again; what gives changes now joins the log")
+    parser.add_argument("--limit", type=int, metavar="N", help="show the first N")
+    parser.add_argument("--json", action="store_true", help="lines of JSON, with the raw bytes")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Shows the rejects, or replays them; a replay exits with 3 where some stay."""
+    pipeline = pipeline_of(parsed.pipeline)
+    if parsed.replay:
+        found = pipeline.replay()
+        for source, (accepted, stay) in found.items():
+            text = {"source": source, "accepted": accepted, "rejected": stay}
+            print(
+                json.dumps(text) if parsed.json else f"{source}: {accepted:,} in the log now, {stay:,} still rejected"
+            )
+        if not found and not parsed.json:
+            print("there are no rejects")
+        return 3 if any(stay for _, stay in found.values()) else 0
+    rows = list(pipeline.rejects(parsed.limit))
+    if parsed.json:
+        for row in rows:
+            print(json.dumps({"id": row["id"], "source": row["source"], **reject_line(row)}))
+    elif rows:
+        _show(rows)
+    else:
+        print("there are no rejects")
+    sys.stdout.flush()
+    return 0
+
+
+def _show(rows: list[dict[str, object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("record", "reason", "begins with", box=None, header_style="bold")
+    for row in rows:
+        raw = row["raw"]
+        start = "" if not isinstance(raw, bytes) else raw[:60].decode(errors="replace").replace("\n", " ")
+        table.add_row(str(row["id"]), str(row["reason"]), start)
+    Console(highlight=False, markup=False).print(table)

@@ -1,0 +1,30 @@
+"""`changeling remove`: drops a pipeline's tables with all that is in them."""
+
+import argparse
+import sys
+
+from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.model.errors import UsageError
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("remove", help="drop a pipeline's tables", description=__doc__)
+    add_pipeline(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Asks first, unless told not to; the pipeline file and what it reads stay."""
+    pipeline = pipeline_of(parsed.pipeline)
+    if not parsed.yes:
+        if not sys.stdin.isatty():
+            raise UsageError(f"this drops the whole log of {pipeline.name}, for good: say --yes")
+        answer = input(f"Drop the log, rejects and schemas of {pipeline.name}, for good? Type its name: ")
+        if answer.strip() != pipeline.name:
+            print("nothing was dropped")
+            return 1
+    dropped = pipeline.remove()
+    print(f"dropped {', '.join(dropped)}" if dropped else "there was nothing to drop")
+    return 0

@@ -1,0 +1,49 @@
+"""`changeling run`: brings what is new into the log, to the end of what is there or for ever."""
+
+import argparse
+import signal
+import sys
+import threading
+from types import FrameType
+
+from changeling.cli.pipeline import pipeline_of
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("run", help="run a pipeline: its sources into its log", description=__doc__)
+    parser.add_argument("file", nargs="?", metavar="PIPELINE", help="the pipeline (default: the one *.yaml here)")
+    parser.add_argument("--pipeline", metavar="FILE", help="the same, as other verbs take it")
+    parser.add_argument("--once", action="store_true", help="stop when all that is there now has been read")
+    parser.add_argument("--json", action="store_true", help="the summary as lines of JSON")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Shows progress while it runs and a summary at the end; exits with 3 where records were rejected."""
+    from changeling.cli.run_shown import Shown, summary, summary_lines
+
+    pipeline = pipeline_of(parsed.file or parsed.pipeline)
+    stop = _stopped_by_signals()
+    with Shown(pipeline.name) as shown:
+        totals = pipeline.run(once=parsed.once, listener=shown, stop=stop)
+    if parsed.json:
+        print("\n".join(summary_lines(totals)))
+    else:
+        summary(totals)
+    return 3 if any(total.rejected for total in totals) else 0
+
+
+def _stopped_by_signals() -> threading.Event:
+    """Set by the first Ctrl-C (or SIGTERM), which lets the batch at hand end; the second stops at once."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        print("changeling: stopping when this batch is in the log; once more stops at once", file=sys.stderr)
+
+    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGTERM, ask)
+    return stop

@@ -1,0 +1,120 @@
+"""What a run looks like: a line a batch, what goes on at the moment, and a summary at the end."""
+
+import json
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from changeling.log.ingest import Report
+    from changeling.pipelines.running import Totals
+    from changeling.sources.source import Spread
+
+_NANOS = 1_000_000_000
+
+
+class Shown:
+    """Listens to a run and prints on standard error."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._status = self._console.status(f"{pipeline}: starting Spark")
+        self._waiting = False
+
+    def __enter__(self) -> "Shown":
+        if self._console.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._status.stop()
+
+    def starts(self, source: str, batch: "Spread") -> None:
+        """Shown while it goes on, on terminals."""
+        self._waiting = False
+        self._status.update(f"{source}: reading {_size(batch)}")
+
+    def done(self, report: "Report") -> None:
+        """One line a batch, and one a new schema."""
+        outcome, seconds = report.outcome, max(report.seconds, 0.001)
+        rejected = f", [red]{outcome.rejected:,} rejected[/red]" if outcome.rejected else ""
+        late = f", {outcome.late:,} late" if outcome.late else ""
+        self._console.print(
+            f"{report.source} batch {report.batch}: {outcome.read:,} records, {outcome.changed:,} changes{rejected}{late}"
+            f" [dim]in {seconds:.1f} s, {outcome.read / seconds:,.0f} a second[/dim]"
+        )
+        for version in report.schemas:
+            told = f": {version.note}" if version.note else ""
+            style = "red" if version.status == "aside" else "dim"
+            self._console.print(
+                f"  schema {version.id}: {version.table} version {version.version}, {version.origin}, {version.status}{told}",
+                style=style,
+                markup=False,
+            )
+
+    def warns(self, source: str, text: str) -> None:
+        """In yellow, before the next batch."""
+        self._console.print(f"{source}: {text}", style="yellow", markup=False)
+
+    def waits(self) -> None:
+        """Once, when there is nothing to do."""
+        if not self._waiting:
+            self._waiting = True
+            self._status.update("all read; waiting for more (Ctrl-C stops)")
+
+
+def _size(batch: "Spread") -> str:
+    parts = [
+        None if batch.files is None else f"{batch.files:,} files",
+        None if batch.bytes is None else f"{batch.bytes / 1_000_000:,.1f} MB",
+        None if batch.records is None else f"{batch.records:,} records",
+    ]
+    return ", ".join(part for part in parts if part) or "rejects"
+
+
+def summary(totals: "Iterable[Totals]") -> None:
+    """A table on standard output."""
+    table = Table("source", box=None, header_style="bold")
+    for column in ("batches", "read", "accepted", "rejected", "changes", "late", "records/s", "lag"):
+        table.add_column(column, justify="right")
+    for total in totals:
+        rate = f"{total.read / total.seconds:,.0f}" if total.seconds and total.read else ""
+        numbers = (total.batches, total.read, total.accepted, total.rejected, total.changes, total.late)
+        table.add_row(total.source, *(f"{number:,}" for number in numbers), rate, span(total.state.log_lag))
+    Console(highlight=False, soft_wrap=True).print(table)
+
+
+def summary_lines(totals: "Iterable[Totals]") -> list[str]:
+    """A line of JSON a source."""
+    return [
+        json.dumps(
+            {
+                "source": total.source,
+                "batches": total.batches,
+                "read": total.read,
+                "accepted": total.accepted,
+                "rejected": total.rejected,
+                "changes": total.changes,
+                "late": total.late,
+                "seconds": round(total.seconds, 3),
+                "lag_seconds": None if total.state.log_lag is None else total.state.log_lag / _NANOS,
+            }
+        )
+        for total in totals
+    ]
+
+
+def span(nanos: int | None) -> str:
+    """A span of time in the unit that suits it."""
+    if nanos is None:
+        return ""
+    seconds = nanos / _NANOS
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:,.3f} s"

@@ -1,0 +1,61 @@
+"""`changeling status`: how far each source is, how far behind, and what went wrong last; needs no Spark."""
+
+import argparse
+import json
+from typing import Any
+
+from changeling.cli.pipeline import add_pipeline, pipeline_of
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("status", help="how a pipeline does", description=__doc__)
+    add_pipeline(parser)
+    parser.add_argument("--json", action="store_true", help="lines of JSON: one object a source, one a table")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Prints what the tables of the log tell."""
+    pipeline = pipeline_of(parsed.pipeline)
+    rows = pipeline.status()
+    if parsed.json:
+        print("\n".join(json.dumps(row) for row in rows))
+        return 0
+    _show(pipeline.name, rows)
+    return 0
+
+
+def _show(name: str, rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from changeling.cli.run_shown import span
+
+    console = Console(highlight=False, soft_wrap=True)
+    sources = [row for row in rows if row["kind"] == "source"]
+    running = any(row["running"] for row in sources)
+    console.print(f"pipeline [bold]{name}[/bold], {'[green]running[/green]' if running else 'not running'}")
+    table = Table("source", box=None, header_style="bold")
+    for column in ("read", "accepted", "rejected", "changes", "late", "to extraction", "to log", "last batch"):
+        table.add_column(column, justify="right")
+    for row in sources:
+        numbers = (f"{row[column]:,}" for column in ("read", "accepted", "rejected", "changes", "late"))
+        lags = (_nanos(row["extraction_lag_seconds"]), _nanos(row["lag_seconds"]))
+        table.add_row(row["name"], *numbers, *(span(lag) for lag in lags), row["ingested_at"] or "never")
+    console.print(table)
+    tables = [row for row in rows if row["kind"] == "table"]
+    if tables:
+        shown = Table("table", "source", "schema", "version", "origin", "status", box=None, header_style="bold")
+        for row in tables:
+            shown.add_row(
+                row["name"], row["source"], str(row["schema_id"]), str(row["version"]), row["origin"], row["status"]
+            )
+        console.print()
+        console.print(shown)
+    if error := next((row["last_error"] for row in sources if row["last_error"]), None):
+        console.print(f"last error: {error}", style="red", markup=False)
+
+
+def _nanos(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000_000_000)

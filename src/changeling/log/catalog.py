@@ -1,0 +1,83 @@
+"""One Iceberg catalog, spoken to by two clients: the settings that Spark and PyIceberg need for it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from changeling.model.errors import UsageError
+
+NAME = "lake"
+_S3 = ("s3://", "s3a://")
+_PYICEBERG_ONLY = "pyiceberg."
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The catalog of a pipeline."""
+
+    spark: dict[str, str]
+    """Spark's settings, whole."""
+    pyiceberg: dict[str, str]
+    database: Path | None
+    """The SQLite file, where the catalog is the embedded one."""
+
+
+def catalog(warehouse: str, folder: Path, given: Mapping[str, object]) -> Catalog:
+    """The catalog of a warehouse: as the user describes it in Iceberg's own words, else SQLite.
+
+    The SQLite file lies in the warehouse where that is a local folder, else in `folder`. What the user says under `pyiceberg.…`
+    goes to PyIceberg alone, which spells some settings in its own way.
+    """
+    told = {name: _text(value) for name, value in given.items()}
+    for_pyiceberg = {
+        name.removeprefix(_PYICEBERG_ONLY): value for name, value in told.items() if name.startswith(_PYICEBERG_ONLY)
+    }
+    told = {name: value for name, value in told.items() if not name.startswith(_PYICEBERG_ONLY)}
+    store = _store(warehouse)
+    if told:
+        settings = {**store, "warehouse": warehouse, **told}
+        database = None
+        python = {**settings, **_python_names(told)}
+    else:
+        database = (folder if "://" in warehouse else Path(warehouse)) / "catalog.db"
+        settings = {
+            **store,
+            "warehouse": warehouse,
+            "type": "jdbc",
+            "uri": f"jdbc:sqlite:{database}?busy_timeout=60000",
+        }
+        settings |= {"jdbc.schema-version": "V1"}
+        python = {**store, "warehouse": warehouse, "type": "sql", "uri": f"sqlite:///{database}"}
+    prefix = f"spark.sql.catalog.{NAME}"
+    # Tables are loaded anew each time: another process may have written meanwhile.
+    spark = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
+    spark |= {f"{prefix}.{name}": value for name, value in settings.items()}
+    return Catalog(spark, {**python, **for_pyiceberg}, database)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _store(warehouse: str) -> dict[str, str]:
+    """Where the warehouse lies on S3: the endpoint and the region of the environment, as for files that are read."""
+    if not warehouse.startswith(_S3):
+        return {}
+    settings = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+    if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"):
+        settings |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
+    if region := os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
+        settings |= {"client.region": region, "s3.region": region}
+    return settings
+
+
+def _python_names(told: Mapping[str, str]) -> dict[str, str]:
+    """PyIceberg's words for what Java calls otherwise."""
+    if told.get("type") != "jdbc":
+        return {}
+    uri = told.get("uri", "")
+    for java, python in (("jdbc:sqlite:", "sqlite:///"), ("jdbc:postgresql:", "postgresql+psycopg2:")):
+        if uri.startswith(java):
+            return {"type": "sql", "uri": python + uri.removeprefix(java).partition("?")[0]}
+    raise UsageError(f"catalog: the uri {uri.partition('?')[0]!r} must start with jdbc:sqlite: or jdbc:postgresql:")

@@ -1,0 +1,102 @@
+"""What a new version of a schema changes, and whether the rows of both fit into one table."""
+
+from dataclasses import dataclass
+
+from changeling.model.table import Column, TableSchema
+from changeling.model.types import INTEGER_RANGES, Type
+
+_DIGITS = {name: len(str(high)) for name, (_, high) in INTEGER_RANGES.items()}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """From one version to the next."""
+
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    widened: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    """What no table can hold together: a sentence each."""
+
+    def __str__(self) -> str:
+        parts = [
+            ("adds", self.added),
+            ("drops", self.dropped),
+            ("renames", tuple(f"{old} to {new}" for old, new in self.renamed)),
+            ("widens", self.widened),
+        ]
+        told = [f"{verb} {', '.join(names)}" for verb, names in parts if names]
+        return "; ".join([*told, *self.conflicts]) or "says the same of other names"
+
+
+def difference(old: TableSchema, new: TableSchema) -> Difference:
+    """What `new` changes. A column that goes where another of the same type comes, in the same place, is renamed."""
+    before = {column.name: column for column in old.columns}
+    after = {column.name: column for column in new.columns}
+    renamed = _renamed(old, new)
+    gone, come = {pair[0] for pair in renamed}, {pair[1] for pair in renamed}
+    widened, conflicts = [], []
+    for name in (name for name in after if name in before):
+        was, now = before[name].canonical, after[name].canonical
+        if was != now:
+            if widens(was, now):
+                widened.append(f"{name} from {was} to {now}")
+            elif not widens(now, was):
+                conflicts.append(f"column {name} was {was} and is {now}")
+    names_before = {now: was for was, now in renamed}
+    if old.key != tuple(names_before.get(name, name) for name in new.key):
+        conflicts.append(f"the key was ({', '.join(old.key)}) and is ({', '.join(new.key)})")
+    return Difference(
+        tuple(name for name in after if name not in before and name not in come),
+        tuple(name for name in before if name not in after and name not in gone),
+        renamed,
+        tuple(widened),
+        tuple(conflicts),
+    )
+
+
+def _renamed(old: TableSchema, new: TableSchema) -> tuple[tuple[str, str], ...]:
+    if len(old.columns) != len(new.columns):
+        return ()
+    names = {column.name for column in old.columns} & {column.name for column in new.columns}
+    pairs = [
+        (was, now)
+        for was, now in zip(old.columns, new.columns, strict=True)
+        if was.name not in names or now.name not in names
+    ]
+    if all(_alike(was, now) and was.name not in names and now.name not in names for was, now in pairs):
+        return tuple((was.name, now.name) for was, now in pairs)
+    return ()
+
+
+def _alike(one: Column, other: Column) -> bool:
+    return (one.type, one.original_type) == (other.type, other.original_type)
+
+
+def widens(old: Type, new: Type) -> bool:
+    """Whether every value of the old type is one of the new."""
+    if old == new:
+        return True
+    if old.item is not None and new.item is not None:
+        return widens(old.item, new.item)
+    if old.kind in INTEGER_RANGES and new.kind in INTEGER_RANGES:
+        (low, high), (lowest, highest) = INTEGER_RANGES[old.kind], INTEGER_RANGES[new.kind]
+        return lowest <= low and high <= highest
+    if new.kind == "decimal":
+        if new.precision is None or new.scale is None:
+            return old.kind == "decimal" or old.kind in INTEGER_RANGES
+        if old.kind in INTEGER_RANGES:
+            return new.precision - new.scale >= _DIGITS[old.kind]
+        if old.kind == "decimal" and old.precision is not None and old.scale is not None:
+            return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
+        return False
+    return (old.kind, new.kind) == ("float32", "float64")
+
+
+def shown(schema: TableSchema) -> str:
+    """A schema on one line, for messages."""
+    columns = ", ".join(
+        f"{column.name} {column.type}{' key' if column.name in schema.key else ''}" for column in schema.columns
+    )
+    return f"({columns})"

@@ -1,0 +1,46 @@
+"""Places where a run can be made to fail, so that tests can show that nothing is lost or doubled there.
+
+`CHANGELING_FAILPOINT=changes.before` raises at that place, `changes.before=kill` kills the process as a power cut would;
+`changes.before@3` waits for the third time.
+"""
+
+import os
+import signal
+
+POINTS = (
+    "plan.before",
+    "plan.after",
+    "schemas.before",
+    "schemas.after",
+    "read.after",
+    "rejects.before",
+    "rejects.after",
+    "changes.before",
+    "changes.after",
+    "replay.before",
+    "replay.after",
+)
+_VARIABLE = "CHANGELING_FAILPOINT"
+_passed: dict[str, int] = {}
+
+
+class FailpointReached(RuntimeError):
+    """Raised on demand only."""
+
+
+def reach(point: str) -> None:
+    """Fails here where the environment asks for it."""
+    wanted = os.environ.get(_VARIABLE)
+    if not wanted:
+        return
+    assert point in POINTS, point
+    place, _, action = wanted.partition("=")
+    place, _, count = place.partition("@")
+    if place != point:
+        return
+    _passed[wanted] = _passed.get(wanted, 0) + 1
+    if _passed[wanted] != int(count or 1):
+        return
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise FailpointReached(point)

@@ -1,0 +1,197 @@
+"""Parquet files of a table, written in Spark's tasks and handed over to the driver by name: it commits them, all or none."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from changeling.carriers import s3
+from changeling.log.layout import Table
+
+_GROUP_ROWS, _GROUP_BYTES = 128_000, 128 * 1024 * 1024
+_FILE_BYTES = 512 * 1024 * 1024
+_DISTINCT = {"id", "key", "before", "after", "position", "meta", "raw", "schema", "plan", "value", "record", "offset"}
+"""Columns in which hardly any value comes twice: a dictionary of them is built for nothing."""
+_WITHOUT_BOUNDS = {"before", "after", "meta", "raw", "schema", "plan", "value"}
+
+
+class Written(msgspec.Struct, frozen=True):
+    """One file that is complete, and not yet in its table."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where files of a table go: it is sent to the tasks."""
+
+    location: str
+    columns: pa.Schema
+    """With the ids that Iceberg knows the columns by."""
+    sort: tuple[str, ...] = ()
+    partition: str | None = None
+    """The part of the path that Iceberg reads the partition from."""
+
+
+def numbered(table: Table, iceberg: dict[str, Any]) -> pa.Schema:
+    """The columns of a table with the ids of its Iceberg schema, given as the JSON of Iceberg's specification."""
+    return pa.schema(_fields(list(table.columns), iceberg["fields"]))
+
+
+def _fields(fields: list[pa.Field], known: list[dict[str, Any]]) -> list[pa.Field]:
+    by_name = {field["name"]: field for field in known}
+    return [_field(field, by_name[field.name]["id"], by_name[field.name]["type"]) for field in fields]
+
+
+def _field(field: pa.Field, number: int, known: Any) -> pa.Field:
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct(_fields(list(kind), known["fields"]))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_field(kind.value_field, known["element-id"], known["element"]).with_name("element"))
+    return pa.field(field.name, kind, metadata={"PARQUET:field_id": str(number)})
+
+
+def filesystem(location: str) -> tuple[fs.FileSystem, str]:
+    """The store of a location, and the location's path in it."""
+    if location.startswith(("s3://", "s3a://")):
+        return s3.filesystem(), location.partition("://")[2]
+    if location.startswith("file:"):
+        return fs.LocalFileSystem(), "/" + location.removeprefix("file:").lstrip("/")
+    if "://" not in location:
+        return fs.LocalFileSystem(), location
+    store, path = fs.FileSystem.from_uri(location)
+    return store, str(path)
+
+
+class Writer:
+    """Writes batches to one file after another; none is there before something is written."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._open: tuple[str, Any, pq.ParquetWriter] | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._waiting_rows = self._waiting_bytes = 0
+        self._done: list[Written] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes a batch with the target's columns; it may wait until there is enough for a group of rows."""
+        if not batch.num_rows:
+            return
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_rows >= _GROUP_ROWS or self._waiting_bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> list[Written]:
+        """The files, complete."""
+        self._flush()
+        self._finish()
+        return self._done
+
+    def abandon(self) -> None:
+        """Forgets what was written; what cannot be removed now is removed by upkeep."""
+        self._waiting = []
+        self._finish()
+        discard(self._done)
+        self._done = []
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        table = pa.Table.from_batches([_cast(batch, self._target.columns) for batch in self._waiting])
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        _, sink, writer = self._open or self._start()
+        writer.write_table(_sorted(table, self._target.sort), row_group_size=_GROUP_ROWS)
+        self._rows += table.num_rows
+        if sink.tell() >= _FILE_BYTES:
+            self._finish()
+
+    def _start(self) -> tuple[str, Any, pq.ParquetWriter]:
+        parts = [self._target.location.rstrip("/"), "data", self._target.partition, f"{uuid4()}.parquet"]
+        path = "/".join(part for part in parts if part)
+        store, place = filesystem(path)
+        if isinstance(store, fs.LocalFileSystem):
+            store.create_dir(place.rpartition("/")[0], recursive=True)
+        sink = store.open_output_stream(place)
+        leaves = _leaves(self._target.columns)
+        writer = pq.ParquetWriter(
+            sink,
+            self._target.columns,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[leaf for leaf in leaves if leaf.rpartition(".")[2] not in _DISTINCT],
+            write_statistics=[leaf for leaf in leaves if leaf not in _WITHOUT_BOUNDS],
+            store_schema=False,
+        )
+        self._open = (path, sink, writer)
+        return self._open
+
+    def _finish(self) -> None:
+        if self._open is None:
+            return
+        path, sink, writer = self._open
+        writer.close()
+        size = sink.tell()
+        sink.close()
+        self._done.append(Written(path, self._rows, size))
+        self._open, self._rows = None, 0
+
+
+def discard(files: list[Written]) -> None:
+    """Removes files that are in no table."""
+    for written in files:
+        store, path = filesystem(written.path)
+        store.delete_file(path)
+
+
+def _leaves(schema: pa.Schema) -> list[str]:
+    found: list[str] = []
+
+    def walk(field: pa.Field, path: str) -> None:
+        if pa.types.is_struct(field.type):
+            for child in field.type:
+                walk(child, f"{path}.{child.name}")
+        elif pa.types.is_list(field.type):
+            walk(field.type.value_field, f"{path}.list.element")
+        else:
+            found.append(path)
+
+    for field in schema:
+        walk(field, field.name)
+    return found
+
+
+def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.record_batch([_renamed(batch.column(field.name), field.type) for field in schema], schema=schema)
+
+
+def _renamed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The column with the ids of the target in its nested fields; its values stay where they are."""
+    return column if column.type.equals(kind, check_metadata=True) else column.cast(kind)
+
+
+def _sorted(table: pa.Table, by: tuple[str, ...]) -> pa.Table:
+    """The rows in order, each group of rows by itself: what was in order already is not copied."""
+    if not by:
+        return table
+    keys = pa.table({name: _leaf(table, name) for name in by})
+    *leading, last = (keys.column(name).combine_chunks() for name in by)
+    constant = all(len(pc.unique(column)) <= 1 for column in leading)
+    if constant and pc.all(pc.less_equal(last.slice(0, max(0, len(last) - 1)), last.slice(1))).as_py():
+        return table
+    return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in by]))
+
+
+def _leaf(table: pa.Table, name: str) -> pa.ChunkedArray:
+    first, _, rest = name.partition(".")
+    column = table.column(first)
+    return pc.struct_field(column, rest.split(".")) if rest else column

@@ -1,0 +1,264 @@
+"""Batch after batch from one source into the log, exactly once.
+
+A batch is planned, and the plan is written down before anything is read. Then come, each in one commit: new schemas, rejects,
+changes. The commit of changes ends the batch, since it brings the source's new state with it. A batch that was cut off before
+that is read again from its plan; rejects that it had committed are taken back first.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+
+import msgspec
+
+from changeling.formats import registry as formats
+from changeling.formats.options import ReadOptions
+from changeling.log import layout
+from changeling.log.failpoints import reach
+from changeling.log.files import Target, discard
+from changeling.log.kernel import OUTCOME, Batch, IngestKernel
+from changeling.log.log import Log
+from changeling.log.outcome import Outcome, Seen, merged
+from changeling.log.plans import READ, REPLAY, Plan
+from changeling.log.schemas import Policy, Version
+from changeling.log.state import PROPERTY, SourceState
+from changeling.model.errors import ChangelingError
+from changeling.model.table import TableName
+from changeling.sources.source import Input, Source, Spread
+from changeling.spark.adapter import run
+from changeling.spark.failures import SPARKS, told
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a batch did."""
+
+    source: str
+    batch: int
+    outcome: Outcome
+    spread: Spread
+    seconds: float
+    schemas: tuple[Version, ...] = ()
+
+
+class Ingest:
+    """One source into the log."""
+
+    def __init__(
+        self,
+        log: Log,
+        source: Source,
+        *,
+        policy: Callable[[TableName], Policy] = lambda table: "evolve",
+        fail_on_reject: bool = False,
+    ) -> None:
+        self._log, self._lake, self.source = log, log.lake, source
+        self._policy, self._fail = policy, fail_on_reject
+        self._pending: Plan | None = None
+        self._warnings: list[str] = []
+        done = log.state.batch(source.name)
+        plans = log.plans.of(source.name)
+        if done and (not plans or plans[-1].batch < done):
+            raise ChangelingError(
+                f"source {source.name}: its log has {done} batches, but only {len(plans)} plans of them are there, so that it "
+                "is not known what was read: bring the table `batches` back, or begin anew under another name"
+            )
+        for plan in plans:
+            if plan.batch > done:
+                self._pending = plan
+            elif plan.kind == READ:
+                source.remember(plan.text)
+        for schema in source.options.schemas:
+            table = schema.table or source.options.table
+            if table is not None and schema.columns:
+                log.register(log.registry.declare(source.name, table, schema, policy(table)))
+
+    def warnings(self) -> list[str]:
+        """What a user should know; each is told once."""
+        told, self._warnings = [*self._warnings, *self.source.warnings()], []
+        return told
+
+    @property
+    def state(self) -> SourceState:
+        """How far the source is."""
+        return self._log.state.of(self.source.name)
+
+    def step(self, started: Callable[[Spread], None] = lambda spread: None) -> Report | None:
+        """Brings the next batch in; None where there is none."""
+        plan = self._pending_plan() or self._new_plan()
+        if plan is None:
+            return None
+        self._pending = plan
+        spread = self.source.spread(plan.text)
+        started(spread)
+        given = self.source.input(self._lake.spark, plan.text)
+        return self._bring_in(plan, given, spread, rejects_stay=False)
+
+    def bring_in_again(self, given: Input) -> Report:
+        """Reads records that were rejected before, as a batch of its own: those that give changes now are in the log then."""
+        plan = self._pending
+        if plan is None or plan.kind != REPLAY:
+            plan = Plan(self._next_batch(), 1, REPLAY, "{}")
+            self._log.plans.add(self.source.name, plan)
+        self._pending = plan
+        return self._bring_in(plan, given, Spread(), rejects_stay=True)
+
+    @property
+    def replay_is_pending(self) -> bool:
+        """A replay was cut off before its changes were in the log: it must be made again before anything else."""
+        return self._pending is not None and self._pending.kind == REPLAY
+
+    @property
+    def last_replay(self) -> int | None:
+        """The number of the last batch, where it was a replay."""
+        last = self._log.plans.last(self.source.name)
+        return last.batch if last is not None and last.kind == REPLAY else None
+
+    def _next_batch(self) -> int:
+        last = self._log.plans.last(self.source.name)
+        return 1 if last is None else last.batch + 1
+
+    def _pending_plan(self) -> Plan | None:
+        plan = self._pending
+        if plan is None or plan.kind == REPLAY:
+            return None
+        self._take_back_rejects(plan.batch)
+        reason = self.source.broken(plan.text)
+        if reason is None:
+            return plan
+        self._warnings.append(reason)
+        plan = Plan(plan.batch, plan.attempt + 1, READ, self.source.next() or self.source.nothing())
+        self._log.plans.add(self.source.name, plan)
+        return plan
+
+    def _new_plan(self) -> Plan | None:
+        text = self.source.next()
+        if text is None:
+            return None
+        plan = Plan(self._next_batch(), 1, READ, text)
+        self._log.plans.add(self.source.name, plan)
+        return plan
+
+    def _take_back_rejects(self, batch: int) -> None:
+        name = self.source.name
+        if self._log.reject_state.batch(name) == batch > self._log.state.batch(name):
+            self._lake.sql(f"DELETE FROM {self._lake.name(layout.REJECTS)} WHERE source = '{name}' AND batch = {batch}")
+
+    def _bring_in(self, plan: Plan, given: Input, spread: Spread, *, rejects_stay: bool) -> Report:
+        begun, moment = monotonic(), datetime.now(UTC)
+        outcome, schemas = self._read(plan, given, moment, rejects_stay)
+        reach("read.after")
+        if self._fail and outcome.refused is not None and not rejects_stay:
+            discard([*outcome.changes, *outcome.rejects])
+            raise ChangelingError(
+                f"source {self.source.name}: {outcome.refused.origin}: {outcome.refused.reason} "
+                "(on_error: reject goes on without it)"
+            )
+        inferred = self._log.registry.infer(self.source.name, outcome.samples)
+        self._log.register(inferred)
+        if not rejects_stay:
+            self._commit_rejects(plan, outcome, moment)
+        self._commit_changes(plan, outcome, moment, rejects_stay)
+        if plan.kind == READ:
+            self.source.remember(plan.text)
+        self._pending = None
+        return Report(self.source.name, plan.batch, outcome, spread, monotonic() - begun, (*schemas, *inferred))
+
+    def _read(
+        self, plan: Plan, given: Input, moment: datetime, rejects_stay: bool
+    ) -> tuple[Outcome, tuple[Version, ...]]:
+        """Reads until every schema in the batch is known: a new one costs a second reading of its batch."""
+        registry, name = self._log.registry, self.source.name
+        targets = {table.name: self._lake.target(table, moment) for table in (layout.CHANGES, layout.REJECTS)}
+        added: list[Version] = []
+        seen: list[Seen] = []
+        while True:
+            outcome = self._run(plan, given, moment, targets, seen, rejects_stay)
+            seen = outcome.schemas
+            learned = registry.learn(name, seen, self._policy, self._log.furthest)
+            self._log.register(learned)
+            added += learned
+            if not outcome.unknown and not learned:
+                return outcome, tuple(added)
+            discard([*outcome.changes, *outcome.rejects])
+
+    def _run(
+        self,
+        plan: Plan,
+        given: Input,
+        moment: datetime,
+        targets: Mapping[str, Target],
+        seen: Sequence[Seen],
+        rejects_stay: bool,
+    ) -> Outcome:
+        batch = Batch(
+            source=self.source.name,
+            number=plan.batch,
+            format=self.source.format,
+            options=self._options(),
+            moment=_micros(moment),
+            changes=targets["changes"],
+            rejects=None if rejects_stay else targets["rejects"],
+            known=self._log.registry.known(self.source.name, seen),
+            frontier=self.state.position,
+            topics=given.topics,
+        )
+        try:
+            rows = run(given.frame, IngestKernel(given.reader, batch), OUTCOME).toArrow()
+        except SPARKS as error:
+            raise told(error) from error
+        return merged(msgspec.json.decode(row, type=Outcome) for row in rows.column("outcome").to_pylist())
+
+    def _options(self) -> ReadOptions:
+        if not formats.get(self.source.format).numbers_schemas:
+            return self.source.options
+        return msgspec.structs.replace(self.source.options, registry=self._log.registry.by_number())
+
+    def _commit_rejects(self, plan: Plan, outcome: Outcome, moment: datetime) -> None:
+        if not outcome.rejects:
+            return
+        reach("rejects.before")
+        state = self._log.reject_state.with_source(self.source.name, SourceState(batch=plan.batch))
+        self._lake.append(layout.REJECTS, outcome.rejects, moment, {PROPERTY: state.to_text()})
+        self._log.reject_state = state
+        reach("rejects.after")
+
+    def _commit_changes(self, plan: Plan, outcome: Outcome, moment: datetime, rejects_stay: bool) -> None:
+        reach("changes.before")
+        state = self._log.state.with_source(
+            self.source.name, _advanced(self.state, plan.batch, outcome, moment, rejects_stay)
+        )
+        self._lake.append(layout.CHANGES, outcome.changes, moment, {PROPERTY: state.to_text()})
+        self._log.state = state
+        reach("changes.after")
+
+
+def _advanced(before: SourceState, batch: int, outcome: Outcome, moment: datetime, replayed: bool) -> SourceState:
+    accepted = outcome.read - outcome.rejected
+    micros = _micros(moment)
+    state = msgspec.structs.replace(
+        before,
+        batch=batch,
+        read=before.read + (0 if replayed else outcome.read),
+        accepted=before.accepted + accepted,
+        rejected=before.rejected + (-accepted if replayed else outcome.rejected),
+        changes=before.changes + outcome.changed,
+        late=before.late + outcome.late,
+        ahead=before.ahead + outcome.ahead,
+        position=max(filter(None, (before.position, outcome.position)), default=None),
+        ingested_at=micros,
+    )
+    newest = outcome.newest
+    if newest is None or (before.commit_time or newest.commit_time) > newest.commit_time:
+        return state
+    return msgspec.structs.replace(
+        state,
+        commit_time=newest.commit_time,
+        log_lag=micros * 1000 - newest.commit_time,
+        extraction_lag=None if newest.extracted is None else newest.extracted - newest.commit_time,
+    )
+
+
+def _micros(moment: datetime) -> int:
+    return int(moment.timestamp()) * 1_000_000 + moment.microsecond

@@ -1,0 +1,220 @@
+"""What a task does with its part of a batch: reads, decodes, and writes files of changes and rejects.
+
+The text of records never crosses the JVM, and neither do the changes: the driver gets the names of files, and counts.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.formats import registry
+from changeling.formats.decoding import Decoder
+from changeling.formats.options import ReadOptions
+from changeling.log.files import Target, Writer
+from changeling.log.layout import MOMENT
+from changeling.log.outcome import Newest, Outcome, Refused
+from changeling.log.sampling import Sampling
+from changeling.log.schema_ids import Known, SchemaIds
+from changeling.model import layout, position
+from changeling.model.change import Origin
+from changeling.sources.source import Reader
+
+OUTCOME = pa.schema([("outcome", pa.binary())])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What every task of a batch needs to know."""
+
+    source: str
+    number: int
+    format: str
+    options: ReadOptions
+    moment: int
+    """When it is read, in microseconds."""
+    changes: Target
+    rejects: Target | None
+    """None where rejects stay where they are: they are read again."""
+    known: Known = field(default_factory=dict)
+    frontier: str | None = None
+    """The furthest position of the batches before."""
+    topics: dict[str, int] | None = None
+    """Numbers of topics, where there are several: partition and offset alone do not tell their records apart."""
+
+
+@dataclass(frozen=True)
+class IngestKernel:
+    """Parts of a batch into outcomes, one a task, in layout `OUTCOME`."""
+
+    reader: Reader
+    batch: Batch
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One row: the task's outcome."""
+        task = _Task(self.batch)
+        try:
+            for records, rejects in self.reader(batches):
+                task.take(records, rejects)
+            outcome = task.finished()
+        except BaseException:
+            task.abandon()
+            raise
+        yield pa.record_batch([pa.array([msgspec.json.encode(outcome)], pa.binary())], schema=OUTCOME)
+
+
+class _Task:
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._format = registry.get(batch.format)
+        self._decoder = Decoder(self._format, batch.options)
+        self._changes = Writer(batch.changes)
+        self._rejects = None if batch.rejects is None else Writer(batch.rejects)
+        self._schemas = SchemaIds(batch.known)
+        self._sampling = Sampling()
+        self._read = self._rejected = self._changed = self._late = self._ahead = 0
+        self._position: str | None = None
+        self._newest: Newest | None = None
+        self._refused: Refused | None = None
+
+    def take(self, records: pa.RecordBatch, no_records: pa.RecordBatch) -> None:
+        """Decodes a batch of records and writes what comes of it."""
+        decoded = self._decoder(records)
+        changes = decoded.changes
+        if self._batch.topics is not None:
+            changes = _with_topics(changes, self._batch.topics)
+        ids, aside = self._schemas(changes)
+        changes = changes.set_column(
+            changes.schema.get_field_index("schema_id"), layout.CHANGES.field("schema_id"), ids
+        )
+        rejects = [no_records, decoded.rejects]
+        if aside:
+            changes, kept = _kept_aside(changes, records, aside)
+            rejects.append(kept)
+        self._read += records.num_rows + no_records.num_rows
+        self._count(changes)
+        for part in rejects:
+            self._reject(part)
+        if not self._schemas.unknown:
+            self._sampling(changes)
+            self._changes.write(self._stored(changes))
+
+    def finished(self) -> Outcome:
+        """Closes the files."""
+        if self._schemas.unknown:
+            self.abandon()
+        return Outcome(
+            read=self._read,
+            rejected=self._rejected,
+            changed=self._changed,
+            late=self._late,
+            ahead=self._ahead,
+            position=self._position,
+            newest=self._newest,
+            schemas=self._schemas.seen(),
+            unknown=self._schemas.unknown,
+            samples=self._sampling.found(),
+            refused=self._refused,
+            changes=[] if self._schemas.unknown else self._changes.close(),
+            rejects=[] if self._rejects is None or self._schemas.unknown else self._rejects.close(),
+        )
+
+    def abandon(self) -> None:
+        """Leaves no file behind."""
+        self._changes.abandon()
+        if self._rejects is not None:
+            self._rejects.abandon()
+
+    def _count(self, changes: pa.RecordBatch) -> None:
+        if not changes.num_rows:
+            return
+        self._changed += changes.num_rows
+        positions, times = changes.column("position"), changes.column("commit_time")
+        furthest = pc.max(positions).as_py()
+        self._position = furthest if self._position is None else max(self._position, furthest)
+        if self._batch.frontier is not None:
+            self._late += pc.sum(pc.less(positions, self._batch.frontier)).as_py() or 0
+        self._ahead += pc.sum(pc.greater(times, self._batch.moment * 1000)).as_py() or 0
+        newest = pc.max(times).as_py()
+        if newest is not None and (self._newest is None or newest > self._newest.commit_time):
+            place = pc.index(times, newest).as_py()
+            told = self._format.extraction_time
+            meta = changes.column("meta")[place].as_py()
+            self._newest = Newest(newest, None if told is None or meta is None else told(meta))
+
+    def _reject(self, rejects: pa.RecordBatch) -> None:
+        if not rejects.num_rows:
+            return
+        self._rejected += rejects.num_rows
+        origins = layout.origins(rejects)
+        if self._refused is None:
+            self._refused = Refused(rejects.column("reason")[0].as_py(), str(origins[0]))
+        if self._rejects is None or self._schemas.unknown:
+            return
+        known = {name: rejects.column(name) for name in rejects.schema.names}
+        known["id"] = pa.array([reject_id(self._batch.source, origin) for origin in origins], pa.string())
+        self._rejects.write(self._stamped(known, self._batch.rejects, rejects.num_rows))
+
+    def _stored(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        known = {name: changes.column(name) for name in changes.schema.names}
+        return self._stamped(known, self._batch.changes, changes.num_rows)
+
+    def _stamped(self, known: dict[str, pa.Array], target: Target | None, count: int) -> pa.RecordBatch:
+        assert target is not None
+        known["source"] = pa.repeat(pa.scalar(self._batch.source, pa.string()), count)
+        known["batch"] = pa.repeat(pa.scalar(self._batch.number, pa.int64()), count)
+        known["ingested_at"] = pa.repeat(pa.scalar(self._batch.moment, MOMENT), count)
+        names = [column.name for column in target.columns]
+        return pa.record_batch([known[name] for name in names], names=names)
+
+
+REJECT_ID = (
+    "CASE WHEN origin.topic IS NOT NULL AND origin.offset IS NOT NULL "
+    "THEN concat(source, ':', origin.topic, '/', origin.partition, '@', origin.offset) "
+    "ELSE concat(source, ':', origin.file, '#', origin.record) END"
+)
+"""What `reject_id` gives, in SQL over rows of the log."""
+
+
+def reject_id(source: str, origin: Origin) -> str:
+    """The name of a rejected record: its source, and its place there."""
+    if origin.topic is not None and origin.offset is not None:
+        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}"
+    return f"{source}:{origin.file}#{origin.record}"
+
+
+def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:
+    """Places of arrival with the topic's number behind them."""
+    arrived = changes.column("arrived")
+    if not pc.any(arrived).as_py():
+        return changes
+    numbers = [
+        position.encode(topics[topic]) for topic in pc.struct_field(changes.column("origin"), "topic").to_pylist()
+    ]
+    told = changes.column("position")
+    placed = pc.binary_join_element_wise(told, pa.array(numbers, pa.string()), ".")
+    at = changes.schema.get_field_index("position")
+    return changes.set_column(at, changes.schema.field(at), pc.if_else(arrived, placed, told))
+
+
+def _kept_aside(
+    changes: pa.RecordBatch, records: pa.RecordBatch, aside: dict[int, str]
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The other changes, and the whole records of those that are kept aside."""
+    places = {origin: place for place, origin in enumerate(layout.origins(records))}
+    told = layout.origins(changes)
+    reasons = {places[told[row]]: reason for row, reason in aside.items()}
+    kept = np.array([places[origin] not in reasons for origin in told], bool)
+    rows = records.take(pa.array(list(reasons), pa.int64()))
+    rejects = pa.record_batch(
+        [
+            pa.array(list(reasons.values()), pa.string()),
+            pa.nulls(len(reasons), pa.string()),
+            *(rows.column(name) for name in ("origin", "value", "key", "headers", "topic")),
+        ],
+        schema=layout.REJECTS,
+    )
+    return changes.filter(pa.array(kept)), rejects

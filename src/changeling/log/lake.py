@@ -1,0 +1,229 @@
+"""The tables of one pipeline, through Spark: made, upgraded, appended to, read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from changeling.log import layout, state
+from changeling.log.catalog import NAME, Catalog
+from changeling.log.files import Target, Writer, Written, numbered
+from changeling.log.layout import TABLES, VERSION, Table
+from changeling.log.state import STATE_TAG, State
+from changeling.model.errors import ChangelingError
+from changeling.spark.adapter import spark_schema
+from changeling.spark.failures import SPARKS, told
+
+LAYOUT = "changeling.layout"
+_PROPERTIES = {
+    "format-version": "3",
+    "write.delete.mode": "merge-on-read",
+    "write.parquet.compression-codec": "zstd",
+    # Ingest and upkeep write at the same time: the later one tries again.
+    "commit.retry.num-retries": "20",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "50",
+}
+
+
+class Size(NamedTuple):
+    """Files of a table: with rows, and with what was deleted of them."""
+
+    files: int
+    deletes: int
+
+
+class Lake:
+    """One pipeline's namespace in the catalog `lake`."""
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, namespace: str) -> None:
+        self.spark = spark.newSession()
+        for name, value in catalog.spark.items():
+            self.spark.conf.set(name, value)
+        if catalog.database is not None:
+            catalog.database.parent.mkdir(parents=True, exist_ok=True)
+        self.namespace = namespace
+        self._jvm: Any = self.spark._jvm
+
+    def name(self, table: Table) -> str:
+        """The table's full name for SQL."""
+        return f"{NAME}.`{self.namespace}`.`{table.name}`"
+
+    def create(self) -> None:
+        """Makes the tables that are not there, and brings older ones to this layout; raises `ChangelingError` for newer ones."""
+        with _told():
+            self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {NAME}.`{self.namespace}`")
+            there = {row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()}
+            for table in TABLES:
+                if table.name in there:
+                    self._upgrade(table)
+                else:
+                    self._create(table)
+
+    def exists(self) -> bool:
+        """Whether the pipeline has a log."""
+        with _told():
+            found = self.spark.sql(f"SHOW NAMESPACES IN {NAME} LIKE '{self.namespace}'").collect()
+            if not found:
+                return False
+            there = {row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()}
+            return layout.CHANGES.name in there
+
+    def _create(self, table: Table) -> None:
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in {**_PROPERTIES, LAYOUT: VERSION}.items())
+        partitioned = "" if table.days is None else f"PARTITIONED BY (days({table.days}))"
+        self.spark.sql(
+            f"CREATE TABLE {self.name(table)} ({spark_schema(table.columns).toDDL()}) USING iceberg {partitioned} "
+            f"TBLPROPERTIES ({properties})"
+        )
+
+    def _upgrade(self, table: Table) -> None:
+        """An older layout lacks columns: they are added, and are null in what was written before."""
+        java = self.load(table)
+        told = int(java.properties().get(LAYOUT) or 0)
+        if told > VERSION:
+            raise ChangelingError(
+                f"{self.name(table)} has layout {told}, this version of Changeling knows {VERSION}: install a newer one"
+            )
+        if told == VERSION:
+            return
+        there = set(self.spark.table(self.name(table)).columns)
+        for field in spark_schema(table.columns):
+            if field.name not in there:
+                self.spark.sql(
+                    f"ALTER TABLE {self.name(table)} ADD COLUMN `{field.name}` {field.dataType.simpleString()}"
+                )
+        self.spark.sql(f"ALTER TABLE {self.name(table)} SET TBLPROPERTIES ('{LAYOUT}' = '{VERSION}')")
+
+    def load(self, table: Table) -> Any:
+        """The table as Iceberg's own library has it, as it is now."""
+        return self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            self.spark._jsparkSession, f"{NAME}.{self.namespace}.{table.name}"
+        )
+
+    def target(self, table: Table, moment: datetime) -> Target:
+        """Where files with rows of that moment go."""
+        with _told():
+            java = self.load(table)
+            schema = msgspec.json.decode(self._jvm.org.apache.iceberg.SchemaParser.toJson(java.schema()))
+            return Target(java.location(), numbered(table, schema), table.sort, _partition(table, moment))
+
+    def append(
+        self, table: Table, files: Sequence[Written], moment: datetime, summary: Mapping[str, str] | None = None
+    ) -> None:
+        """Commits files, all or none, with these entries in the snapshot's summary."""
+        with _told():
+            java = self.load(table)
+            commit = java.newAppend()
+            for written in files:
+                commit.appendFile(self._data_file(java, table, written, moment))
+            for name, value in (summary or {}).items():
+                commit.set(name, value)
+            commit.commit()
+
+    def append_rows(self, table: Table, rows: list[dict[str, object]], moment: datetime) -> None:
+        """Commits a few rows that the driver has."""
+        writer = Writer(self.target(table, moment))
+        writer.write(pa.RecordBatch.from_pylist(rows, table.columns))
+        self.append(table, writer.close(), moment)
+
+    def _data_file(self, java: Any, table: Table, written: Written, moment: datetime) -> Any:
+        iceberg = self._jvm.org.apache.iceberg
+        file = java.io().newInputFile(written.path)
+        metrics = iceberg.parquet.ParquetUtil.fileMetrics(file, iceberg.MetricsConfig.forTable(java))
+        made = iceberg.DataFiles.builder(java.spec()).withInputFile(file).withFormat("parquet").withMetrics(metrics)
+        partition = _partition(table, moment)
+        return (made if partition is None else made.withPartitionPath(partition)).build()
+
+    def state(self, table: Table) -> State:
+        """How far each source is, by the table's own snapshots."""
+        with _told():
+            return state.newest(summary for _, summary in self._snapshots(table))
+
+    def _snapshots(self, table: Table) -> Iterator[tuple[int, dict[str, str]]]:
+        """The snapshots from the newest back, as far as they are not expired, and the tagged one."""
+        java = self.load(table)
+        snapshot = java.currentSnapshot()
+        while snapshot is not None:
+            yield snapshot.snapshotId(), dict(snapshot.summary())
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else java.snapshot(parent)
+        tagged = java.refs().get(STATE_TAG)
+        if tagged is not None:
+            yield tagged.snapshotId(), dict(java.snapshot(tagged.snapshotId()).summary())
+
+    def tag_state(self, table: Table) -> None:
+        """Tags the newest snapshot that tells the state."""
+        with _told():
+            found = next((number for number, summary in self._snapshots(table) if state.PROPERTY in summary), None)
+            if found is not None:
+                self.spark.sql(
+                    f"ALTER TABLE {self.name(table)} CREATE OR REPLACE TAG `{STATE_TAG}` AS OF VERSION {found}"
+                )
+
+    def tags(self, table: Table) -> dict[str, datetime]:
+        """The tags of a table, each with the moment of its snapshot."""
+        with _told():
+            java = self.load(table)
+            refs = {str(name): ref.snapshotId() for name, ref in dict(java.refs()).items() if ref.isTag()}
+            return {
+                name: datetime.fromtimestamp(java.snapshot(number).timestampMillis() / 1000, UTC)
+                for name, number in refs.items()
+            }
+
+    def size(self, table: Table) -> Size:
+        """How many files the table has."""
+        with _told():
+            snapshot = self.load(table).currentSnapshot()
+            told = {} if snapshot is None else dict(snapshot.summary())
+            return Size(int(told.get("total-data-files", 0)), int(told.get("total-delete-files", 0)))
+
+    def expire(self, table: Table, before: datetime) -> int:
+        """Expires snapshots made before a moment, but for the current one and those with a tag; tells how many went."""
+        with _told():
+            java = self.load(table)
+            there = len(list(java.snapshots()))
+            java.expireSnapshots().expireOlderThan(int(before.timestamp() * 1000)).retainLast(1).commit()
+            return max(0, there - len(list(self.load(table).snapshots())))
+
+    def remove(self) -> list[str]:
+        """Drops the tables with their files; tells their names."""
+        with _told():
+            if not self.exists():
+                return []
+            there = [row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()]
+            for name in there:
+                self.spark.sql(f"DROP TABLE {NAME}.`{self.namespace}`.`{name}` PURGE")
+            self.spark.sql(f"DROP NAMESPACE {NAME}.`{self.namespace}`")
+            return there
+
+    def frame(self, table: Table) -> DataFrame:
+        """The table as a frame."""
+        return self.spark.table(self.name(table))
+
+    def rows(self, table: Table) -> pa.Table:
+        """All rows of a small table."""
+        with _told():
+            return self.frame(table).toArrow()
+
+    def sql(self, text: str) -> DataFrame:
+        """Runs a statement in this pipeline's session."""
+        with _told():
+            return self.spark.sql(text)
+
+
+def _partition(table: Table, moment: datetime) -> str | None:
+    return None if table.days is None else f"{table.days}_day={moment:%Y-%m-%d}"
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What Spark and Iceberg raise becomes one clear error."""
+    try:
+        yield
+    except SPARKS as error:
+        raise told(error) from error

@@ -1,0 +1,107 @@
+"""One writer: a run holds its pipeline, and a second one is told who does."""
+
+import fcntl
+import getpass
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from changeling.model.errors import ChangelingError
+
+
+class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who holds a pipeline, or held it last."""
+
+    process: int
+    host: str
+    user: str
+    since: str
+    doing: str
+    until: str | None = None
+    error: str | None = None
+    """What ended it, where it did not end well."""
+
+    def __str__(self) -> str:
+        return f"`{self.doing}`, process {self.process} of {self.user} on {self.host}, since {self.since}"
+
+
+@contextmanager
+def held(file: Path, pipeline: str, doing: str) -> Iterator["Lock"]:
+    """Holds the pipeline; raises `ChangelingError` where another process does. The system lets go of it when a process dies."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file, "a+b") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = last_holder(file)
+            raise ChangelingError(
+                f"pipeline {pipeline} is held by {who or 'another process'}: one writer at a time; stop it first"
+            ) from None
+        lock = Lock(file, Holder(os.getpid(), socket.gethostname(), _user(), _now(), doing))
+        try:
+            yield lock
+        except BaseException as error:
+            lock.failed(str(error) or type(error).__name__)
+            raise
+        finally:
+            lock.let_go()
+
+
+class Lock:
+    """A lock that is held; what it tells of its holder is read by `status`."""
+
+    def __init__(self, file: Path, holder: Holder) -> None:
+        self._file, self._holder = file, holder
+        self._write()
+
+    def failed(self, error: str | None) -> None:
+        """Notes the last error, or that all is well again."""
+        self._holder = msgspec.structs.replace(self._holder, error=error)
+        self._write()
+
+    def let_go(self) -> None:
+        """Notes the end."""
+        self._holder = msgspec.structs.replace(self._holder, until=_now())
+        self._write()
+
+    def _write(self) -> None:
+        # Written over in place: a file renamed over this one would be another file, which nobody has locked.
+        with open(self._file, "r+b") as file:
+            file.write(msgspec.json.encode(self._holder) + b"\n")
+            file.truncate()
+
+
+def last_holder(file: Path) -> Holder | None:
+    """Who holds the pipeline or held it last; None where nobody ever did."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Holder)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def is_held(file: Path) -> bool:
+    """Whether a process holds the pipeline now."""
+    try:
+        with open(file, "rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

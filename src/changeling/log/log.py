@@ -1,0 +1,49 @@
+"""What the sources of a pipeline share: the tables, the registry, the plans, and how far each source is."""
+
+from datetime import UTC, datetime
+
+from changeling.log import layout
+from changeling.log.failpoints import reach
+from changeling.log.lake import Lake
+from changeling.log.plans import Plans
+from changeling.log.schemas import Registry, Version
+from changeling.log.state import State
+from changeling.model.layout import tables_array
+
+
+class Log:
+    """One pipeline's log, as the process that writes it has it in hand."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        lake.create()
+        self.registry = Registry.from_rows(lake.rows(layout.SCHEMAS).to_pylist())
+        self.plans = Plans(lake)
+        self.state: State = lake.state(layout.CHANGES)
+        self.reject_state: State = lake.state(layout.REJECTS)
+
+    def register(self, versions: list[Version]) -> None:
+        """Commits new versions of schemas."""
+        if not versions:
+            return
+        reach("schemas.before")
+        moment = datetime.now(UTC)
+        rows: list[dict[str, object]] = [
+            {
+                **{
+                    name: getattr(version, name) for name in ("id", "source", "version", "position", "origin", "status")
+                },
+                "table": tables_array([version.table])[0].as_py(),
+                "schema": version.schema.to_json(),
+                "note": version.note,
+                "registered_at": moment,
+            }
+            for version in versions
+        ]
+        self.lake.append_rows(layout.SCHEMAS, rows, moment)
+        reach("schemas.after")
+
+    def furthest(self, version: Version) -> str | None:
+        """The last position in the log of changes that carry a version."""
+        found = self.lake.frame(layout.CHANGES).where(f"schema_id = {version.id}").agg({"position": "max"}).first()
+        return None if found is None else found[0]

@@ -1,0 +1,98 @@
+"""What the tasks of a batch tell the driver: counts, the files they wrote, and the schemas they met."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from changeling.log.files import Written
+from changeling.model.table import TableName
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A schema that records of a table carried, and between which positions."""
+
+    table: TableName
+    schema: str
+    first: str
+    last: str
+    arrived: bool
+    """Positions are places of arrival: the dialect has no order of its own."""
+
+
+class Sampled(msgspec.Struct, frozen=True):
+    """What a sample of a table shows, of which no schema was told: its columns with the kinds of their values, and its key."""
+
+    table: TableName
+    columns: dict[str, list[str]]
+    key: tuple[str, ...] = ()
+
+
+class Newest(msgspec.Struct, frozen=True, order=True):
+    """The newest change: its commit time, and when it was extracted where the dialect tells."""
+
+    commit_time: int
+    extracted: int | None = None
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The first record that was rejected."""
+
+    reason: str
+    origin: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one task, or of all."""
+
+    read: int = 0
+    rejected: int = 0
+    changed: int = 0
+    late: int = 0
+    ahead: int = 0
+    position: str | None = None
+    newest: Newest | None = None
+    schemas: list[Seen] = []
+    unknown: bool = False
+    """A schema is new: nothing was written."""
+    samples: list[Sampled] = []
+    refused: Refused | None = None
+    changes: list[Written] = []
+    rejects: list[Written] = []
+
+
+def merged(parts: Iterable[Outcome]) -> Outcome:
+    """What all tasks together tell."""
+    found = list(parts)
+    positions = [part.position for part in found if part.position is not None]
+    newest = [part.newest for part in found if part.newest is not None]
+    refused = [part.refused for part in found if part.refused is not None]
+    return Outcome(
+        read=sum(part.read for part in found),
+        rejected=sum(part.rejected for part in found),
+        changed=sum(part.changed for part in found),
+        late=sum(part.late for part in found),
+        ahead=sum(part.ahead for part in found),
+        position=max(positions, default=None),
+        newest=max(newest, key=lambda one: one.commit_time, default=None),
+        schemas=_ranges(seen for part in found for seen in part.schemas),
+        unknown=any(part.unknown for part in found),
+        samples=[sample for part in found for sample in part.samples],
+        refused=refused[0] if refused else None,
+        changes=[file for part in found for file in part.changes],
+        rejects=[file for part in found for file in part.rejects],
+    )
+
+
+def _ranges(parts: Iterable[Seen]) -> list[Seen]:
+    """Each schema of each table once, from its first position to its last."""
+    found: dict[tuple[TableName, str], Seen] = {}
+    for part in parts:
+        other = found.setdefault((part.table, part.schema), part)
+        found[part.table, part.schema] = Seen(
+            part.table,
+            part.schema,
+            min(part.first, other.first),
+            max(part.last, other.last),
+            part.arrived or other.arrived,
+        )
+    return sorted(found.values(), key=lambda seen: seen.first)

@@ -1,0 +1,91 @@
+"""Samples of tables of which no schema is told: the columns that their images show, and the kinds of values in them."""
+
+from collections import defaultdict
+from itertools import repeat
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.log.outcome import Sampled
+from changeling.model.table import TableName
+
+ROWS = 1_000
+"""Rows of a table that each task looks at. The log keeps values as the wire has them, so that nothing hangs on a sample."""
+_KINDS = {bool: "bool", int: "int", float: "number", str: "text", dict: "json", list: "json"}
+_INT64 = 2**63
+
+
+class Sampling:
+    """Looks at the first rows of each table in a task."""
+
+    def __init__(self) -> None:
+        self._left: dict[TableName, int] = defaultdict(lambda: ROWS)
+        self._columns: dict[TableName, dict[str, set[str]]] = {}
+        self._keys: dict[TableName, tuple[str, ...]] = {}
+        self._done: set[TableName] = set()
+
+    def __call__(self, changes: pa.RecordBatch) -> None:
+        """Takes rows of tables that have not enough yet."""
+        if not changes.column("schema").null_count:
+            return
+        names = changes.column("table")
+        parts = [part.to_pylist() for part in names.flatten()] if self._wants(names) else []
+        if not parts:
+            return
+        rows: dict[TableName, list[int]] = {}
+        untold = changes.column("schema").is_null().to_pylist()
+        for row, (catalog, schema, name) in enumerate(zip(*parts, strict=True)):
+            if untold[row] and name is not None:
+                rows.setdefault(TableName(catalog, schema, name), []).append(row)
+        for table, places in rows.items():
+            if (left := self._left[table]) > 0:
+                self._look(table, changes.take(pa.array(places[:left], pa.int64())))
+
+    def _wants(self, names: pa.StructArray) -> bool:
+        """Whether the batch may hold a table with too few rows: told by names alone, which is quick."""
+        told = set(pc.unique(pc.struct_field(names, "name")).to_pylist()) - {None}
+        full = {table.name for table, left in self._left.items() if left <= 0}
+        return not told <= full
+
+    def _look(self, table: TableName, changes: pa.RecordBatch) -> None:
+        self._left[table] -= changes.num_rows
+        images = pc.coalesce(changes.column("after"), changes.column("before")).drop_null().to_pylist()
+        columns = self._columns.setdefault(table, {})
+        for name, kinds in kinds_of(images).items():
+            columns.setdefault(name, set()).update(kinds)
+        key = next((text for text in changes.column("key").to_pylist() if text is not None), None)
+        if key is not None and table not in self._keys:
+            self._keys[table] = tuple(msgspec.json.decode(key))
+
+    def found(self) -> list[Sampled]:
+        """What was seen."""
+        return [
+            Sampled(table, {name: sorted(kinds) for name, kinds in columns.items()}, self._keys.get(table, ()))
+            for table, columns in self._columns.items()
+            if columns
+        ]
+
+
+def kinds_of(images: list[str]) -> dict[str, set[str]]:
+    """The kinds of values in each column, in the order of their first appearance; NULL has none."""
+    try:
+        rows = msgspec.json.decode("[" + ",".join(images) + "]")
+    except msgspec.DecodeError:
+        rows = [row for image in images for row in _readable(image)]
+    found: dict[str, set[str]] = {}
+    for name in {name: None for row in rows for name in row}:
+        values = list(map(dict.get, rows, repeat(name)))
+        kinds = {_KINDS[kind] for kind in set(map(type, values)) if kind in _KINDS}
+        if "int" in kinds and any(type(value) is int and not -_INT64 <= value < _INT64 for value in values):
+            kinds = kinds - {"int"} | {"number"}
+        found[name] = kinds
+    return found
+
+
+def _readable(image: str) -> list[dict[str, object]]:
+    """The image, unless it holds a number that is out of Python's range."""
+    try:
+        return [msgspec.json.decode(image)]
+    except msgspec.DecodeError:
+        return []

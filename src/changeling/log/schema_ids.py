@@ -1,0 +1,84 @@
+"""Schemas that changes carry into the numbers that the registry gave them, in the tasks."""
+
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.log.outcome import Seen
+from changeling.model.table import TableName
+
+Known: TypeAlias = dict[tuple[TableName, str], "int | str"]
+"""The number of each schema text of each table, or the reason why its records are kept aside."""
+_NOWHERE = TableName(None, None, "")
+
+
+class SchemaIds:
+    """Looks up the schemas of batch after batch, and remembers which came between which positions."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._seen: dict[tuple[TableName, str], Seen] = {}
+        self.unknown = False
+        """A schema came that has no number yet."""
+
+    def __call__(self, changes: pa.RecordBatch) -> tuple[pa.Array, dict[int, str]]:
+        """The number of each change's schema, and the rows to keep aside with the reason for each."""
+        schemas = changes.column("schema")
+        if schemas.null_count == len(schemas):
+            return pa.nulls(len(schemas), pa.int64()), {}
+        texts = schemas.dictionary_encode()
+        codes, distinct = _codes(texts, changes.column("table"))
+        numbers = np.zeros(len(distinct), np.int64)
+        told = np.zeros(len(distinct), bool)
+        reasons: dict[int, str] = {}
+        for group, row in enumerate(distinct):
+            text = schemas[int(row)].as_py()
+            if text is None:
+                continue
+            table = _table(changes, int(row))
+            self._note(table, text, changes, codes == group)
+            found = self._known.get((table, text))
+            if isinstance(found, int):
+                numbers[group], told[group] = found, True
+            elif found is None:
+                self.unknown = True
+            else:
+                reasons[group] = found
+        ids = pa.array(numbers[codes], pa.int64(), mask=~told[codes])
+        aside = {int(row): reasons[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(reasons)))}
+        return ids, aside
+
+    def seen(self) -> list[Seen]:
+        """Each schema of each table."""
+        return list(self._seen.values())
+
+    def _note(self, table: TableName, text: str, changes: pa.RecordBatch, rows: np.ndarray) -> None:
+        positions = changes.column("position")
+        bounds = pc.min_max(positions if rows.all() else positions.filter(pa.array(rows)))
+        first, last = bounds["min"].as_py(), bounds["max"].as_py()
+        before = self._seen.get((table, text))
+        if before is not None:
+            first, last = min(first, before.first), max(last, before.last)
+        arrived = bool(changes.column("arrived")[int(np.argmax(rows))].as_py())
+        self._seen[table, text] = Seen(table, text, first, last, arrived)
+
+
+def _codes(texts: pa.DictionaryArray, tables: pa.StructArray) -> tuple[np.ndarray, np.ndarray]:
+    """A group number for each row (same table, same schema), and the first row of each group."""
+    codes = _indices(texts)
+    for part in tables.flatten():
+        encoded = part.dictionary_encode()
+        codes = codes * (len(encoded.dictionary) + 1) + _indices(encoded)
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return inverse, first
+
+
+def _indices(encoded: pa.DictionaryArray) -> np.ndarray:
+    return np.asarray(pc.add(pc.fill_null(encoded.indices, -1), 1), np.int64)
+
+
+def _table(changes: pa.RecordBatch, row: int) -> TableName:
+    found = changes.column("table")[row].as_py()
+    return _NOWHERE if found is None else TableName(found["catalog"], found["schema"], found["name"])

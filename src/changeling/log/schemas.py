@@ -1,0 +1,258 @@
+"""The schema registry: every schema that was told, declared or seen, by number; numbers only grow.
+
+Which version holds is decided by position. A late record with an older schema adds that version behind the newer one, and
+alters nothing.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from changeling.log.evolution import difference, shown
+from changeling.log.outcome import Sampled, Seen
+from changeling.log.schema_ids import Known
+from changeling.model.errors import ChangelingError
+from changeling.model.table import Column, TableName, TableSchema, schema_from_json
+
+Policy = Literal["evolve", "ignore", "fail"]
+_START = ""
+"""Before every position."""
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of one table's schema."""
+
+    id: int
+    source: str
+    table: TableName
+    version: int
+    position: str | None
+    """From where on it holds; None from the start."""
+    origin: Literal["declared", "carried", "inferred"]
+    status: Literal["accepted", "ignored", "aside"]
+    schema: TableSchema
+    note: str | None = None
+    """What it changes, for people; for a version kept aside, why."""
+
+
+class Registry:
+    """All versions of a pipeline's tables."""
+
+    def __init__(self, versions: Iterable[Version] = ()) -> None:
+        self.versions = sorted(versions, key=lambda version: version.id)
+
+    @staticmethod
+    def from_rows(rows: Iterable[dict[str, Any]]) -> "Registry":
+        """The registry as the table `schemas` has it."""
+        return Registry(
+            Version(
+                id=row["id"],
+                source=row["source"],
+                table=TableName(**row["table"]),
+                version=row["version"],
+                position=row["position"],
+                origin=row["origin"],
+                status=row["status"],
+                schema=schema_from_json(row["schema"]),
+                note=row["note"],
+            )
+            for row in rows
+        )
+
+    def of(self, source: str, table: TableName) -> list[Version]:
+        """The versions that were told of a table, by position; those of one position by number."""
+        found = [
+            version
+            for version in self.versions
+            if (version.source, version.table) == (source, table) and version.origin != "inferred"
+        ]
+        return sorted(found, key=lambda version: (version.position or _START, version.id))
+
+    def by_number(self) -> tuple[TableSchema, ...]:
+        """Every schema with its number, for records that carry nothing else."""
+        return tuple(msgspec.structs.replace(version.schema, id=version.id) for version in self.versions)
+
+    def known(self, source: str, seen: Sequence[Seen] = ()) -> Known:
+        """The number of each schema text as records of this source carry it, or why they are kept aside.
+
+        Spellings that records may use are foreseen; others are looked up where they were `seen`.
+        """
+        found: Known = {}
+        plain: dict[tuple[TableName, TableSchema], int | str] = {}
+        for version in self.versions:
+            if version.source != source or version.origin == "inferred":
+                continue
+            answer = version.id if version.status != "aside" else version.note or "its schema is kept aside"
+            plain[version.table, version.schema] = answer
+            found |= dict.fromkeys(((version.table, text) for text in _spellings(version)), answer)
+        for one in seen:
+            key = (one.table, _plain(schema_from_json(one.schema)))
+            if key in plain:
+                found[one.table, one.schema] = plain[key]
+        return found
+
+    def declare(self, source: str, table: TableName, schema: TableSchema, policy: Policy) -> list[Version]:
+        """Registers what the user declares; new versions only. A number that the user gives must be a new one."""
+        plain = _plain(schema)
+        for version in self.of(source, table):
+            if version.schema == plain and version.origin == "declared" and schema.id in (None, version.id):
+                return []
+        if schema.id is not None and schema.id < self._next():
+            taken = next((version for version in self.versions if version.id == schema.id), None)
+            held = f"is that of {taken.table}, version {taken.version}" if taken else "is lower than one given already"
+            raise ChangelingError(
+                f"table {table}: the schema id {schema.id} {held}; numbers only grow: choose a higher"
+            )
+        return [self._add(source, table, plain, None, "declared", policy, schema.id)]
+
+    def learn(
+        self,
+        source: str,
+        seen: Sequence[Seen],
+        policy: Callable[[TableName], Policy],
+        furthest: Callable[[Version], str | None],
+    ) -> list[Version]:
+        """Registers schemas that records carried; new versions only, in the order of their positions.
+
+        `furthest` tells the last position in the log of a version's changes. Raises `ChangelingError` where the policy is to fail.
+        """
+        added = []
+        for one in sorted(seen, key=lambda one: one.first):
+            plain = _plain(schema_from_json(one.schema))
+            if self._is_new(source, one, plain, seen, furthest):
+                added.append(self._add(source, one.table, plain, one.first, "carried", policy(one.table), None))
+        return added
+
+    def infer(self, source: str, samples: Iterable[Sampled]) -> list[Version]:
+        """Registers what samples show of tables of which nothing is told. A later version only ever widens."""
+        added = []
+        for sample in samples:
+            if self.of(source, sample.table):
+                continue
+            before = [
+                version
+                for version in self.versions
+                if (version.source, version.table, version.origin) == (source, sample.table, "inferred")
+            ]
+            schema = _inferred(sample, before[-1].schema if before else None)
+            if not before or schema != before[-1].schema:
+                note = None if not before else str(difference(before[-1].schema, schema))
+                added.append(self._put(source, sample.table, schema, None, "inferred", "accepted", None, note))
+        return added
+
+    def _is_new(
+        self,
+        source: str,
+        one: Seen,
+        plain: TableSchema,
+        batch: Sequence[Seen],
+        furthest: Callable[[Version], str | None],
+    ) -> bool:
+        versions = self.of(source, one.table)
+        same = [version for version in versions if version.schema == plain]
+        if not same:
+            return True
+        newest = versions[-1]
+        if (
+            newest.schema == plain
+            or newest.status == "aside"
+            or one.arrived
+            or one.first <= (newest.position or _START)
+        ):
+            return False
+        others = [other.last for other in batch if other.table == one.table and other.schema != one.schema]
+        bound = max([furthest(newest) or _START, *others])
+        # An older schema that comes back behind everything else holds again; one that is mixed with it is only late.
+        return one.first > bound
+
+    def _add(
+        self,
+        source: str,
+        table: TableName,
+        schema: TableSchema,
+        position: str | None,
+        origin: Literal["declared", "carried"],
+        policy: Policy,
+        number: int | None,
+    ) -> Version:
+        before = [version for version in self.of(source, table) if version.status == "accepted"]
+        earlier = [version for version in before if (version.position or _START) <= (position or _START)]
+        if not earlier:
+            return self._put(source, table, schema, position, origin, "accepted", number, None)
+        found = difference(earlier[-1].schema, schema)
+        both = f"\n  version {earlier[-1].version}: {shown(earlier[-1].schema)}\n  new:       {shown(schema)}"
+        if policy == "fail":
+            raise ChangelingError(
+                f"source {source}: the schema of {table} changed ({found}), and its policy is to fail:{both}\n"
+                "Set `schema: evolve` for this table to take the new version, or `schema: ignore` to keep the old one."
+            )
+        if policy == "ignore":
+            return self._put(source, table, schema, position, origin, "ignored", number, str(found))
+        if found.conflicts:
+            note = f"the schema of {table} changed in a way that does not fit its rows ({'; '.join(found.conflicts)}):{both}"
+            return self._put(source, table, schema, position, origin, "aside", number, note)
+        return self._put(source, table, schema, position, origin, "accepted", number, str(found))
+
+    def _put(
+        self,
+        source: str,
+        table: TableName,
+        schema: TableSchema,
+        position: str | None,
+        origin: Literal["declared", "carried", "inferred"],
+        status: Literal["accepted", "ignored", "aside"],
+        number: int | None,
+        note: str | None,
+    ) -> Version:
+        version = Version(
+            id=self._next() if number is None else number,
+            source=source,
+            table=table,
+            version=1 + sum((known.source, known.table) == (source, table) for known in self.versions),
+            position=position,
+            origin=origin,
+            status=status,
+            schema=schema,
+            note=note,
+        )
+        self.versions.append(version)
+        return version
+
+    def _next(self) -> int:
+        return 1 + max((version.id for version in self.versions), default=0)
+
+
+def _plain(schema: TableSchema) -> TableSchema:
+    """The columns and the key alone."""
+    return TableSchema(schema.columns, schema.key)
+
+
+def _spellings(version: Version) -> list[str]:
+    """The texts by which a record may carry this version: with its table or without, with its number or without."""
+    return [
+        msgspec.structs.replace(version.schema, table=table, id=number).to_json()
+        for table in (None, version.table)
+        for number in (None, version.id)
+    ]
+
+
+def _inferred(sample: Sampled, before: TableSchema | None) -> TableSchema:
+    kinds = {name: set(found) for name, found in sample.columns.items()}
+    for column in before.columns if before is not None else ():
+        kinds.setdefault(column.name, set()).add(_KIND_OF[column.type])
+    order = [column.name for column in before.columns] if before is not None else []
+    names = [*order, *(name for name in kinds if name not in order)]
+    key = before.key if before is not None and before.key else sample.key
+    return TableSchema(tuple(Column(name, _type(kinds[name])) for name in names if kinds[name]), key)
+
+
+_TYPE_OF = {"bool": "bool", "int": "int64", "number": "decimal", "text": "string", "json": "json"}
+_KIND_OF = {name: kind for kind, name in _TYPE_OF.items()}
+
+
+def _type(kinds: set[str]) -> str:
+    """The narrowest type that holds values of all kinds exactly: JSON where they are mixed."""
+    if kinds == {"int", "number"}:
+        return "decimal"
+    return "json" if len(kinds) > 1 else _TYPE_OF[next(iter(kinds))]

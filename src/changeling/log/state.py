@@ -1,0 +1,69 @@
+"""How far each source is: kept in the summary of the snapshot that brought the batch, so that both come or none."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+PROPERTY = "changeling.state"
+"""The entry of a snapshot's summary. It tells of every source, not only of the one whose batch the snapshot holds."""
+
+STATE_TAG = "changeling-state"
+"""Upkeep tags the newest snapshot that has the entry, so that it never expires."""
+
+
+class SourceState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Totals of one source up to and with its batch of that number: read = accepted + rejected, always."""
+
+    batch: int = 0
+    read: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    changes: int = 0
+    late: int = 0
+    """Changes that came behind a later position of an earlier batch."""
+    ahead: int = 0
+    """Changes whose commit time lies after their arrival."""
+    position: str | None = None
+    """The furthest position."""
+    commit_time: int | None = None
+    """Of the newest change, in nanoseconds."""
+    log_lag: int | None = None
+    """From the newest change's commit to the log, in nanoseconds."""
+    extraction_lag: int | None = None
+    """From the newest change's commit to its extraction, where the dialect tells, in nanoseconds."""
+    ingested_at: int | None = None
+    """When the last batch was read, in microseconds."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """All sources."""
+
+    sources: dict[str, SourceState] = {}
+
+    def of(self, source: str) -> SourceState:
+        """The state of one; all zero before its first batch."""
+        return self.sources.get(source, SourceState())
+
+    def batch(self, source: str) -> int:
+        """The last batch that is in."""
+        return self.of(source).batch
+
+    def with_source(self, name: str, state: SourceState) -> "State":
+        """The same with one source further on."""
+        return State({**self.sources, name: state})
+
+    def to_text(self) -> str:
+        """For the summary."""
+        return msgspec.json.encode(self).decode()
+
+
+def newest(summaries: Iterable[Mapping[str, Any]]) -> State:
+    """The state of a table, given the summaries of its snapshots from the newest back.
+
+    Snapshots of upkeep tell none; upkeep keeps the newest that does.
+    """
+    for summary in summaries:
+        if text := summary.get(PROPERTY):
+            return msgspec.json.decode(text, type=State)
+    return State()

@@ -1,0 +1,100 @@
+"""Upkeep: small files into large ones, old snapshots away, days past retention dropped. Safe beside a running pipeline.
+
+What must not be lost is held by tags: the newest snapshot that tells how far each source is, and for each reader of the log
+the snapshot up to which it has read. Nothing that a reader has still to read is dropped or expired.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from changeling.log import layout
+from changeling.log.catalog import NAME
+from changeling.log.lake import Lake
+from changeling.log.layout import TABLES, Table
+
+READER_TAG = "reader-"
+"""Readers of the log tag the snapshot they have read up to with their name behind this."""
+KEEP_SNAPSHOTS = timedelta(hours=1)
+_ORPHANS_AFTER = timedelta(days=3)
+_FEW_FILES = 5
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was done to one table."""
+
+    table: str
+    files_before: int
+    files_after: int
+    rewritten: int
+    snapshots_expired: int
+    files_dropped: int
+    orphans_removed: int
+
+
+def maintain(lake: Lake, retention_millis: int, keep_snapshots: timedelta = KEEP_SNAPSHOTS) -> list[Done]:
+    """Looks after every table of a pipeline; the log alone has a retention."""
+    if not lake.exists():
+        return []
+    return [_maintain(lake, table, retention_millis, keep_snapshots) for table in TABLES]
+
+
+def _maintain(lake: Lake, table: Table, retention_millis: int, keep_snapshots: timedelta) -> Done:
+    now = datetime.now(UTC)
+    slowest = _slowest_reader(lake, table)
+    before = lake.size(table)
+    dropped = 0
+    if table is layout.CHANGES:
+        dropped = _drop_days(lake, table, _earlier(now - timedelta(milliseconds=retention_millis), slowest))
+    rewritten = _compact(lake, table)
+    # Nothing may be committed by us between these two: it would bury a state that came in meanwhile.
+    lake.tag_state(table)
+    expired = lake.expire(table, _earlier(now - keep_snapshots, slowest))
+    orphans = _remove_orphans(lake, table, now - _ORPHANS_AFTER) if table.days is not None else 0
+    return Done(table.name, before.files, lake.size(table).files, rewritten, expired, dropped, orphans)
+
+
+def _earlier(moment: datetime, other: datetime | None) -> datetime:
+    return moment if other is None else min(moment, other)
+
+
+def _slowest_reader(lake: Lake, table: Table) -> datetime | None:
+    """When the snapshot was made that the slowest reader has read up to."""
+    moments = [moment for name, moment in lake.tags(table).items() if name.startswith(READER_TAG)]
+    return min(moments, default=None)
+
+
+def _drop_days(lake: Lake, table: Table, before: datetime) -> int:
+    """Drops whole days, so that no file is rewritten; returns how many files went."""
+    day = f"{before:%Y-%m-%d}"
+    column = f"partition.{table.days}_day"
+    found = lake.sql(f"SELECT count(*) FROM {lake.name(table)}.files WHERE {column} < DATE '{day}'").collect()[0][0]
+    if found:
+        lake.sql(f"DELETE FROM {lake.name(table)} WHERE {table.days} < TIMESTAMP '{day} 00:00:00'")
+    return int(found)
+
+
+def _compact(lake: Lake, table: Table) -> int:
+    """Rewrites small files, and those of which rows were deleted; returns how many there were."""
+    size = lake.size(table)
+    if size.files < _FEW_FILES and not size.deletes:
+        return 0
+    order = ", ".join(f"{column} ASC NULLS FIRST" for column in table.sort)
+    sort = f", strategy => 'sort', sort_order => '{order}'" if order else ""
+    call = (
+        f"CALL {NAME}.system.rewrite_data_files(table => '{lake.namespace}.{table.name}'{sort}, "
+        f"options => map('min-input-files', '{_FEW_FILES}', 'delete-file-threshold', '1'))"
+    )
+    rewritten = int(lake.sql(call).collect()[0].rewritten_data_files_count)
+    if rewritten:
+        lake.sql(f"CALL {NAME}.system.rewrite_manifests('{lake.namespace}.{table.name}')")
+    return rewritten
+
+
+def _remove_orphans(lake: Lake, table: Table, before: datetime) -> int:
+    """Files that tasks wrote and no batch took, such as those of a batch that was cut off."""
+    call = (
+        f"CALL {NAME}.system.remove_orphan_files(table => '{lake.namespace}.{table.name}', "
+        f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}')"
+    )
+    return len(lake.sql(call).collect())

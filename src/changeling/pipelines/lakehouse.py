@@ -1,0 +1,45 @@
+"""Where a pipeline's state lies: its catalog, its lock, its tables."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from changeling.log.catalog import Catalog, catalog
+from changeling.pipelines.loading import Loaded
+
+if TYPE_CHECKING:
+    from changeling.log.lake import Lake
+    from changeling.log.reading import Tables
+
+
+def catalog_of(loaded: Loaded) -> Catalog:
+    """The catalog that the pipeline names, or the embedded one."""
+    return catalog(loaded.warehouse, loaded.folder, loaded.definition.catalog)
+
+
+def lock_file(loaded: Loaded) -> Path:
+    """In a local warehouse, else beside the pipeline file."""
+    folder = loaded.folder if "://" in loaded.warehouse else Path(loaded.warehouse)
+    return folder / f"{loaded.definition.name}.lock"
+
+
+def tables_of(loaded: Loaded) -> "Tables":
+    """The tables without Spark."""
+    from changeling.log.reading import Tables
+
+    return Tables(catalog_of(loaded), loaded.definition.name)
+
+
+def lake_of(loaded: Loaded) -> "Lake":
+    """The tables on Spark: this starts a session, with the settings of the pipeline, or takes the running one."""
+    from changeling.log.lake import Lake
+    from changeling.spark import jars
+    from changeling.spark.session import add_jars, session
+
+    spark = session(**{name: _text(value) for name, value in loaded.definition.spark.items()})
+    if loaded.warehouse.startswith(("s3://", "s3a://")):
+        add_jars(spark, jars.S3)
+    return Lake(spark, catalog_of(loaded), loaded.definition.name)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,106 @@
+"""A pipeline to use from Python: `Pipeline.load("shop.yaml").run(once=True)`."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from changeling.log import layout
+from changeling.log.lock import Lock, held
+from changeling.model.errors import ChangelingError
+from changeling.pipelines import loading
+from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
+from changeling.pipelines.loading import Loaded
+from changeling.pipelines.quiet import Quiet
+
+if TYPE_CHECKING:
+    from changeling.log.upkeep import Done
+    from changeling.pipelines.running import Listener, Totals
+
+
+class Pipeline:
+    """One pipeline file. Spark is started by the calls that need it, and stays."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+
+    @staticmethod
+    def load(path: str | Path) -> "Pipeline":
+        """Reads and checks a pipeline file; raises `UsageError` that names the line."""
+        return Pipeline(loading.load(path))
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name: its tables are `lake.<name>.…`."""
+        return self._loaded.definition.name
+
+    def run(
+        self, once: bool = False, *, listener: "Listener | None" = None, stop: threading.Event | None = None
+    ) -> "list[Totals]":
+        """Brings what is new into the log: all that is there now (`once`), or for ever, until `stop` is set."""
+        from changeling.pipelines.running import Runner
+
+        with self._held("run") as lock, self._redacted():
+            runner = Runner(self._loaded, lake_of(self._loaded), lock, listener or Quiet(), stop or threading.Event())
+            return runner.run(once)
+
+    def status(self) -> list[dict[str, Any]]:
+        """How far each source is; needs no Spark."""
+        from changeling.pipelines.status import status
+
+        with self._redacted():
+            return status(self._loaded)
+
+    def rejects(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """The records that were rejected, oldest first; needs no Spark."""
+        with self._redacted():
+            rows = tables_of(self._loaded).rows(layout.REJECTS).sort_by("ingested_at")
+        for batch in rows.slice(0, limit).to_batches():
+            yield from batch.to_pylist()
+
+    def replay(self) -> dict[str, tuple[int, int]]:
+        """Reads the rejects again; tells for each source how many came into the log, and how many stay."""
+        from changeling.log.log import Log
+        from changeling.pipelines.replaying import replay, settle
+        from changeling.pipelines.running import carrier_of, ingest_of, record_sources
+
+        found = {}
+        with self._held("rejects --replay"), self._redacted():
+            lake = lake_of(self._loaded)
+            log = Log(lake)
+            for source in record_sources(self._loaded):
+                ingest, carrier = ingest_of(self._loaded, log, source), carrier_of(source)
+                settle(lake, ingest, carrier)
+                if ingest.state.rejected:
+                    outcome = replay(lake, ingest, carrier).outcome
+                    found[source.name] = (outcome.read - outcome.rejected, outcome.rejected)
+        return found
+
+    def maintain(self) -> "list[Done]":
+        """Compacts, expires snapshots, drops what is past retention, removes files that no table has."""
+        from changeling.log.upkeep import maintain
+        from changeling.pipelines.definition import span_millis
+
+        lake = lake_of(self._loaded)
+        file = lock_file(self._loaded)
+        with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
+            return maintain(lake, span_millis(self._loaded.definition.retention))
+
+    def remove(self) -> list[str]:
+        """Drops the pipeline's tables with all that is in them; tells their names."""
+        with self._held("remove"), self._redacted():
+            return lake_of(self._loaded).remove()
+
+    @contextmanager
+    def _held(self, doing: str) -> Iterator[Lock]:
+        with held(lock_file(self._loaded), self.name, f"changeling {doing}") as lock:
+            yield lock
+
+    @contextmanager
+    def _redacted(self) -> Iterator[None]:
+        """No error shows what came from the environment."""
+        try:
+            yield
+        except ChangelingError as error:
+            raise type(error)(self._loaded.redacted(str(error))) from None

@@ -1,0 +1,203 @@
+"""Runs a pipeline: batch after batch from each source in turn, to the end of what is there, or for ever."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Protocol
+
+from changeling.carriers.reading import Carrier
+from changeling.log.ingest import Ingest, Report
+from changeling.log.lake import Lake
+from changeling.log.lock import Lock
+from changeling.log.log import Log
+from changeling.log.schemas import Policy
+from changeling.log.state import SourceState
+from changeling.model.errors import ChangelingError, UsageError
+from changeling.model.table import TableName
+from changeling.pipelines.definition import FilesSource, KafkaSource, RecordSource
+from changeling.pipelines.loading import Loaded
+from changeling.pipelines.replaying import settle
+from changeling.sources.files import FilesSource as Files
+from changeling.sources.source import Source, Spread
+
+_LONGEST_WAIT = 60.0
+
+
+class Listener(Protocol):
+    """Is told what happens, to show it."""
+
+    def starts(self, source: str, batch: Spread) -> None:
+        """A batch is about to be read."""
+
+    def done(self, report: Report) -> None:
+        """A batch is in the log."""
+
+    def warns(self, source: str, text: str) -> None:
+        """Something that a user should know."""
+
+    def waits(self) -> None:
+        """All that is there has been read."""
+
+
+@dataclass
+class Totals:
+    """What a run did for one source."""
+
+    source: str
+    batches: int = 0
+    read: int = 0
+    rejected: int = 0
+    changes: int = 0
+    late: int = 0
+    seconds: float = 0.0
+    state: SourceState = field(default_factory=SourceState)
+
+    @property
+    def accepted(self) -> int:
+        """Records that gave changes."""
+        return self.read - self.rejected
+
+
+class Runner:
+    """One run of a pipeline, which must hold its lock."""
+
+    def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: Listener, stop: threading.Event) -> None:
+        if missing := loaded.definition.unsupported():
+            raise UsageError(loaded.redacted(f"{loaded.path.name}: {'; '.join(missing)}"))
+        self._loaded, self._lake, self._lock, self._listener, self._stop = loaded, lake, lock, listener, stop
+        self._ingests: list[Ingest] = []
+        self._totals: dict[str, Totals] = {}
+
+    def run(self, once: bool, poll_seconds: float = 1.0) -> list[Totals]:
+        """Reads until there is nothing new (`once`), or until it is told to stop; then a batch is still brought to its end.
+
+        Without `once`, a source that fails is tried again, after a second at first and then after longer and longer waits.
+        """
+        log = Log(self._lake)
+        sources = record_sources(self._loaded)
+        self._ingests = [ingest_of(self._loaded, log, source) for source in sources]
+        self._totals = {ingest.source.name: Totals(ingest.source.name, state=ingest.state) for ingest in self._ingests}
+        for ingest, source in zip(self._ingests, sources, strict=True):
+            settle(self._lake, ingest, carrier_of(source))
+        retries = {ingest.source.name: _Retry() for ingest in self._ingests}
+        if once:
+            for ingest in self._ingests:
+                ingest.source.stop_at_present()
+        while not self._stop.is_set():
+            moved = [self._step(ingest, None if once else retries[ingest.source.name]) for ingest in self._ingests]
+            if any(moved):
+                continue
+            if once:
+                break
+            self._listener.waits()
+            self._stop.wait(poll_seconds)
+        return list(self._totals.values())
+
+    def _step(self, ingest: Ingest, retry: "_Retry | None") -> bool:
+        name = ingest.source.name
+        if self._stop.is_set() or (retry is not None and not retry.due()):
+            return False
+        try:
+            report = ingest.step(lambda spread: self._listener.starts(name, spread))
+        except ChangelingError as error:
+            if retry is None or isinstance(error, UsageError):
+                raise
+            text = self._loaded.redacted(f"{error}; trying again in {retry.failed():.0f} s")
+            self._lock.failed(text)
+            self._listener.warns(name, text)
+            return False
+        finally:
+            for text in ingest.warnings():
+                self._listener.warns(name, self._loaded.redacted(text))
+        if retry is not None and retry.recovered():
+            self._lock.failed(None)
+        if report is None:
+            return False
+        self._count(ingest, report)
+        self._listener.done(report)
+        return True
+
+    def _count(self, ingest: Ingest, report: Report) -> None:
+        totals = self._totals[report.source]
+        totals.batches += 1
+        totals.read += report.outcome.read
+        totals.rejected += report.outcome.rejected
+        totals.changes += report.outcome.changed
+        totals.late += report.outcome.late
+        totals.seconds += report.seconds
+        totals.state = ingest.state
+
+
+class _Retry:
+    """When a source that failed is tried again."""
+
+    def __init__(self) -> None:
+        self._wait = 0.0
+        self._next = 0.0
+
+    def due(self) -> bool:
+        return monotonic() >= self._next
+
+    def failed(self) -> float:
+        """Notes a failure; returns how long to wait."""
+        self._wait = min(_LONGEST_WAIT, max(1.0, 2 * self._wait))
+        self._next = monotonic() + self._wait
+        return self._wait
+
+    def recovered(self) -> bool:
+        """Notes a success; true where it follows a failure."""
+        failed, self._wait = self._wait > 0, 0.0
+        return failed
+
+
+def record_sources(loaded: Loaded) -> list[RecordSource]:
+    """The sources of the pipeline that can be run."""
+    return [source for source in loaded.definition.sources if isinstance(source, FilesSource | KafkaSource)]
+
+
+def ingest_of(loaded: Loaded, log: Log, source: RecordSource) -> Ingest:
+    """What brings a source of the pipeline into its log."""
+    made = _source(loaded, log.lake, source)
+    return Ingest(log, made, policy=_policies(loaded, source.name), fail_on_reject=source.on_error == "fail")
+
+
+def carrier_of(source: RecordSource) -> Carrier:
+    """How records stand in what the source reads."""
+    return source.carrier if isinstance(source, FilesSource) else "plain"
+
+
+def _source(loaded: Loaded, lake: Lake, source: RecordSource) -> Source:
+    options = loaded.read_options(source)
+    if isinstance(source, FilesSource):
+        return Files(
+            name=source.name,
+            format=source.format,
+            options=options,
+            path=source.path,
+            folder=loaded.folder,
+            carrier=source.carrier,
+            batch_bytes=source.batch_bytes,
+            batch_files=source.batch_files,
+        )
+    # Kafka's part of the JVM is looked for only where it is wanted.
+    from changeling.sources.kafka import KafkaSource as Kafka
+
+    return Kafka(
+        lake.spark,
+        name=source.name,
+        format=source.format,
+        options=options,
+        servers=source.servers,
+        topics=source.topics,
+        settings=source.kafka,
+        batch_records=source.batch_records,
+        start=source.start,
+        on_gap=source.on_gap,
+    )
+
+
+def _policies(loaded: Loaded, source: str) -> Callable[[TableName], Policy]:
+    """What happens to new versions of a table's schema: as the first rule says that fits it."""
+    rules = [(TableName.parse(rule.name), rule.schema) for rule in loaded.rules(source)]
+    return lambda table: next((policy for name, policy in rules if name.fits(table)), "evolve")

@@ -1,0 +1,143 @@
+"""Files as a source: each is read once, whatever its age, and one that changes later is reported."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from changeling.carriers import paths
+from changeling.carriers.paths import NothingThere, Place
+from changeling.carriers.reading import Carrier
+from changeling.formats.options import ReadOptions
+from changeling.sources.source import Input, Spread
+from changeling.spark.files import reader_of
+
+
+class _File(msgspec.Struct, frozen=True, array_like=True):
+    path: str
+    size: int | None
+    tag: str | None
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """Files to read, and the place of the first among all files of the source."""
+
+    first: int
+    files: tuple[_File, ...]
+
+
+_read_plan = msgspec.json.Decoder(_Plan).decode
+
+
+class FilesSource:
+    """The files that a path, folder or pattern stands for. Paths are remembered relative to `folder`, so that it may move."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        format: str,
+        options: ReadOptions,
+        path: str,
+        folder: Path,
+        carrier: Carrier = "plain",
+        batch_bytes: int = 512 * 1024 * 1024,
+        batch_files: int = 10_000,
+    ) -> None:
+        self.name, self.format, self.options = name, format, options
+        self._path, self._folder, self._carrier = path, folder, carrier
+        self._most_bytes, self._most_files = batch_bytes, batch_files
+        self._known: dict[str, _File] = {}
+        self._warnings: list[str] = []
+        self._reported: set[_File] = set()
+        self._present: Sequence[_File] | None = None
+
+    def remember(self, plan: str) -> None:
+        """The files of a plan are not planned again."""
+        for file in _read_plan(plan).files:
+            self._known[file.path] = file
+
+    def next(self) -> str | None:
+        """The files that are new, in the order of their names, up to the limits of a batch; at least one."""
+        chosen: list[_File] = []
+        size = 0
+        for file in self._listed() if self._present is None else self._present:
+            known = self._known.get(file.path)
+            if known is not None:
+                self._report(known, file)
+                continue
+            size += file.size or 0
+            if chosen and (size > self._most_bytes or len(chosen) == self._most_files):
+                break
+            chosen.append(file)
+        return self._plan(chosen) if chosen else None
+
+    def stop_at_present(self) -> None:
+        """Files that come later are left for another time."""
+        self._present = self._listed()
+
+    def nothing(self) -> str:
+        """A plan without files."""
+        return self._plan([])
+
+    def broken(self, plan: str) -> str | None:
+        """Says which file is not there any more as it was planned."""
+        for place in self._places(_read_plan(plan).files):
+            if what := paths.changed(place):
+                return f"{place.path} changed before it was read: {what}"
+        return None
+
+    def input(self, spark: SparkSession, plan: str) -> Input:
+        """The files are opened in the tasks."""
+        planned = _read_plan(plan)
+        places = self._places(planned.files)
+        reader = reader_of(spark, places, self.format, self.options, carrier=self.carrier, first=planned.first)
+        return Input(reader.frame(spark), reader)
+
+    @property
+    def carrier(self) -> Carrier:
+        """How records stand in the files."""
+        return self._carrier
+
+    def spread(self, plan: str) -> Spread:
+        """Files and bytes."""
+        files = _read_plan(plan).files
+        return Spread(bytes=sum(file.size or 0 for file in files), files=len(files))
+
+    def warnings(self) -> list[str]:
+        """Files that changed after they were read, and that nothing matches at all."""
+        told, self._warnings = self._warnings, []
+        return told
+
+    def _plan(self, files: list[_File]) -> str:
+        return msgspec.json.encode(_Plan(len(self._known), tuple(files))).decode()
+
+    def _listed(self) -> Sequence[_File]:
+        try:
+            found = paths.expand([self._absolute(self._path)])
+        except NothingThere as error:
+            if not self._known:
+                self._warnings.append(str(error))
+            return []
+        return [_File(self._relative(place.path), place.size, place.tag) for place in found]
+
+    def _places(self, files: Sequence[_File]) -> list[Place]:
+        return [Place(self._absolute(file.path), file.size, file.tag) for file in files]
+
+    def _absolute(self, path: str) -> str:
+        return path if "://" in path else os.path.normpath(self._folder / path)
+
+    def _relative(self, path: str) -> str:
+        return path if "://" in path else os.path.relpath(path, self._folder)
+
+    def _report(self, known: _File, now: _File) -> None:
+        if known == now or now in self._reported:
+            return
+        self._reported.add(now)
+        what = f"it had {known.size:,} bytes and has {now.size:,}" if known.size != now.size else "it was written again"
+        self._warnings.append(
+            f"{now.path} changed after it was read ({what}); only its first version is in the log: "
+            "give the new one another name to have it read"
+        )

@@ -1,0 +1,65 @@
+"""What a source is: it plans its next batch, remembers what was planned before, and lets Spark's tasks read a plan."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from changeling.formats.options import ReadOptions
+
+Reader: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]]
+"""Runs in a task over its part of the frame, and gives records and what is no record at all, in the layouts `RECORDS` and
+`REJECTS`. It is sent to the tasks, so it must be picklable."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A planned batch as Spark reads it."""
+
+    frame: DataFrame
+    reader: Reader
+    topics: dict[str, int] | None = None
+    """Numbers of the topics, where there are several: partition and offset alone do not tell their records apart."""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """How large a plan is, for progress and for people."""
+
+    records: int | None = None
+    bytes: int | None = None
+    files: int | None = None
+
+
+class Source(Protocol):
+    """One stream of records. A plan is a JSON text: the same plan read again gives the same records."""
+
+    name: str
+    format: str
+    options: ReadOptions
+
+    def remember(self, plan: str) -> None:
+        """Takes in a plan that was made before, in the order of batches: its records are not planned again."""
+
+    def next(self) -> str | None:
+        """The plan of the next batch, bounded; None where there is nothing new. Nothing is remembered yet."""
+
+    def stop_at_present(self) -> None:
+        """From now on only what is there at this moment is planned: a source that grows all the time has an end then."""
+
+    def nothing(self) -> str:
+        """A plan of an empty batch: it takes the place of one that can no longer be read."""
+
+    def broken(self, plan: str) -> str | None:
+        """Why a plan can no longer be read as it was made (a file changed, offsets are gone), or None."""
+
+    def input(self, spark: SparkSession, plan: str) -> Input:
+        """The batch of a plan."""
+
+    def spread(self, plan: str) -> Spread:
+        """How large it is."""
+
+    def warnings(self) -> list[str]:
+        """What a user should know, such as files that changed after they were read. Each is told once."""

@@ -1,0 +1,98 @@
+"""Pipelines for tests: made in a folder, run in this process, and their tables compared whole."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+from pyiceberg.catalog.sql import SqlCatalog
+
+from changeling.log import layout
+from changeling.pipelines.pipeline import Pipeline
+
+MOMENTS = {"ingested_at", "registered_at", "planned_at"}
+"""Columns that differ from run to run."""
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A pipeline called `shop` in a folder of its own."""
+
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "shop.yaml"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return Pipeline.load(self.file)
+
+    def write(self, name: str, *lines: str | bytes) -> Path:
+        """A file for the pipeline to read, one record a line."""
+        path = self.folder / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        texts = [line.encode() if isinstance(line, str) else line for line in lines]
+        path.write_bytes(b"".join(text.rstrip(b"\n") + b"\n" for text in texts))
+        return path
+
+    def table(self, table: layout.Table) -> pa.Table:
+        """A table as PyIceberg reads it, moments left out."""
+        catalog = SqlCatalog("lake", uri=f"sqlite:///{self.folder}/lake/catalog.db", warehouse=f"{self.folder}/lake")
+        try:
+            found = catalog.load_table(("shop", table.name)).scan().to_arrow()
+        finally:
+            catalog.close()
+        return found.select([name for name in found.column_names if name not in MOMENTS])
+
+    def rows(self, table: layout.Table) -> list[dict[str, Any]]:
+        """The rows of a table in an order of their own, paths relative to the folder."""
+        return sorted((_relative(row, str(self.folder)) for row in self.table(table).to_pylist()), key=repr)
+
+    def log(self) -> list[dict[str, Any]]:
+        return self.rows(layout.CHANGES)
+
+
+def shop(folder: Path, *sources: dict[str, Any], **more: Any) -> Shop:
+    """Writes the pipeline file; without sources it reads XTDB's events from `in/*.json`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    given = list(sources) or [{"name": "drop", "type": "files", "path": "in/*.json", "format": "xtdb"}]
+    made = Shop(folder)
+    made.file.write_text(yaml.safe_dump({"name": "shop", "warehouse": "./lake", "sources": given, **more}))
+    return made
+
+
+def _relative(value: Any, folder: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(folder, "FOLDER")
+    if isinstance(value, dict):
+        return {name: _relative(part, folder) for name, part in value.items()}
+    return value
+
+
+def event(number: int, table: str = "users", **document: Any) -> str:
+    """An XTDB event: transaction `number` creates a document."""
+    import json
+
+    row = {"_id": f"id-{number}", "n": number, **document}
+    return json.dumps(
+        {
+            "op": "c",
+            "before": None,
+            "after": json.dumps(row),
+            "source": {
+                "version": "3.0.0",
+                "connector": "xtdb-cdc",
+                "name": "xtdb",
+                "ts_ms": 1_700_000_000_000 + number,
+                "snapshot": None,
+                "db": "mydb",
+                "table": table,
+                "tx_id": number,
+                "system_time": 1_700_000_000_000 + number,
+            },
+            "ts_ms": 1_700_000_000_000 + number,
+            "transaction": {"id": str(number), "total_order": number, "data_collection_order": 0},
+        }
+    )

@@ -1,0 +1,151 @@
+"""A run that fails anywhere and is started again ends with the same tables as one that nothing disturbed."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeling.log import layout
+from changeling.log.failpoints import POINTS, FailpointReached
+from changeling.log.upkeep import maintain
+from changeling.pipelines.lakehouse import lake_of
+from changeling.pipelines.loading import load
+from tests.log.lakes import Shop, event, shop
+from tests.log.records import debezium
+
+TABLES = (layout.CHANGES, layout.REJECTS, layout.SCHEMAS)
+READING = [point for point in POINTS if not point.startswith("replay")]
+REPLAYING = [point for point in POINTS if point.startswith(("plan", "read", "changes", "replay"))]
+SOURCES: tuple[dict[str, Any], ...] = (
+    {
+        "name": "drop",
+        "type": "files",
+        "path": "in/*.json",
+        "format": "xtdb",
+        "table": "mydb.users",
+        "columns": {"_id": "string", "n": "int64"},
+        "batch_files": 1,
+    },
+    {"name": "bus", "type": "files", "path": "in/*.dbz", "format": "debezium-json", "batch_files": 1},
+)
+
+
+def filled(folder: Path) -> Shop:
+    """Two sources of two batches each, with rejects, with schemas that records carry and one that changes."""
+    made = shop(folder, *SOURCES)
+    made.write("a.json", event(1), "broken", event(2))
+    made.write("b.json", event(3), event(4), "{}")
+    made.write("a.dbz", debezium(1), "broken", debezium(2))
+    made.write("b.dbz", debezium(3, extra=True), debezium(4, extra=True))
+    return made
+
+
+def run(made: Shop) -> None:
+    made.pipeline.run(once=True)
+
+
+def tables(made: Shop) -> dict[str, list[dict[str, Any]]]:
+    return {table.name: made.rows(table) for table in TABLES}
+
+
+def with_upkeep(made: Shop) -> None:
+    """Compacts, and expires every snapshot that nothing holds."""
+    maintain(lake_of(load(made.file)), 30 * 86_400_000, keep_snapshots=timedelta(0))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    made = filled(tmp_path_factory.mktemp("undisturbed"))
+    run(made)
+    found = tables(made)
+    assert {name: len(rows) for name, rows in found.items()} == {"changes": 8, "rejects": 3, "schemas": 3}
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_failpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CHANGELING_FAILPOINT", raising=False)
+
+
+@pytest.mark.parametrize("point", READING)
+def test_a_failure_is_made_good(
+    point: str,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    undisturbed: dict[str, list[dict[str, Any]]],
+) -> None:
+    made = filled(tmp_path / "lake")
+    # The second time: there is a batch before it whose state must not be lost.
+    monkeypatch.setenv("CHANGELING_FAILPOINT", f"{point}@2")
+    with pytest.raises(FailpointReached):
+        run(made)
+    monkeypatch.delenv("CHANGELING_FAILPOINT")
+    with_upkeep(made)
+    run(made)
+    with_upkeep(made)
+    run(made)
+    assert tables(made) == undisturbed
+
+
+@pytest.mark.parametrize("point", REPLAYING)
+def test_a_failed_replay_is_made_good(
+    point: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = {"name": "drop", "type": "files", "path": "in/*.json", "format": "xtdb"}
+    made = shop(tmp_path, source)
+    nameless = event(2).replace('"table": "users", ', "")
+    made.write("a.json", event(1), nameless, "broken", event(3))
+    run(made)
+    assert len(made.rows(layout.REJECTS)) == 2
+    shop(tmp_path, {**source, "table": "mydb.x.users"})
+    monkeypatch.setenv("CHANGELING_FAILPOINT", point)
+    with pytest.raises(FailpointReached):
+        made.pipeline.replay()
+    monkeypatch.delenv("CHANGELING_FAILPOINT")
+    with_upkeep(made)
+    # Whatever is done next ends the replay first.
+    run(made)
+    made.pipeline.replay()
+    assert [row["key"] for row in made.log()].count('{"_id":"id-2"}') == 1
+    assert len(made.log()) == 3
+    assert [row["raw"] for row in made.rows(layout.REJECTS)] == [b"broken"]
+    (status,) = [row for row in made.pipeline.status() if row["kind"] == "source"]
+    assert (status["read"], status["accepted"], status["rejected"]) == (4, 3, 1)
+
+
+def killed(made: Shop, point: str) -> None:
+    """Runs the pipeline in a process of its own, which kills itself at that point."""
+    command = [sys.executable, "-m", "changeling", "run", str(made.file), "--once"]
+    environment = {**os.environ, "CHANGELING_FAILPOINT": f"{point}@2=kill"}
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "read.after",
+        "rejects.after",
+        "changes.after",
+        *(
+            pytest.param(point, marks=pytest.mark.soak)
+            for point in READING
+            if point not in ("read.after", "rejects.after", "changes.after")
+        ),
+    ],
+)
+def test_a_killed_run_is_made_good(
+    point: str, spark: SparkSession, tmp_path: Path, undisturbed: dict[str, list[dict[str, Any]]]
+) -> None:
+    made = filled(tmp_path / "lake")
+    killed(made, point)
+    with_upkeep(made)
+    run(made)
+    assert tables(made) == undisturbed
