@@ -69,10 +69,19 @@ class Ingest:
                 self._pending = plan
             elif plan.kind == READ:
                 source.remember(plan.text)
-        for schema in source.options.schemas:
-            table = schema.table or source.options.table
-            if table is not None and schema.columns:
-                log.register(log.registry.declare(source.name, table, schema, policy(table)))
+        self._declare()
+
+    def _declare(self) -> None:
+        """Registers what the user declared of tables that records do not name, or of schemas that they name by number.
+
+        The others are registered when records come, under the names that those give to their tables.
+        """
+        options, names_table = self.source.options, formats.get(self.source.format).names_table
+        for schema in options.schemas:
+            table = schema.table or (None if names_table else options.table)
+            if table is not None and schema.columns and (schema.id is not None or not names_table):
+                declared = self._log.registry.declare(self.source.name, table, schema, self._policy(table))
+                self._log.register(declared)
 
     def warnings(self) -> list[str]:
         """What a user should know; each is told once."""
@@ -176,7 +185,8 @@ class Ingest:
         while True:
             outcome = self._run(plan, given, moment, targets, seen, rejects_stay)
             seen = outcome.schemas
-            learned = registry.learn(name, seen, self._policy, self._log.furthest)
+            declared = self.source.options.schemas
+            learned = registry.learn(name, seen, self._policy, self._log.furthest, declared)
             self._log.register(learned)
             added += learned
             if not outcome.unknown and not learned:

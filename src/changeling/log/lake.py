@@ -19,7 +19,7 @@ from changeling.spark.adapter import spark_schema
 from changeling.spark.failures import SPARKS, told
 
 LAYOUT = "changeling.layout"
-_PROPERTIES = {
+PROPERTIES = {
     "format-version": "3",
     "write.delete.mode": "merge-on-read",
     "write.parquet.compression-codec": "zstd",
@@ -74,7 +74,7 @@ class Lake:
             return layout.CHANGES.name in there
 
     def _create(self, table: Table) -> None:
-        properties = ", ".join(f"'{name}' = '{value}'" for name, value in {**_PROPERTIES, LAYOUT: VERSION}.items())
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in {**PROPERTIES, LAYOUT: VERSION}.items())
         partitioned = "" if table.days is None else f"PARTITIONED BY (days({table.days}))"
         self.spark.sql(
             f"CREATE TABLE {self.name(table)} ({spark_schema(table.columns).toDDL()}) USING iceberg {partitioned} "

@@ -87,10 +87,17 @@ class Registry:
             plain[version.table, version.schema] = answer
             found |= dict.fromkeys(((version.table, text) for text in _spellings(version)), answer)
         for one in seen:
-            key = (one.table, _plain(schema_from_json(one.schema)))
-            if key in plain:
-                found[one.table, one.schema] = plain[key]
+            schema = schema_from_json(one.schema)
+            numbered = self._numbered(schema)
+            if numbered is not None:
+                found[one.table, one.schema] = numbered.id
+            elif (one.table, _plain(schema)) in plain:
+                found[one.table, one.schema] = plain[one.table, _plain(schema)]
         return found
+
+    def _numbered(self, schema: TableSchema) -> Version | None:
+        """The version that a record named by its number, whatever its table is called there."""
+        return next((known for known in self.versions if known.id == schema.id and known.schema == _plain(schema)), None)
 
     def declare(self, source: str, table: TableName, schema: TableSchema, policy: Policy) -> list[Version]:
         """Registers what the user declares; new versions only. A number that the user gives must be a new one."""
@@ -112,15 +119,23 @@ class Registry:
         seen: Sequence[Seen],
         policy: Callable[[TableName], Policy],
         furthest: Callable[[Version], str | None],
+        declared: Iterable[TableSchema] = (),
     ) -> list[Version]:
-        """Registers schemas that records carried; new versions only, in the order of their positions.
+        """Registers schemas that came with records; new versions only, in the order of their positions.
 
-        `furthest` tells the last position in the log of a version's changes. Raises `ChangelingError` where the policy is to fail.
+        Those that the user `declared` for whatever table comes hold from the start. `furthest` tells the last position in the
+        log of a version's changes. Raises `ChangelingError` where the policy is to fail.
         """
         added = []
+        told = {_plain(schema) for schema in declared}
         for one in sorted(seen, key=lambda one: one.first):
-            plain = _plain(schema_from_json(one.schema))
-            if self._is_new(source, one, plain, seen, furthest):
+            schema = schema_from_json(one.schema)
+            plain = _plain(schema)
+            if self._numbered(schema) is not None or not self._is_new(source, one, plain, seen, furthest):
+                continue
+            if plain in told:
+                added.append(self._add(source, one.table, plain, None, "declared", policy(one.table), None))
+            else:
                 added.append(self._add(source, one.table, plain, one.first, "carried", policy(one.table), None))
         return added
 

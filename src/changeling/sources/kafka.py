@@ -1,0 +1,221 @@
+"""Topics as a source: offsets are planned here, Spark's connector reads exactly them."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from changeling.formats.options import ReadOptions
+from changeling.model import layout
+from changeling.model.errors import ChangelingError, UsageError
+from changeling.sources import kafka_settings
+from changeling.sources.kafka_cluster import Cluster
+from changeling.sources.kafka_plan import Gap, Plan, Progress, Span, Topic, gaps
+from changeling.sources.source import Input, Records, Spread
+from changeling.spark.adapter import conform, spark_schema
+from changeling.spark.records import wire_records
+
+_RECORDS_A_TASK = 100_000
+_RECORDS_WORTH_A_CORE = 10_000
+# A broker that just took over a partition may for a moment not know all of it.
+_DOUBTS = (0.5, 1.0, 1.5)
+_GAPS_TOLD = 5
+# The connector keeps what its tasks fetched and did not use for five minutes: over many batches that fills the memory.
+_KEPT = {
+    "spark.kafka.consumer.cache.timeout": "30s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "10s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "10s",
+}
+
+
+class KafkaSource:
+    """Records of topics, each once, in transactions that were committed.
+
+    `topics` are names and patterns (`*`, `?`); topics and partitions that appear later are read from their beginning.
+    `start` says where those begin that exist when the first plan is made. `settings` are those of Kafka's Java clients.
+    Where records are gone before they were read, `on_gap` says whether to fail, or to go on and warn.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        name: str,
+        format: str,
+        options: ReadOptions,
+        servers: str,
+        topics: Sequence[str],
+        settings: Mapping[str, str | int | bool],
+        batch_records: int,
+        start: Literal["earliest", "latest"] = "earliest",
+        on_gap: Literal["fail", "skip"] = "fail",
+    ) -> None:
+        if batch_records < 1:
+            raise UsageError(f"source {name!r}: a batch has one record at least, not {batch_records}")
+        self.name = name
+        self.format = format
+        self.options = options
+        self._topics = kafka_settings.checked_topics(topics, name)
+        self._settings = kafka_settings.checked(settings, name)
+        self._servers = servers
+        self._batch_records = batch_records
+        self._start = start
+        self._on_gap = on_gap
+        self._cluster = Cluster(spark, servers, self._settings)
+        self._progress = Progress()
+        self._group = f"changeling-{name}-{uuid.uuid4().hex}"
+        self._warned: set[str] = set()
+        self._warnings: list[str] = []
+        for sentence in kafka_settings.unknown(self._settings, self._cluster.setting_names()):
+            self._warn(sentence)
+        _keep_less(spark)
+
+    def remember(self, plan: str) -> None:
+        """Takes in a plan that was made before, in the order of batches: its records are not planned again."""
+        self._progress.remember(Plan.parse(plan))
+
+    def next(self) -> str | None:
+        """The plan of the next batch; None where there is nothing new. Nothing is remembered yet.
+
+        Raises `ChangelingError` where the cluster cannot be asked, and where records are gone and `on_gap` says fail.
+        """
+        standing, found = self._asked(self._wanted, self._gaps)
+        if found and self._on_gap == "fail":
+            raise ChangelingError(
+                f"source {self.name!r}: {_told(found)}. Records may be lost: set on_gap to 'skip' to go on without them, "
+                "and keep records longer in Kafka (retention.ms of the topic)"
+            )
+        for gap in found:
+            self._warn(f"{gap.why}; on_gap is 'skip': these records are left out")
+        for topic in self._topics:
+            if not _is_pattern(topic) and topic not in standing and topic not in self._progress.known():
+                self._warn(f"there is no topic {topic!r} yet")
+        plan = self._progress.next(standing, found, self._batch_records, self._start)
+        return None if plan is None else plan.text()
+
+    def broken(self, plan: str) -> str | None:
+        """Why a plan can no longer be read as it was made: topics or offsets are gone. None where it can be.
+
+        A compacted topic is not seen through: it keeps the offsets, and drops records that have later ones of their key.
+        """
+        parsed = Plan.parse(plan)
+        needed: dict[str, dict[int, Span]] = {}
+        for topic, partition, span in parsed.spans():
+            needed.setdefault(topic, {})[partition] = span
+        if not needed:
+            return None
+        _, found = self._asked(needed.__contains__, lambda standing: list(gaps(parsed.topics, needed, standing)))
+        return _told(found) if found else None
+
+    def input(self, spark: SparkSession, plan: str) -> Input:
+        """The batch of a plan. A task fails where offsets are gone; gaps of transactions and compaction are no loss."""
+        parsed = Plan.parse(plan)
+        return Input(self._frame(spark, parsed), _Conforming())
+
+    def spread(self, plan: str) -> Spread:
+        """How large it is: the marks of transactions, and what they aborted, count as records."""
+        return Spread(records=Plan.parse(plan).records)
+
+    def warnings(self) -> list[str]:
+        """What a user should know. Each is told once."""
+        told, self._warnings = self._warnings, []
+        return told
+
+    def topic_ordinals(self, plan: str) -> dict[str, int]:
+        """A number for each topic of the plan and those before: with partition and offset it makes a unique position.
+
+        A topic that was made anew, or lost its end and reused its offsets, has a new number: later ones are higher.
+        """
+        return Plan.parse(plan).ordinals()
+
+    def _wanted(self, topic: str) -> bool:
+        internal = topic.startswith("__")
+        return any(
+            topic == asked or (_is_pattern(asked) and not internal and fnmatchcase(topic, asked))
+            for asked in self._topics
+        )
+
+    def _asked(
+        self, wanted: Callable[[str], bool], find: Callable[[Mapping[str, Topic]], list[Gap]]
+    ) -> tuple[dict[str, Topic], list[Gap]]:
+        """How the topics stand and what gaps that means, asked again where a gap may close by itself."""
+        pauses = iter(_DOUBTS)
+        while True:
+            standing = self._cluster.topics(wanted)
+            found = find(standing)
+            pause = next(pauses, None) if any(gap.doubtful for gap in found) else None
+            if pause is None:
+                return standing, found
+            time.sleep(pause)
+
+    def _gaps(self, standing: Mapping[str, Topic]) -> list[Gap]:
+        return self._progress.gaps(standing, filter(self._wanted, self._progress.known()))
+
+    def _warn(self, sentence: str) -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            self._warnings.append(f"source {self.name!r}: {sentence}")
+
+    def _frame(self, spark: SparkSession, plan: Plan) -> DataFrame:
+        starts: dict[str, dict[int, int]] = {}
+        ends: dict[str, dict[int, int]] = {}
+        for topic, partition, span in plan.spans():
+            starts.setdefault(topic, {})[partition] = span.start
+            ends.setdefault(topic, {})[partition] = span.end
+        if not starts:
+            return spark.createDataFrame([], spark_schema(layout.RECORDS))
+        # One group for all batches, for the connector never forgets one; it joins none. A topic that was made anew changes it,
+        # so that nothing fetched from the former one is used.
+        options = kafka_settings.connector_options(self._servers, self._settings, f"{self._group}-{len(plan.topics)}")
+        options |= {
+            "assign": _json({topic: list(partitions) for topic, partitions in starts.items()}),
+            "startingOffsets": _json(starts),
+            "endingOffsets": _json(ends),
+            "includeHeaders": "true",
+            "failOnDataLoss": "true",
+            "minPartitions": str(_tasks(plan, spark.sparkContext.defaultParallelism)),
+        }
+        return wire_records(spark.read.format("kafka").options(**options).load())
+
+
+@dataclass(frozen=True)
+class _Conforming:
+    """The reader of tasks: the connector has read already."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Records]:
+        rejects = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
+        for batch in batches:
+            yield Records(conform(batch, layout.RECORDS), rejects)
+
+
+def _is_pattern(topic: str) -> bool:
+    return any(letter in topic for letter in "*?[")
+
+
+def _tasks(plan: Plan, cores: int) -> int:
+    """About one task for so many records, and one at least for each partition and, where it is worth it, for each core."""
+    records, partitions = plan.records, sum(1 for _ in plan.spans())
+    return max(partitions, -(-records // _RECORDS_A_TASK), min(cores, -(-records // _RECORDS_WORTH_A_CORE)))
+
+
+def _told(found: Sequence[Gap]) -> str:
+    told = "; ".join(gap.why for gap in found[:_GAPS_TOLD])
+    return told if len(found) <= _GAPS_TOLD else f"{told}; and {len(found) - _GAPS_TOLD} more of this kind"
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _keep_less(spark: SparkSession) -> None:
+    # Takes effect where tasks run in the driver's JVM and none has read from Kafka yet; on a cluster the session says it.
+    conf: Any = spark.sparkContext._jsc.sc().conf()
+    for name, value in _KEPT.items():
+        conf.setIfMissing(name, value)

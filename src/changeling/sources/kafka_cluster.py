@@ -1,0 +1,157 @@
+"""Asks a Kafka cluster how its topics stand, by the Java client in Spark's JVM: one set of settings serves us and Spark."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import SparkSession
+
+from changeling.model.errors import ChangelingError
+from changeling.sources.kafka_plan import Span, Topic
+
+_API_SECONDS = 12
+# Long enough for a slow network; with Kafka's own 60 s a wrong address would look like a hang.
+_PATIENCE = {"default.api.timeout.ms": str(_API_SECONDS * 1000), "request.timeout.ms": "8000"}
+_TRIES = 3
+
+# Messages of Java exceptions may quote settings, and settings hold secrets: only their kinds are told.
+_REASONS = {
+    "SaslAuthenticationException": "the login was refused: check sasl.mechanism, sasl.jaas.config and the password there",
+    "UnsupportedSaslMechanismException": "it does not offer this sasl.mechanism",
+    "SslAuthenticationException": "the TLS handshake failed: check security.protocol, ssl.truststore.location and "
+    "that its certificate is for this address",
+    "TopicAuthorizationException": "the user may not see or read these topics",
+    "ClusterAuthorizationException": "the user may not see the topics of this cluster",
+    "NoSuchFileException": "a file that the settings name is not there: check ssl.truststore.location and ssl.keystore.location",
+    "FileNotFoundException": "a file that the settings name is not there: check ssl.truststore.location and ssl.keystore.location",
+    "UnrecoverableKeyException": "a key store cannot be opened: check ssl.truststore.password and ssl.keystore.password",
+    "LoginException": "no login can be made of the settings: check sasl.jaas.config",
+    "TimeoutException": "there was no answer in time: check the address, that it runs, and security.protocol",
+}
+_UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
+
+
+class Cluster:
+    """The cluster at these servers. Connections are made when it is asked, and closed with the answer."""
+
+    def __init__(self, spark: SparkSession, servers: str, settings: Mapping[str, str]) -> None:
+        jvm: Any = spark._jvm
+        self._servers = servers
+        self._settings = dict(settings)
+        self._kafka = jvm.org.apache.kafka
+        self._java = jvm.java
+        log4j = jvm.org.apache.logging.log4j
+        # What the clients log as errors, wrong passwords above all, is raised here as well, and told once.
+        log4j.core.config.Configurator.setLevel("org.apache.kafka", log4j.Level.OFF)
+
+    def setting_names(self) -> list[str]:
+        """The names of all settings that Kafka's clients know."""
+        clients = self._kafka.clients
+        known = (clients.consumer.ConsumerConfig.configNames(), clients.admin.AdminClientConfig.configNames())
+        return [name for names in known for name in self._texts(names)]
+
+    def topics(self, wanted: Callable[[str], bool]) -> dict[str, Topic]:
+        """The topics wanted, as they stand: where partitions begin, and where what was committed in them ends.
+
+        Internal topics are none. Raises `ChangelingError` where the cluster cannot be asked.
+        """
+        with self._told(), self._admin() as admin:
+            for _ in range(_TRIES):
+                names = [name for name in self._texts(admin.listTopics().names().get()) if wanted(name)]
+                try:
+                    return self._standing(admin, names) if names else {}
+                except Py4JJavaError as error:
+                    # One of them was deleted since it was listed.
+                    if _UNKNOWN_TOPIC not in _kinds(error.java_exception):
+                        raise
+        raise ChangelingError(f"Kafka at {self._servers}: topics come and go too quickly to be listed; try again")
+
+    def _standing(self, admin: Any, names: Iterable[str]) -> dict[str, Topic]:
+        described = admin.describeTopics(self._list(names)).allTopicNames().get()
+        kind = self._kafka.common.TopicPartition
+        places = {
+            (name, partition): kind(name, partition)
+            for name in names
+            for partition in range(described.get(name).partitions().size())
+        }
+        specs = self._kafka.clients.admin.OffsetSpec
+        begins = self._offsets(admin, places.values(), specs.earliest())
+        ends = self._offsets(admin, places.values(), specs.latest())
+        made = {name: Topic(self._id(described.get(name).topicId()), {}) for name in names}
+        for (name, partition), begin, end in zip(places, begins, ends, strict=True):
+            # Records may be deleted up to a point inside a transaction that is still open.
+            made[name].partitions[partition] = Span(begin, max(begin, end))
+        return made
+
+    def _offsets(self, admin: Any, places: Iterable[Any], spec: Any) -> list[int]:
+        asked = self._java.util.HashMap()
+        for place in places:
+            asked.put(place, spec)
+        committed = self._kafka.common.IsolationLevel.READ_COMMITTED
+        options = self._kafka.clients.admin.ListOffsetsOptions(committed)
+        found = admin.listOffsets(asked, options).all().get()
+        return [found.get(place).offset() for place in places]
+
+    def _id(self, id: Any) -> str | None:
+        return None if id.equals(self._kafka.common.Uuid.ZERO_UUID) else str(id.toString())
+
+    def _texts(self, texts: Any) -> list[str]:
+        """Texts of a Java collection in one call: names of topics and settings have no commas."""
+        joined: str = self._java.lang.String.join(",", texts)
+        return joined.split(",") if joined else []
+
+    def _list(self, texts: Iterable[str]) -> Any:
+        made = self._java.util.ArrayList()
+        for text in texts:
+            made.add(text)
+        return made
+
+    @contextmanager
+    def _admin(self) -> Iterator[Any]:
+        patience = {} if _PATIENCE.keys() & self._settings.keys() else _PATIENCE
+        given = self._java.util.HashMap()
+        for name, value in {**patience, **self._settings, "bootstrap.servers": self._servers}.items():
+            given.put(name, value)
+        admin = self._kafka.clients.admin.AdminClient.create(given)
+        try:
+            yield admin
+        finally:
+            admin.close(self._java.time.Duration.ZERO)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            thrown = error.java_exception
+        except CapturedException as error:
+            thrown = error._origin
+        else:
+            return
+        raise ChangelingError(f"Kafka at {self._servers}: {self._reason(thrown)}")
+
+    def _reason(self, thrown: Any) -> str:
+        causes = list(_causes(thrown))
+        kinds = [cause.getClass().getSimpleName() for cause in causes]
+        for kind, reason in _REASONS.items():
+            if kind in kinds:
+                return reason
+        if "ConfigException" not in kinds:
+            return f"it cannot be asked ({kinds[-1]})"
+        told = " ".join(str(cause.getMessage()) for cause in causes)
+        if "bootstrap" in told:
+            return "there is no such address: `servers` lists hosts and ports, host:9092,other:9092"
+        named = [name for name in self._settings if name in told]
+        return f"the client settings cannot be used: check {', '.join(named) or 'them'}"
+
+
+def _causes(thrown: Any) -> Iterator[Any]:
+    while thrown is not None:
+        yield thrown
+        thrown = thrown.getCause()
+
+
+def _kinds(thrown: Any) -> list[str]:
+    return [cause.getClass().getSimpleName() for cause in _causes(thrown)]
