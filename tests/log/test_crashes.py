@@ -28,7 +28,6 @@ SOURCES: tuple[dict[str, Any], ...] = (
         "type": "files",
         "path": "in/*.json",
         "format": "xtdb",
-        "table": "mydb.users",
         "columns": {"_id": "string", "n": "int64"},
         "batch_files": 1,
     },

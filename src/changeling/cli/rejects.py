@@ -44,12 +44,11 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _show(rows: list[dict[str, object]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from changeling.cli.tables import show, table
 
-    table = Table("record", "reason", "begins with", box=None, header_style="bold")
+    made = table("record", "reason", "begins with")
     for row in rows:
         raw = row["raw"]
         start = "" if not isinstance(raw, bytes) else raw[:60].decode(errors="replace").replace("\n", " ")
-        table.add_row(str(row["id"]), str(row["reason"]), start)
-    Console(highlight=False, markup=False).print(table)
+        made.add_row(str(row["id"]), str(row["reason"]), start)
+    show(made)

@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
+
+from changeling.cli.tables import show, table
 
 if TYPE_CHECKING:
     from changeling.log.ingest import Report
@@ -79,14 +80,13 @@ def _size(batch: "Spread") -> str:
 
 def summary(totals: "Iterable[Totals]") -> None:
     """A table on standard output."""
-    table = Table("source", box=None, header_style="bold")
-    for column in ("batches", "read", "accepted", "rejected", "changes", "late", "records/s", "lag"):
-        table.add_column(column, justify="right")
+    names = ("batches", "read", "accepted", "rejected", "changes", "late", "records/s", "lag")
+    made = table("source", numbers=names)
     for total in totals:
         rate = f"{total.read / total.seconds:,.0f}" if total.seconds and total.read else ""
         numbers = (total.batches, total.read, total.accepted, total.rejected, total.changes, total.late)
-        table.add_row(total.source, *(f"{number:,}" for number in numbers), rate, span(total.state.log_lag))
-    Console(highlight=False, soft_wrap=True).print(table)
+        made.add_row(total.source, *(f"{number:,}" for number in numbers), rate, span(total.state.log_lag))
+    show(made)
 
 
 def summary_lines(totals: "Iterable[Totals]") -> list[str]:

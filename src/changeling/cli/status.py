@@ -28,34 +28,37 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _show(name: str, rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     from changeling.cli.run_shown import span
+    from changeling.cli.tables import show, table
 
     console = Console(highlight=False, soft_wrap=True)
     sources = [row for row in rows if row["kind"] == "source"]
     running = any(row["running"] for row in sources)
     console.print(f"pipeline [bold]{name}[/bold], {'[green]running[/green]' if running else 'not running'}")
-    table = Table("source", box=None, header_style="bold")
-    for column in ("read", "accepted", "rejected", "changes", "late", "to extraction", "to log", "last batch"):
-        table.add_column(column, justify="right")
+    names = ("read", "accepted", "rejected", "changes", "late", "to extraction", "to log", "last batch")
+    shown = table("source", numbers=names)
     for row in sources:
         numbers = (f"{row[column]:,}" for column in ("read", "accepted", "rejected", "changes", "late"))
         lags = (_nanos(row["extraction_lag_seconds"]), _nanos(row["lag_seconds"]))
-        table.add_row(row["name"], *numbers, *(span(lag) for lag in lags), row["ingested_at"] or "never")
-    console.print(table)
+        shown.add_row(row["name"], *numbers, *(span(lag) for lag in lags), _to_the_second(row["ingested_at"]))
+    show(shown)
     tables = [row for row in rows if row["kind"] == "table"]
     if tables:
-        shown = Table("table", "source", "schema", "version", "origin", "status", box=None, header_style="bold")
+        shown = table("table", "source", "schema", "version", "origin", "status")
         for row in tables:
             shown.add_row(
                 row["name"], row["source"], str(row["schema_id"]), str(row["version"]), row["origin"], row["status"]
             )
         console.print()
-        console.print(shown)
+        show(shown)
     if error := next((row["last_error"] for row in sources if row["last_error"]), None):
         console.print(f"last error: {error}", style="red", markup=False)
 
 
 def _nanos(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1_000_000_000)
+
+
+def _to_the_second(moment: str | None) -> str:
+    return "never" if moment is None else f"{moment[:19]}Z"

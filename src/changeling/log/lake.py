@@ -47,6 +47,7 @@ class Lake:
         if catalog.database is not None:
             catalog.database.parent.mkdir(parents=True, exist_ok=True)
         self.namespace = namespace
+        self.is_remote = "://" in catalog.spark.get(f"spark.sql.catalog.{NAME}.warehouse", "")
         self._jvm: Any = self.spark._jvm
 
     def name(self, table: Table) -> str:

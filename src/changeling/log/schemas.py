@@ -97,7 +97,9 @@ class Registry:
 
     def _numbered(self, schema: TableSchema) -> Version | None:
         """The version that a record named by its number, whatever its table is called there."""
-        return next((known for known in self.versions if known.id == schema.id and known.schema == _plain(schema)), None)
+        return next(
+            (known for known in self.versions if known.id == schema.id and known.schema == _plain(schema)), None
+        )
 
     def declare(self, source: str, table: TableName, schema: TableSchema, policy: Policy) -> list[Version]:
         """Registers what the user declares; new versions only. A number that the user gives must be a new one."""

@@ -95,6 +95,6 @@ def _remove_orphans(lake: Lake, table: Table, before: datetime) -> int:
     """Files that tasks wrote and no batch took, such as those of a batch that was cut off."""
     call = (
         f"CALL {NAME}.system.remove_orphan_files(table => '{lake.namespace}.{table.name}', "
-        f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}')"
+        f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}', prefix_listing => {str(lake.is_remote).lower()})"
     )
     return len(lake.sql(call).collect())

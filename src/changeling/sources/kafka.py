@@ -16,8 +16,8 @@ from changeling.model import layout
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.sources import kafka_settings
 from changeling.sources.kafka_cluster import Cluster
-from changeling.sources.kafka_plan import Gap, Plan, Progress, Span, Topic, gaps
-from changeling.sources.source import Input, Records, Spread
+from changeling.sources.kafka_plan import Gap, Plan, Progress, Span, Topic, gaps, limited
+from changeling.sources.source import Input, Spread
 from changeling.spark.adapter import conform, spark_schema
 from changeling.spark.records import wire_records
 
@@ -52,7 +52,7 @@ class KafkaSource:
         options: ReadOptions,
         servers: str,
         topics: Sequence[str],
-        settings: Mapping[str, str | int | bool],
+        settings: Mapping[str, str | int | float | bool],
         batch_records: int,
         start: Literal["earliest", "latest"] = "earliest",
         on_gap: Literal["fail", "skip"] = "fail",
@@ -70,6 +70,7 @@ class KafkaSource:
         self._on_gap = on_gap
         self._cluster = Cluster(spark, servers, self._settings)
         self._progress = Progress()
+        self._present: dict[str, Topic] | None = None
         self._group = f"changeling-{name}-{uuid.uuid4().hex}"
         self._warned: set[str] = set()
         self._warnings: list[str] = []
@@ -97,13 +98,24 @@ class KafkaSource:
         for topic in self._topics:
             if not _is_pattern(topic) and topic not in standing and topic not in self._progress.known():
                 self._warn(f"there is no topic {topic!r} yet")
+        if self._present is not None:
+            standing = limited(standing, self._present)
         plan = self._progress.next(standing, found, self._batch_records, self._start)
         return None if plan is None else plan.text()
+
+    def stop_at_present(self) -> None:
+        """Records that are committed later, and topics and partitions that appear later, are left for another time."""
+        self._present = self._cluster.topics(self._wanted)
+
+    def nothing(self) -> str:
+        """A plan without records."""
+        return self._progress.nothing().text()
 
     def broken(self, plan: str) -> str | None:
         """Why a plan can no longer be read as it was made: topics or offsets are gone. None where it can be.
 
-        A compacted topic is not seen through: it keeps the offsets, and drops records that have later ones of their key.
+        What a broken plan was to read is still missed: `next` finds a gap there, and does as `on_gap` says. A compacted topic
+        is not seen through: it keeps its offsets, and drops records that have later ones of their key.
         """
         parsed = Plan.parse(plan)
         needed: dict[str, dict[int, Span]] = {}
@@ -112,12 +124,16 @@ class KafkaSource:
         if not needed:
             return None
         _, found = self._asked(needed.__contains__, lambda standing: list(gaps(parsed.topics, needed, standing)))
-        return _told(found) if found else None
+        if not found:
+            return None
+        self._progress.miss(parsed)
+        return _told(found)
 
     def input(self, spark: SparkSession, plan: str) -> Input:
         """The batch of a plan. A task fails where offsets are gone; gaps of transactions and compaction are no loss."""
         parsed = Plan.parse(plan)
-        return Input(self._frame(spark, parsed), _Conforming())
+        several = len(self._topics) > 1 or _is_pattern(self._topics[0]) or len(parsed.topics) > 1
+        return Input(self._frame(spark, parsed), _Conforming(), parsed.ordinals() if several else None)
 
     def spread(self, plan: str) -> Spread:
         """How large it is: the marks of transactions, and what they aborted, count as records."""
@@ -161,7 +177,7 @@ class KafkaSource:
     def _warn(self, sentence: str) -> None:
         if sentence not in self._warned:
             self._warned.add(sentence)
-            self._warnings.append(f"source {self.name!r}: {sentence}")
+            self._warnings.append(sentence)
 
     def _frame(self, spark: SparkSession, plan: Plan) -> DataFrame:
         starts: dict[str, dict[int, int]] = {}
@@ -189,10 +205,10 @@ class KafkaSource:
 class _Conforming:
     """The reader of tasks: the connector has read already."""
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Records]:
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         rejects = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
         for batch in batches:
-            yield Records(conform(batch, layout.RECORDS), rejects)
+            yield conform(batch, layout.RECORDS), rejects
 
 
 def _is_pattern(topic: str) -> bool:

@@ -42,8 +42,8 @@ class Plan(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=Plan)
 
     def text(self) -> str:
-        """Its JSON text: equal plans give equal texts."""
-        return msgspec.json.encode(self, order="deterministic").decode()
+        """Its JSON text."""
+        return msgspec.json.encode(self).decode()
 
     def ordinals(self) -> dict[str, int]:
         """The number of each topic: a topic that is seen once more has the later one."""
@@ -119,6 +119,23 @@ def _places(spans: Mapping[int, Span]) -> str:
     return ", ".join(told[:_TOLD]) + (" and so on" if len(told) > _TOLD else "")
 
 
+def limited(standing: Mapping[str, Topic], present: Mapping[str, Topic]) -> dict[str, Topic]:
+    """The topics with no more than they held at an earlier moment."""
+    kept = {}
+    for name, then in present.items():
+        now = standing.get(name)
+        if now is not None and now.id == then.id:
+            both = now.partitions.keys() & then.partitions.keys()
+            kept[name] = Topic(
+                now.id, {place: _limited(now.partitions[place], then.partitions[place]) for place in both}
+            )
+    return kept
+
+
+def _limited(now: Span, then: Span) -> Span:
+    return Span(now.start, max(now.start, min(now.end, then.end)))
+
+
 class Progress:
     """How far everything was planned."""
 
@@ -129,15 +146,19 @@ class Progress:
 
     def remember(self, plan: Plan) -> None:
         """Takes in a plan, after all those before it."""
-        now = _ids(plan.topics)
-        for name, former in _ids(self._seen).items():
-            if now.get(name) != former:
-                # Made anew: nothing of the former one counts.
-                self._ends.pop(name, None)
+        self._see(plan)
         for name, partitions in plan.ranges.items():
             self._ends.setdefault(name, {}).update({partition: span.end for partition, span in partitions.items()})
-        self._seen = plan.topics
-        self._begun = True
+
+    def miss(self, plan: Plan) -> None:
+        """Takes in a plan that cannot be read: what it was to read is needed from where it was to begin."""
+        self._see(plan)
+        for name, partition, span in plan.spans():
+            self._ends.setdefault(name, {}).setdefault(partition, span.start)
+
+    def nothing(self) -> Plan:
+        """A plan that reads nothing."""
+        return Plan(self._seen, {})
 
     def gaps(self, standing: Mapping[str, Topic], wanted: Iterable[str]) -> list[Gap]:
         """What cannot be gone on with, of the topics wanted."""
@@ -182,6 +203,15 @@ class Progress:
         known = {topic.name for topic in self._seen} - {gap.topic for gap in skipped if gap.renewed}
         added = tuple(Seen(name, standing[name].id) for name in ranges if name not in known)
         return Plan(self._seen + added, ranges)
+
+    def _see(self, plan: Plan) -> None:
+        now = _ids(plan.topics)
+        for name, former in _ids(self._seen).items():
+            if now.get(name) != former:
+                # Made anew: nothing of the former one counts.
+                self._ends.pop(name, None)
+        self._seen = plan.topics
+        self._begun = True
 
     def _open(self, standing: Mapping[str, Topic], skipped: list[Gap]) -> list[tuple[str, int, Span]]:
         anew = {gap.topic for gap in skipped if gap.renewed and gap.partition is None}

@@ -27,7 +27,7 @@ _DEFAULTS = {"max.poll.records": "2000"}
 _TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}")
 
 
-def checked(settings: Mapping[str, str | int | bool], source: str) -> dict[str, str]:
+def checked(settings: Mapping[str, str | int | float | bool], source: str) -> dict[str, str]:
     """The settings as Kafka's Java clients take them; raises `UsageError` that names one which cannot be given, and why.
 
     Values are never part of a message: they may be secrets.
@@ -76,5 +76,5 @@ def connector_options(servers: str, settings: Mapping[str, str], group: str) -> 
     return {f"kafka.{name}": value for name, value in {**_DEFAULTS, **settings, **fixed}.items()}
 
 
-def _text(value: str | int | bool) -> str:
+def _text(value: str | int | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

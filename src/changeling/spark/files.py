@@ -26,6 +26,8 @@ from changeling.spark.splits import SPLIT_BYTES, Split, line_count, lines, numbe
 _GZIP = b"\x1f\x8b"
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 8 * 1024 * 1024
+_LEAST_BYTES = 1024 * 1024
+"""A task with less to do than this costs more than it brings."""
 _COUNTED = pa.schema([("split", pa.int64()), ("lines", pa.int64())])
 
 
@@ -81,21 +83,23 @@ def _decoded(spark: SparkSession, reader: "FilesReader", part: Part) -> DataFram
 def _tasks(
     spark: SparkSession, found: Sequence[Place], framing: object, carrier: Carrier, first: int, split_bytes: int
 ) -> list[list[_Piece]]:
-    """The pieces of each task. Small files share one, as long as they have no more bytes than a part of a large file."""
+    """The pieces of each task. Small files share one, as long as there is still enough for every core to do."""
     may_split = carrier == "plain" and isinstance(framing, JsonValues)
     large = [place for place in found if may_split and _is_splittable(place, split_bytes)]
     cut = _counted(spark, [splits(place.path, split_bytes) for place in large])
     tasks: list[list[_Piece]] = []
+    share = sum(place.size or 0 for place in found) // (2 * spark.sparkContext.defaultParallelism)
+    most = max(min(share, split_bytes), _LEAST_BYTES)
     room = 0
     for ordinal, place in enumerate(found, first):
         if parts := cut.get(place.path):
             tasks += [[_Piece(ordinal, place, part)] for part in parts]
             room = 0
             continue
-        size = split_bytes if place.size is None else place.size
+        size = most if place.size is None else place.size
         if size > room:
             tasks.append([])
-            room = split_bytes
+            room = most
         tasks[-1].append(_Piece(ordinal, place))
         room -= size
     return tasks

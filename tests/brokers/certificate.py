@@ -1,0 +1,33 @@
+"""A self-signed certificate for 127.0.0.1, made with the JDK's own keytool."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from changeling.spark.jars import java_command
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a server shows (`keystore`, opened by `password`) and what its clients have to trust (`trusted`, PEM)."""
+
+    keystore: Path
+    password: str
+    trusted: Path
+
+
+def certificate(folder: Path) -> Certificate:
+    """A new certificate whose files lie in the folder."""
+    made = Certificate(folder / "keystore.p12", "not-a-secret", folder / "trusted.pem")
+    store = ["-keystore", str(made.keystore), "-storetype", "PKCS12", "-storepass", made.password, "-alias", "broker"]
+    _keytool(
+        "-genkeypair", *store, "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2",
+        "-dname", "CN=localhost", "-ext", "SAN=ip:127.0.0.1,dns:localhost",
+    )  # fmt: skip
+    _keytool("-exportcert", *store, "-rfc", "-file", str(made.trusted))
+    return made
+
+
+def _keytool(*arguments: str) -> None:
+    keytool = Path(java_command()).resolve().with_name("keytool")
+    subprocess.run([str(keytool), *arguments], check=True, capture_output=True)

@@ -1,0 +1,178 @@
+"""Every dialect goes into the log whole: what lies there is what `decode` gives for the same records."""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import changeling
+from changeling.formats import registry
+from changeling.log import layout as tables
+from changeling.model import layout
+from changeling.model.table import TableSchema, parse_columns, schema_from_json
+from tests.conformance.test_fuzz import mutated
+from tests.golden.test_golden import CASES, options_of, records_of
+from tests.log.lakes import Shop, shop
+
+OWN = ("table", "key", "columns")
+"""Settings that stand beside a source's options."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Golden cases of one format with the same options, carried in the same way: one source of the pipeline."""
+
+    name: str
+    format: str
+    carrier: str
+    options: dict[str, Any]
+    cases: tuple[Path, ...]
+
+    def setting(self) -> dict[str, Any]:
+        """The source as the pipeline file has it."""
+        own = {name: self.options[name] for name in OWN if name in self.options}
+        if isinstance(own.get("key"), str):
+            own["key"] = own["key"].split(",")
+        if isinstance(own.get("columns"), str):
+            own["columns"] = {column.name: column.type for column in parse_columns(own["columns"])}
+        return {
+            "name": self.name,
+            "type": "files",
+            "path": f"in/{self.name}/*",
+            "format": self.format,
+            "carrier": self.carrier,
+            "options": {name: value for name, value in self.options.items() if name not in OWN},
+            **own,
+        }
+
+
+def streams() -> Iterator[Stream]:
+    """All golden cases."""
+    groups: dict[tuple[str, str, str], list[Path]] = {}
+    for case in CASES:
+        carrier = "kcat" if (case / "messages.jsonl").exists() else "plain"
+        options = json.dumps(options_of(case, "read"), sort_keys=True)
+        groups.setdefault((case.parent.name, carrier, options), []).append(case)
+    for number, ((form, carrier, options), cases) in enumerate(sorted(groups.items())):
+        name = f"{form.replace('-', '_')}_{number}"
+        yield Stream(name, form, carrier, json.loads(options), tuple(cases))
+
+
+STREAMS = list(streams())
+
+
+def lines_of(stream: Stream, case: Path) -> list[dict[str, Any]]:
+    """The records of a case, and broken ones behind them."""
+    given = [
+        {name: _bytes(row.get(name)) for name in ("value", "key")} | {"topic": row.get("topic")}
+        for row in records_of(case)
+    ]
+    if stream.carrier == "plain":
+        start = given[0]["value"][: len(given[0]["value"]) // 2]
+        broken = [b"broken", b'{"a":1}', start.replace(b'"', b"") + b"\xff"]
+        return given + [{"value": value, "key": None, "topic": None} for value in broken]
+    dice = random.Random(case.name)
+    wounded = [{**row, "value": mutated(row["value"], dice)} for row in given if row["value"] is not None]
+    return given + [row for row in wounded if is_text(row["value"])]
+
+
+def is_text(value: bytes) -> bool:
+    """kcat prints nothing else."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def write(made: Shop, stream: Stream) -> list[pa.RecordBatch]:
+    """Writes the files of a source; gives the records in them, each with its place."""
+    rows = []
+    offset = 0
+    for ordinal, case in enumerate(stream.cases):
+        lines = []
+        for number, row in enumerate(lines_of(stream, case)):
+            place = {"file": str(made.folder / "in" / stream.name / case.name), "ordinal": ordinal, "record": number}
+            if stream.carrier == "kcat":
+                place |= {"topic": row["topic"], "partition": 0, "offset": offset}
+                texts = {name: row[name] and row[name].decode() for name in ("key", "value")}
+                message = {"topic": row["topic"], "partition": 0, "offset": offset, "key": texts["key"]}
+                lines.append(json.dumps({**message, "payload": texts["value"]}))
+                offset += 1
+            else:
+                lines.append(row["value"])
+            rows.append({**row, "origin": place})
+        made.write(f"{stream.name}/{case.name}", *lines)
+    return pa.RecordBatch.from_pylist(rows, layout.RECORDS)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The tables after one run over all streams, and what went in."""
+
+    log: list[dict[str, Any]]
+    rejects: list[dict[str, Any]]
+    schemas: dict[int, dict[str, Any]]
+    given: dict[str, pa.RecordBatch]
+
+
+@pytest.fixture(scope="module")
+def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    made = shop(tmp_path_factory.mktemp("dialects"), *(stream.setting() for stream in STREAMS))
+    given = {stream.name: write(made, stream) for stream in STREAMS}
+    made.pipeline.run(once=True)
+    schemas = {row["id"]: row for row in made.table(tables.SCHEMAS).to_pylist()}
+    return Run(made.table(tables.CHANGES).to_pylist(), made.table(tables.REJECTS).to_pylist(), schemas, given)
+
+
+def in_log(row: dict[str, Any], schemas: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """A row of the log with the schema that its number stands for."""
+    row = {**row}
+    found = schemas.get(row.pop("schema_id"))
+    told = None
+    if found is not None:
+        assert (found["source"], found["table"]) == (row["source"], row["table"])
+        told = schema_from_json(found["schema"])
+    return {**row, "schema": told}
+
+
+def decoded(stream: Stream, records: pa.RecordBatch) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What `decode` gives: rows as the log and the rejects must have them."""
+    changes, rejects = changeling.decode(records, stream.format, source=stream.name, **stream.options)
+    rows = []
+    for row in changes.to_pylist():
+        del row["schema_id"]
+        told = row["schema"] and schema_from_json(row["schema"])
+        rows.append({**row, "schema": told and TableSchema(told.columns, told.key), "batch": 1})
+    kept = []
+    for row in rejects.to_pylist():
+        del row["feature"]
+        origin = row["origin"]
+        place = f"{origin['file']}#{origin['record']}"
+        if origin["topic"] is not None:
+            place = f"{origin['topic']}/{origin['partition']}@{origin['offset']}"
+        kept.append({"id": f"{stream.name}:{place}", "source": stream.name, **row, "batch": 1})
+    return rows, kept
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row["origin"]["ordinal"], row["origin"]["record"], row.get("position", "")))
+
+
+@pytest.mark.parametrize("form", registry.names())
+def test_the_log_holds_what_decode_gives(form: str, done: Run) -> None:
+    for stream in (stream for stream in STREAMS if stream.format == form):
+        changes, rejects = decoded(stream, done.given[stream.name])
+        found = [in_log(row, done.schemas) for row in done.log if row["source"] == stream.name]
+        assert in_order(found) == in_order(changes)
+        assert in_order([row for row in done.rejects if row["source"] == stream.name]) == in_order(rejects)

@@ -1,0 +1,63 @@
+"""Plans of Kafka sources, made and read as a run does."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from changeling.formats.options import ReadOptions
+from changeling.model import layout
+from changeling.sources.kafka import KafkaSource
+from changeling.sources.source import Reader
+from changeling.spark.adapter import run
+from tests.brokers.topics import Sent
+
+
+def kafka_source(spark: SparkSession, servers: str, *topics: str, **changed: Any) -> KafkaSource:
+    """A source with the options that most tests want."""
+    given: dict[str, Any] = {"settings": {}, "batch_records": 1000, **changed}
+    return KafkaSource(spark, name="bus", format="xtdb", options=ReadOptions(), servers=servers, topics=topics, **given)
+
+
+def drain(source: KafkaSource, most: int = 50) -> list[str]:
+    """All plans until there is nothing new, each remembered."""
+    plans = []
+    while (plan := source.next()) is not None:
+        assert len(plans) < most, "there is no end of plans"
+        source.remember(plan)
+        plans.append(plan)
+    return plans
+
+
+@dataclass(frozen=True)
+class _RecordsOnly:
+    reader: Reader
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for records, rejects in self.reader(batches):
+            assert records.schema == layout.RECORDS
+            assert rejects.schema == layout.REJECTS
+            assert rejects.num_rows == 0
+            yield records
+
+
+def read(spark: SparkSession, source: KafkaSource, plan: str) -> list[Sent]:
+    """The records of a plan by topic, partition and offset."""
+    given = source.input(spark, plan)
+    found = run(given.frame, _RecordsOnly(given.reader), layout.RECORDS).toArrow()
+    return sorted(_sent(row) for row in found.to_pylist())
+
+
+def _sent(row: dict[str, Any]) -> Sent:
+    origin = row["origin"]
+    assert origin["topic"] == row["topic"]
+    assert (origin["file"], origin["ordinal"], origin["record"]) == (None, None, None)
+    headers = tuple((pair["name"], pair["value"]) for pair in row["headers"] or ())
+    return Sent(origin["topic"], origin["partition"], origin["offset"], row["value"], row["key"], headers)
+
+
+def read_all(spark: SparkSession, source: KafkaSource, plans: Iterable[str]) -> list[Sent]:
+    """The records of several plans."""
+    return sorted(record for plan in plans for record in read(spark, source, plan))
