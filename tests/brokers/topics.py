@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.brokers.broker import Broker
 
@@ -77,7 +78,7 @@ class Topics:
             self._admins.append(AdminClient(self._settings()))
         return self._admins[0]
 
-    def _settings(self) -> dict[str, str | int]:
+    def _settings(self) -> dict[str, str | int | float | bool]:
         return {"bootstrap.servers": self.broker.servers, "log_level": 0, "linger.ms": 0}
 
     def _until(self, name: str, partitions: int) -> None:

@@ -59,7 +59,9 @@ def shop(folder: Path, *sources: dict[str, Any], **more: Any) -> Shop:
     folder.mkdir(parents=True, exist_ok=True)
     given = list(sources) or [{"name": "drop", "type": "files", "path": "in/*.json", "format": "xtdb"}]
     made = Shop(folder)
-    made.file.write_text(yaml.safe_dump({"name": "shop", "warehouse": "./lake", "sources": given, **more}))
+    made.file.write_text(
+        yaml.safe_dump({"name": "shop", "warehouse": "./lake", "sources": given, **more}, sort_keys=False)
+    )
     return made
 
 

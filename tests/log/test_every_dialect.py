@@ -16,12 +16,18 @@ from changeling.formats import registry
 from changeling.log import layout as tables
 from changeling.model import layout
 from changeling.model.table import TableSchema, parse_columns, schema_from_json
+from changeling.pipelines.lakehouse import lake_of
+from changeling.pipelines.loading import load
 from tests.conformance.test_fuzz import mutated
 from tests.golden.test_golden import CASES, options_of, records_of
 from tests.log.lakes import Shop, shop
 
 OWN = ("table", "key", "columns")
 """Settings that stand beside a source's options."""
+NAMELESS = {"catalog": None, "schema": None, "name": ""}
+"""What the registry calls the table of records that name none."""
+UNLIKE = ("public.basic_types", "public.orders")
+"""Tables of which golden cases tell schemas that do not fit each other."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,14 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def write(made: Shop, stream: Stream) -> list[pa.RecordBatch]:
+def message(row: dict[str, Any], offset: int) -> str:
+    """A record as kcat prints it."""
+    key, value = (None if row[name] is None else row[name].decode() for name in ("key", "value"))
+    place = {"topic": row["topic"], "partition": 0, "offset": offset}
+    return json.dumps({**place, "headers": ["trace", str(offset)], "key": key, "payload": value})
+
+
+def write(made: Shop, stream: Stream) -> pa.RecordBatch:
     """Writes the files of a source; gives the records in them, each with its place."""
     rows = []
     offset = 0
@@ -105,9 +118,8 @@ def write(made: Shop, stream: Stream) -> list[pa.RecordBatch]:
             place = {"file": str(made.folder / "in" / stream.name / case.name), "ordinal": ordinal, "record": number}
             if stream.carrier == "kcat":
                 place |= {"topic": row["topic"], "partition": 0, "offset": offset}
-                texts = {name: row[name] and row[name].decode() for name in ("key", "value")}
-                message = {"topic": row["topic"], "partition": 0, "offset": offset, "key": texts["key"]}
-                lines.append(json.dumps({**message, "payload": texts["value"]}))
+                row["headers"] = [{"name": "trace", "value": b"%d" % offset}]
+                lines.append(message(row, offset))
                 offset += 1
             else:
                 lines.append(row["value"])
@@ -128,11 +140,14 @@ class Run:
 
 @pytest.fixture(scope="module")
 def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = shop(tmp_path_factory.mktemp("dialects"), *(stream.setting() for stream in STREAMS))
+    rules = [{"name": name, "schema": "ignore"} for name in UNLIKE]
+    made = shop(tmp_path_factory.mktemp("dialects"), *(stream.setting() for stream in STREAMS), tables=rules)
     given = {stream.name: write(made, stream) for stream in STREAMS}
     made.pipeline.run(once=True)
     schemas = {row["id"]: row for row in made.table(tables.SCHEMAS).to_pylist()}
-    return Run(made.table(tables.CHANGES).to_pylist(), made.table(tables.REJECTS).to_pylist(), schemas, given)
+    # PyIceberg takes a list that is null for an empty one; Spark tells them apart.
+    rejects = lake_of(load(made.file)).rows(tables.REJECTS).drop_columns(["ingested_at"]).to_pylist()
+    return Run(made.table(tables.CHANGES).to_pylist(), rejects, schemas, given)
 
 
 def in_log(row: dict[str, Any], schemas: dict[int, dict[str, Any]]) -> dict[str, Any]:
@@ -141,7 +156,7 @@ def in_log(row: dict[str, Any], schemas: dict[int, dict[str, Any]]) -> dict[str,
     found = schemas.get(row.pop("schema_id"))
     told = None
     if found is not None:
-        assert (found["source"], found["table"]) == (row["source"], row["table"])
+        assert (found["source"], found["table"]) == (row["source"], row["table"] or NAMELESS)
         told = schema_from_json(found["schema"])
     return {**row, "schema": told}
 
@@ -173,6 +188,8 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_the_log_holds_what_decode_gives(form: str, done: Run) -> None:
     for stream in (stream for stream in STREAMS if stream.format == form):
         changes, rejects = decoded(stream, done.given[stream.name])
+        assert changes
+        assert rejects
         found = [in_log(row, done.schemas) for row in done.log if row["source"] == stream.name]
         assert in_order(found) == in_order(changes)
         assert in_order([row for row in done.rejects if row["source"] == stream.name]) == in_order(rejects)

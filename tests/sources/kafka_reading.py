@@ -23,7 +23,7 @@ def kafka_source(spark: SparkSession, servers: str, *topics: str, **changed: Any
 
 def drain(source: KafkaSource, most: int = 50) -> list[str]:
     """All plans until there is nothing new, each remembered."""
-    plans = []
+    plans: list[str] = []
     while (plan := source.next()) is not None:
         assert len(plans) < most, "there is no end of plans"
         source.remember(plan)

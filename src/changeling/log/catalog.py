@@ -1,7 +1,9 @@
 """One Iceberg catalog, spoken to by two clients: the settings that Spark and PyIceberg need for it."""
 
 import os
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +56,29 @@ def catalog(warehouse: str, folder: Path, given: Mapping[str, object]) -> Catalo
     spark = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
     spark |= {f"{prefix}.{name}": value for name, value in settings.items()}
     return Catalog(spark, {**python, **for_pyiceberg}, database)
+
+
+def prepare(database: Path) -> None:
+    """Makes the embedded catalog, as Iceberg's two clients would: they do it in steps, and fail where both do it at once."""
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(database, timeout=60)) as connection, connection:
+        for statement in _TABLES:
+            connection.execute(statement)
+
+
+_TABLES = (
+    """
+    CREATE TABLE IF NOT EXISTS iceberg_tables (
+        catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,
+        metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), iceberg_type VARCHAR(5),
+        PRIMARY KEY (catalog_name, table_namespace, table_name))
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS iceberg_namespace_properties (
+        catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL, property_key VARCHAR(255) NOT NULL,
+        property_value VARCHAR(1000), PRIMARY KEY (catalog_name, namespace, property_key))
+    """,
+)
 
 
 def _text(value: object) -> str:

@@ -16,6 +16,7 @@ class Difference:
     dropped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     widened: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     """What no table can hold together: a sentence each."""
 
@@ -25,6 +26,7 @@ class Difference:
             ("drops", self.dropped),
             ("renames", tuple(f"{old} to {new}" for old, new in self.renamed)),
             ("widens", self.widened),
+            ("narrows", self.narrowed),
         ]
         told = [f"{verb} {', '.join(names)}" for verb, names in parts if names]
         return "; ".join([*told, *self.conflicts]) or "says the same of other names"
@@ -36,13 +38,15 @@ def difference(old: TableSchema, new: TableSchema) -> Difference:
     after = {column.name: column for column in new.columns}
     renamed = _renamed(old, new)
     gone, come = {pair[0] for pair in renamed}, {pair[1] for pair in renamed}
-    widened, conflicts = [], []
+    widened, narrowed, conflicts = [], [], []
     for name in (name for name in after if name in before):
         was, now = before[name].canonical, after[name].canonical
         if was != now:
             if widens(was, now):
                 widened.append(f"{name} from {was} to {now}")
-            elif not widens(now, was):
+            elif widens(now, was):
+                narrowed.append(f"{name} from {was} to {now}")
+            else:
                 conflicts.append(f"column {name} was {was} and is {now}")
     names_before = {now: was for was, now in renamed}
     if old.key != tuple(names_before.get(name, name) for name in new.key):
@@ -52,6 +56,7 @@ def difference(old: TableSchema, new: TableSchema) -> Difference:
         tuple(name for name in before if name not in after and name not in gone),
         renamed,
         tuple(widened),
+        tuple(narrowed),
         tuple(conflicts),
     )
 

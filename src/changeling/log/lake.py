@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from changeling.log import layout, state
-from changeling.log.catalog import NAME, Catalog
+from changeling.log.catalog import NAME, Catalog, prepare
 from changeling.log.files import Target, Writer, Written, numbered
 from changeling.log.layout import TABLES, VERSION, Table
 from changeling.log.state import STATE_TAG, State
@@ -45,7 +45,7 @@ class Lake:
         for name, value in catalog.spark.items():
             self.spark.conf.set(name, value)
         if catalog.database is not None:
-            catalog.database.parent.mkdir(parents=True, exist_ok=True)
+            prepare(catalog.database)
         self.namespace = namespace
         self.is_remote = "://" in catalog.spark.get(f"spark.sql.catalog.{NAME}.warehouse", "")
         self._jvm: Any = self.spark._jvm

@@ -85,10 +85,7 @@ def _compact(lake: Lake, table: Table) -> int:
         f"CALL {NAME}.system.rewrite_data_files(table => '{lake.namespace}.{table.name}'{sort}, "
         f"options => map('min-input-files', '{_FEW_FILES}', 'delete-file-threshold', '1'))"
     )
-    rewritten = int(lake.sql(call).collect()[0].rewritten_data_files_count)
-    if rewritten:
-        lake.sql(f"CALL {NAME}.system.rewrite_manifests('{lake.namespace}.{table.name}')")
-    return rewritten
+    return int(lake.sql(call).collect()[0].rewritten_data_files_count)
 
 
 def _remove_orphans(lake: Lake, table: Table, before: datetime) -> int:

@@ -124,27 +124,22 @@ class Cluster:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except Py4JJavaError as error:
-            thrown = error.java_exception
-        except CapturedException as error:
-            thrown = error._origin
-        else:
-            return
-        raise ChangelingError(f"Kafka at {self._servers}: {self._reason(thrown)}")
+        except (Py4JJavaError, CapturedException) as error:
+            thrown = error.java_exception if isinstance(error, Py4JJavaError) else error._origin
+            raise ChangelingError(f"Kafka at {self._servers}: {self._reason(thrown)}") from None
 
     def _reason(self, thrown: Any) -> str:
-        causes = list(_causes(thrown))
-        kinds = [cause.getClass().getSimpleName() for cause in causes]
+        kinds = _kinds(thrown)
         for kind, reason in _REASONS.items():
             if kind in kinds:
                 return reason
-        if "ConfigException" not in kinds:
-            return f"it cannot be asked ({kinds[-1]})"
-        told = " ".join(str(cause.getMessage()) for cause in causes)
+        told = " ".join(str(cause.getMessage()) for cause in _causes(thrown))
         if "bootstrap" in told:
             return "there is no such address: `servers` lists hosts and ports, host:9092,other:9092"
-        named = [name for name in self._settings if name in told]
-        return f"the client settings cannot be used: check {', '.join(named) or 'them'}"
+        named = [name for name in self._settings if name in told or ("JAAS" in told and name == "sasl.jaas.config")]
+        if named:
+            return f"the client settings cannot be used: check {', '.join(named)}"
+        return f"it cannot be asked ({kinds[-1]})"
 
 
 def _causes(thrown: Any) -> Iterator[Any]:

@@ -183,7 +183,7 @@ class Progress:
     ) -> Plan | None:
         """The next plan of at most `limit` records (but one of each partition that has any); None where nothing is new.
 
-        `skipped` are all gaps that there are now. With `start` "latest", the first plan reads nothing and says where
+        `skipped` are all gaps that there are now; a plan may only say where it goes on behind them. With `start` "latest", the first plan reads nothing and says where
         everything ended: else the next run would not know, and begin at another place.
         """
         if start == "latest" and not self._begun:
@@ -193,12 +193,12 @@ class Progress:
             }
             return Plan(tuple(Seen(name, standing[name].id) for name in ends), ends)
         skipped = list(skipped)
-        open_spans = self._open(standing, skipped)
-        if not open_spans:
+        spans = self._spans(standing, skipped)
+        if not spans:
             return None
         ranges: dict[str, dict[int, Span]] = {}
-        counts = shares([span.end - span.start for _, _, span in open_spans], limit)
-        for (name, partition, span), count in zip(open_spans, counts, strict=True):
+        counts = shares([span.end - span.start for _, _, span in spans], limit)
+        for (name, partition, span), count in zip(spans, counts, strict=True):
             ranges.setdefault(name, {})[partition] = Span(span.start, span.start + count)
         known = {topic.name for topic in self._seen} - {gap.topic for gap in skipped if gap.renewed}
         added = tuple(Seen(name, standing[name].id) for name in ranges if name not in known)
@@ -213,31 +213,31 @@ class Progress:
         self._seen = plan.topics
         self._begun = True
 
-    def _open(self, standing: Mapping[str, Topic], skipped: list[Gap]) -> list[tuple[str, int, Span]]:
+    def _spans(self, standing: Mapping[str, Topic], skipped: list[Gap]) -> list[tuple[str, int, Span]]:
+        """All that is new. What lies behind a gap is planned even where it is empty: a gap is skipped once."""
         anew = {gap.topic for gap in skipped if gap.renewed and gap.partition is None}
-        resumed = {(gap.topic, gap.partition): gap.resume for gap in skipped}
+        resumed = {(gap.topic, gap.partition): gap.resume for gap in skipped if gap.resume is not None}
         found = []
         for name, topic in sorted(standing.items()):
             ends = {} if name in anew else self._ends.get(name, {})
             for partition, held in sorted(topic.partitions.items()):
-                start = resumed.get((name, partition))
-                if start is None:
-                    start = ends.get(partition, held.start)
-                if start < held.end:
-                    found.append((name, partition, Span(start, held.end)))
+                start = resumed.get((name, partition), ends.get(partition, held.start))
+                if start < held.end or name in anew or (name, partition) in resumed:
+                    found.append((name, partition, Span(start, max(start, held.end))))
         return found
 
 
 def shares(backlog: list[int], limit: int) -> list[int]:
-    """How many of each to take: one at least, the rest of the limit by the size of each, always the same."""
-    total, count = sum(backlog), len(backlog)
+    """How many of each to take: one at least where there is any, the rest of the limit by size, always the same."""
+    least = [min(size, 1) for size in backlog]
+    total, count = sum(backlog), sum(least)
     if total <= limit:
         return backlog
     if limit <= count:
-        return [1] * count
+        return least
     free, rest = limit - count, total - count
-    parts = [divmod(free * (size - 1), rest) for size in backlog]
+    parts = [divmod(free * (size - one), rest) for size, one in zip(backlog, least, strict=True)]
     left = free - sum(whole for whole, _ in parts)
-    by_remainder = sorted(range(count), key=lambda place: (-parts[place][1], place))
+    by_remainder = sorted(range(len(parts)), key=lambda place: (-parts[place][1], place))
     more = set(by_remainder[:left])
-    return [1 + whole + (place in more) for place, (whole, _) in enumerate(parts)]
+    return [one + parts[place][0] + (place in more) for place, one in enumerate(least)]

@@ -1,8 +1,11 @@
 """The Spark session: the running one, or a quiet local one unless the settings name another master."""
 
 import os
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -52,8 +55,19 @@ def session(**config: str) -> SparkSession:
     settings[_JARS] = ",".join([*(str(jar) for jar in jars.resolve(_ALWAYS)), *_listed(config)])
     settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {config.get(_JAVA_OPTIONS, '')}".strip()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    SparkContext(conf=conf, gateway=start(conf))
+    with _own_interrupts():
+        SparkContext(conf=conf, gateway=start(conf))
     return SparkSession.builder.getOrCreate()
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Spark puts a handler of its own in the place of whatever a program does at Ctrl-C."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    ours = threading.current_thread() is threading.main_thread() and before is not signal.default_int_handler
+    if ours and before is not None:
+        signal.signal(signal.SIGINT, before)
 
 
 def add_jars(spark: SparkSession, coordinates: tuple[str, ...]) -> None:
@@ -83,7 +97,8 @@ def _submitted(config: dict[str, str]) -> SparkSession:
     conf.set(_JARS, ",".join([*listed, *(str(jar) for jar in found)]))
     SparkContext._ensure_initialized(conf=conf)
     _add_to_driver(found)
-    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    with _own_interrupts():
+        spark = SparkSession.builder.config(conf=conf).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
