@@ -1,6 +1,5 @@
 """A real Kafka broker on loopback: one process that is broker and controller, its data in a temporary folder."""
 
-import os
 import shutil
 import socket
 import subprocess
@@ -22,6 +21,7 @@ from tests.brokers.certificate import Certificate, certificate
 _QUICK_START = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _START_SECONDS = 60
 _STOP_SECONDS = 10
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 # Ends the broker also where this process is killed and no longer can: the pipe that it reads from is then closed.
 _WATCH = 'cat > /dev/null; kill -9 "$1" 2> /dev/null; rm -rf "$2"'
@@ -39,14 +39,12 @@ class User:
         return f'{_PLAIN} required username="{self.name}" password="{self.password}";'
 
 
-_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-
-
 class Broker:
     """Starts at once and is ready when made; `stop` ends it and removes its folder.
 
     `servers` needs nothing to log in. With a `user`, `password_servers` asks for that user by SASL/PLAIN; with `tls`,
-    `tls_servers` speaks TLS with a certificate of its own, and `certificate` is what clients have to trust.
+    `tls_servers` speaks TLS with a certificate of its own, and `certificate` is what clients have to trust. All it writes lies
+    in `folder`.
     """
 
     def __init__(self, *, user: User | None = None, tls: bool = False) -> None:
@@ -54,13 +52,13 @@ class Broker:
         self.certificate: Certificate | None = None
         names = ["PLAINTEXT", "CONTROLLER", *(["SASL_PLAINTEXT"] if user else []), *(["SSL"] if tls else [])]
         self._ports = dict(zip(names, _free_ports(len(names)), strict=True))
-        self._folder = Path(tempfile.mkdtemp(prefix="changeling-broker-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="changeling-broker-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._watch: subprocess.Popen[bytes] | None = None
         with ExitStack() as on_failure:
             on_failure.callback(self.stop)
             if tls:
-                self.certificate = certificate(self._folder)
+                self.certificate = certificate(self.folder)
             self._start()
             on_failure.pop_all()
 
@@ -98,7 +96,7 @@ class Broker:
         if watch is not None:
             watch.kill()
             watch.communicate()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
@@ -111,9 +109,9 @@ class Broker:
 
     def _start(self) -> None:
         java = [java_command(), *_QUICK_START, "-cp", str(broker_jars() / "*")]
-        settings = self._folder / "server.properties"
+        settings = self.folder / "server.properties"
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
-        told = self._folder / "told.txt"
+        told = self.folder / "told.txt"
         with told.open("wb") as output:
             subprocess.run(
                 [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings), "--standalone"],
@@ -125,7 +123,7 @@ class Broker:
                 [*java, "kafka.Kafka", str(settings)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         self._watch = subprocess.Popen(
-            ["sh", "-c", _WATCH, "watch", str(self._process.pid), str(self._folder)], stdin=subprocess.PIPE
+            ["sh", "-c", _WATCH, "watch", str(self._process.pid), str(self.folder)], stdin=subprocess.PIPE
         )
         self._wait(told)
 
@@ -143,7 +141,7 @@ class Broker:
             "listener.security.protocol.map": ",".join(
                 f"{name}:{'PLAINTEXT' if name == 'CONTROLLER' else name}" for name in self._ports
             ),
-            "log.dirs": str(self._folder / "data"),
+            "log.dirs": str(self.folder / "data"),
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.replication.factor": "1",
@@ -192,4 +190,4 @@ def _free_ports(count: int) -> list[int]:
 
 def _listens(port: int) -> bool:
     with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == os.EX_OK
+        return tried.connect_ex(("127.0.0.1", port)) == 0

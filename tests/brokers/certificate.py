@@ -20,10 +20,8 @@ def certificate(folder: Path) -> Certificate:
     """A new certificate whose files lie in the folder."""
     made = Certificate(folder / "keystore.p12", "not-a-secret", folder / "trusted.pem")
     store = ["-keystore", str(made.keystore), "-storetype", "PKCS12", "-storepass", made.password, "-alias", "broker"]
-    _keytool(
-        "-genkeypair", *store, "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2",
-        "-dname", "CN=localhost", "-ext", "SAN=ip:127.0.0.1,dns:localhost",
-    )  # fmt: skip
+    key = ["-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2"]
+    _keytool("-genkeypair", *store, *key, "-dname", "CN=localhost", "-ext", "SAN=ip:127.0.0.1,dns:localhost")
     _keytool("-exportcert", *store, "-rfc", "-file", str(made.trusted))
     return made
 

@@ -66,10 +66,21 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     port = free_port()
     address = f"spark://127.0.0.1:{port}"
     environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
-    calls = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port())]]
+    host = ["--host", "127.0.0.1"]
+    calls = [["master.Master", *host, "--port", str(port), "--webui-port", str(free_port())]]
     calls += [
-        ["worker.Worker", "-c", "1", "-m", "1g", "--host", "127.0.0.1", "--webui-port", str(free_port())]
-        + ["-d", str(tmp_path / f"worker{number}"), address]
+        [
+            "worker.Worker",
+            "-c",
+            "1",
+            "-m",
+            "1g",
+            "--host",
+            "127.0.0.1",
+            "-d",
+            str(tmp_path / f"worker{number}"),
+            address,
+        ]
         for number in (1, 2)
     ]
     running = []

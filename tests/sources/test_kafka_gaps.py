@@ -108,6 +108,22 @@ def test_a_topic_that_was_made_anew_is_told_from_the_former_one(
     assert source.input(spark, plans[1]).topics == {"anew": 1}
 
 
+def test_nothing_that_was_fetched_ahead_from_a_former_topic_is_taken_for_the_new_one(
+    spark: SparkSession, broker: Broker, topics: Topics
+) -> None:
+    topics.make("ahead")
+    old = topics.send("ahead", b"old 1", b"old 2", b"old 3", b"old 4")
+    source = kafka_source(spark, broker.servers, "ahead", on_gap="skip", batch_records=2)
+    plan = source.next()
+    assert plan is not None
+    assert read(spark, source, plan) == old[:2]
+    source.remember(plan)
+    topics.delete("ahead")
+    topics.make("ahead")
+    new = topics.send("ahead", b"new 1", b"new 2", b"new 3", b"new 4")
+    assert read_all(spark, source, drain(source)) == new
+
+
 def test_a_topic_that_is_gone_stops_the_source_unless_it_is_no_longer_wanted(
     spark: SparkSession, broker: Broker, topics: Topics
 ) -> None:

@@ -71,7 +71,7 @@ def test_a_refusal_is_told_soon_and_keeps_secrets(
     with pytest.raises(ChangelingError) as refused:
         source.next()
     assert time.monotonic() - begun < 20
-    assert str(refused.value).startswith(f"Kafka at {address}: ")
+    assert str(refused.value).startswith(f"source 'bus': Kafka at {address}: ")
     assert reason in str(refused.value)
     assert "hush-hush" not in str(refused.value)
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
@@ -88,6 +88,6 @@ def test_a_refusal_is_told_soon_and_keeps_secrets(
 )
 def test_servers_that_are_not_there_are_told_soon(spark: SparkSession, servers: str, reason: str) -> None:
     begun = time.monotonic()
-    with pytest.raises(ChangelingError, match=f"^Kafka at {servers}: {reason}"):
+    with pytest.raises(ChangelingError, match=f"^source 'bus': Kafka at {servers}: {reason}"):
         kafka_source(spark, servers, "any").next()
     assert time.monotonic() - begun < 20

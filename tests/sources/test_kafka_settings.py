@@ -20,6 +20,7 @@ from tests.sources.kafka_reading import kafka_source
         ("value.deserializer", "read as bytes"),
         ("interceptor.classes", "may change or drop records"),
         ("allow.auto.create.topics", "never makes a topic"),
+        ("Group.Id", "no consumer group is used"),
         ("isolation.level", "can only be 'read_committed'"),
         ("kafka.security.protocol", "without 'kafka.' in front"),
     ],

@@ -8,6 +8,7 @@ from changeling.log.lake import Lake
 from changeling.log.plans import Plans
 from changeling.log.schemas import Registry, Version
 from changeling.log.state import State
+from changeling.model.errors import ChangelingError
 from changeling.model.layout import tables_array
 
 
@@ -40,7 +41,11 @@ class Log:
             }
             for version in versions
         ]
-        self.lake.append_rows(layout.SCHEMAS, rows, moment)
+        try:
+            self.lake.append_rows(layout.SCHEMAS, rows, moment)
+        except ChangelingError:
+            self.registry.forget(versions)
+            raise
         reach("schemas.after")
 
     def furthest(self, version: Version) -> str | None:

@@ -83,14 +83,14 @@ class Registry:
         for version in self.versions:
             if version.source != source or version.origin == "inferred":
                 continue
-            answer = version.id if version.status != "aside" else version.note or "its schema is kept aside"
+            answer = _answer(version)
             plain[version.table, version.schema] = answer
             found |= dict.fromkeys(((version.table, text) for text in _spellings(version)), answer)
         for one in seen:
             schema = schema_from_json(one.schema)
             numbered = self._numbered(schema)
             if numbered is not None:
-                found[one.table, one.schema] = numbered.id
+                found[one.table, one.schema] = _answer(numbered)
             elif (one.table, _plain(schema)) in plain:
                 found[one.table, one.schema] = plain[one.table, _plain(schema)]
         return found
@@ -104,8 +104,11 @@ class Registry:
     def declare(self, source: str, table: TableName, schema: TableSchema, policy: Policy) -> list[Version]:
         """Registers what the user declares; new versions only. A number that the user gives must be a new one."""
         plain = _plain(schema)
-        for version in self.of(source, table):
-            if version.schema == plain and version.origin == "declared" and schema.id in (None, version.id):
+        for version in self.versions:
+            if (version.table, version.schema, version.origin) != (table, plain, "declared"):
+                continue
+            # A number is that of one version, whichever sources the rule holds for.
+            if version.id == schema.id or (schema.id is None and version.source == source):
                 return []
         if schema.id is not None and schema.id < self._next():
             taken = next((version for version in self.versions if version.id == schema.id), None)
@@ -126,20 +129,30 @@ class Registry:
         """Registers schemas that came with records; new versions only, in the order of their positions.
 
         Those that the user `declared` for whatever table comes hold from the start. `furthest` tells the last position in the
-        log of a version's changes. Raises `ChangelingError` where the policy is to fail.
+        log of a version's changes. Raises `ChangelingError` where the policy is to fail; then none is registered.
         """
-        added = []
+        added: list[Version] = []
         told = {_plain(schema) for schema in declared}
         for one in sorted(seen, key=lambda one: one.first):
             schema = schema_from_json(one.schema)
             plain = _plain(schema)
-            if self._numbered(schema) is not None or not self._is_new(source, one, plain, seen, furthest):
+            chosen = policy(one.table)
+            if self._numbered(schema) is not None or not self._is_new(source, one, plain, seen, furthest, chosen):
                 continue
-            if plain in told:
-                added.append(self._add(source, one.table, plain, None, "declared", policy(one.table), None))
-            else:
-                added.append(self._add(source, one.table, plain, one.first, "carried", policy(one.table), None))
+            try:
+                if plain in told:
+                    added.append(self._add(source, one.table, plain, None, "declared", chosen, None))
+                else:
+                    added.append(self._add(source, one.table, plain, one.first, "carried", chosen, None))
+            except ChangelingError:
+                self.forget(added)
+                raise
         return added
+
+    def forget(self, versions: Iterable[Version]) -> None:
+        """Takes versions back that could not be written down: they must not be given to changes."""
+        gone = {version.id for version in versions}
+        self.versions = [version for version in self.versions if version.id not in gone]
 
     def infer(self, source: str, samples: Iterable[Sampled]) -> list[Version]:
         """Registers what samples show of tables of which nothing is told. A later version only ever widens."""
@@ -165,10 +178,11 @@ class Registry:
         plain: TableSchema,
         batch: Sequence[Seen],
         furthest: Callable[[Version], str | None],
+        policy: Policy,
     ) -> bool:
         versions = self.of(source, one.table)
         same = [version for version in versions if version.schema == plain]
-        if not same:
+        if not same or (policy == "ignore" and all(version.status == "aside" for version in same)):
             return True
         newest = versions[-1]
         if (
@@ -238,6 +252,11 @@ class Registry:
 
     def _next(self) -> int:
         return 1 + max((version.id for version in self.versions), default=0)
+
+
+def _answer(version: Version) -> int | str:
+    """The number of a version, or why its records are kept aside."""
+    return version.id if version.status != "aside" else version.note or "its schema is kept aside"
 
 
 def _plain(schema: TableSchema) -> TableSchema:

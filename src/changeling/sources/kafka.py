@@ -26,13 +26,6 @@ _RECORDS_WORTH_A_CORE = 10_000
 # A broker that just took over a partition may for a moment not know all of it.
 _DOUBTS = (0.5, 1.0, 1.5)
 _GAPS_TOLD = 5
-# The connector keeps what its tasks fetched and did not use for five minutes: over many batches that fills the memory.
-_KEPT = {
-    "spark.kafka.consumer.cache.timeout": "30s",
-    "spark.kafka.consumer.cache.evictorThreadRunInterval": "10s",
-    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
-    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "10s",
-}
 
 
 class KafkaSource:
@@ -68,7 +61,7 @@ class KafkaSource:
         self._batch_records = batch_records
         self._start = start
         self._on_gap = on_gap
-        self._cluster = Cluster(spark, servers, self._settings)
+        self._cluster = Cluster(spark, name, servers, self._settings)
         self._progress = Progress()
         self._present: dict[str, Topic] | None = None
         self._group = f"changeling-{name}-{uuid.uuid4().hex}"
@@ -76,7 +69,6 @@ class KafkaSource:
         self._warnings: list[str] = []
         for sentence in kafka_settings.unknown(self._settings, self._cluster.setting_names()):
             self._warn(sentence)
-        _keep_less(spark)
 
     def remember(self, plan: str) -> None:
         """Takes in a plan that was made before, in the order of batches: its records are not planned again."""
@@ -195,6 +187,8 @@ class KafkaSource:
             "startingOffsets": _json(starts),
             "endingOffsets": _json(ends),
             "includeHeaders": "true",
+            # Offsets before the beginning or behind the end of a partition then fail the task. Those in between that have no
+            # record are passed over: marks of transactions, what was aborted, what was compacted. Nothing else leaves holes.
             "failOnDataLoss": "true",
             "minPartitions": str(_tasks(plan, spark.sparkContext.defaultParallelism)),
         }
@@ -228,10 +222,3 @@ def _told(found: Sequence[Gap]) -> str:
 
 def _json(value: Mapping[str, Any]) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _keep_less(spark: SparkSession) -> None:
-    # Takes effect where tasks run in the driver's JVM and none has read from Kafka yet; on a cluster the session says it.
-    conf: Any = spark.sparkContext._jsc.sc().conf()
-    for name, value in _KEPT.items():
-        conf.setIfMissing(name, value)

@@ -34,10 +34,11 @@ _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 
 
 class Cluster:
-    """The cluster at these servers. Connections are made when it is asked, and closed with the answer."""
+    """The cluster of a source. Connections are made when it is asked, and closed with the answer."""
 
-    def __init__(self, spark: SparkSession, servers: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, spark: SparkSession, source: str, servers: str, settings: Mapping[str, str]) -> None:
         jvm: Any = spark._jvm
+        self._called = f"source {source!r}: Kafka at {servers}"
         self._servers = servers
         self._settings = dict(settings)
         self._kafka = jvm.org.apache.kafka
@@ -66,7 +67,7 @@ class Cluster:
                     # One of them was deleted since it was listed.
                     if _UNKNOWN_TOPIC not in _kinds(error.java_exception):
                         raise
-        raise ChangelingError(f"Kafka at {self._servers}: topics come and go too quickly to be listed; try again")
+        raise ChangelingError(f"{self._called}: topics come and go too quickly to be listed; try again")
 
     def _standing(self, admin: Any, names: Iterable[str]) -> dict[str, Topic]:
         described = admin.describeTopics(self._list(names)).allTopicNames().get()
@@ -126,7 +127,7 @@ class Cluster:
             yield
         except (Py4JJavaError, CapturedException) as error:
             thrown = error.java_exception if isinstance(error, Py4JJavaError) else error._origin
-            raise ChangelingError(f"Kafka at {self._servers}: {self._reason(thrown)}") from None
+            raise ChangelingError(f"{self._called}: {self._reason(thrown)}") from None
 
     def _reason(self, thrown: Any) -> str:
         kinds = _kinds(thrown)

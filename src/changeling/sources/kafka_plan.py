@@ -152,6 +152,9 @@ class Progress:
 
     def miss(self, plan: Plan) -> None:
         """Takes in a plan that cannot be read: what it was to read is needed from where it was to begin."""
+        if len(plan.topics) < len(self._seen):
+            # Later plans are known: this one was read once.
+            return
         self._see(plan)
         for name, partition, span in plan.spans():
             self._ends.setdefault(name, {}).setdefault(partition, span.start)
@@ -183,8 +186,9 @@ class Progress:
     ) -> Plan | None:
         """The next plan of at most `limit` records (but one of each partition that has any); None where nothing is new.
 
-        `skipped` are all gaps that there are now; a plan may only say where it goes on behind them. With `start` "latest", the first plan reads nothing and says where
-        everything ended: else the next run would not know, and begin at another place.
+        `skipped` are all gaps that there are now; where nothing lies behind them, the plan only says that they are skipped.
+        With `start` "latest", the first plan reads nothing and says where everything ended: else the next run would not
+        know, and begin at another place.
         """
         if start == "latest" and not self._begun:
             ends = {

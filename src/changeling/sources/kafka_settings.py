@@ -33,11 +33,13 @@ def checked(settings: Mapping[str, str | int | float | bool], source: str) -> di
     Values are never part of a message: they may be secrets.
     """
     for name, value in settings.items():
-        if name.startswith("kafka."):
+        # Spark's options are the same in small letters and in large ones.
+        small = name.lower()
+        if small.startswith("kafka."):
             raise UsageError(f"source {source!r}: write the Kafka setting {name!r} without 'kafka.' in front")
-        if name in _REFUSED:
-            raise UsageError(f"source {source!r}: the Kafka setting {name!r} cannot be given: {_REFUSED[name]}")
-        if name == "isolation.level" and str(value).lower() != _COMMITTED:
+        if small in _REFUSED:
+            raise UsageError(f"source {source!r}: the Kafka setting {name!r} cannot be given: {_REFUSED[small]}")
+        if small == "isolation.level" and str(value).lower() != _COMMITTED:
             raise UsageError(
                 f"source {source!r}: the Kafka setting {name!r} can only be {_COMMITTED!r}: "
                 "records of transactions that are open or were aborted are never read"

@@ -26,6 +26,11 @@ _DEFAULTS = {
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     # Measured: batches of 4,000 to 8,000 changes cross between Python and the JVM at twice the speed of 20,000 or 1,000.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8000",
+    # Kafka's connector keeps what its tasks fetched and did not use for five minutes: over many batches that fills the memory.
+    "spark.kafka.consumer.cache.timeout": "30s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "10s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "10s",
 }
 _ALWAYS = jars.ICEBERG + jars.KAFKA
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
