@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import debezium_spark, files_log, kernels, memory, xtdb_spark
+from bench import debezium_spark, files_log, kafka_log, kernels, memory, xtdb_spark
 from bench.measuring import Benchmark, Result
 from changeling.model.errors import nearest
 
@@ -17,7 +17,7 @@ RESULTS = Path(__file__).parent / "results.json"
 
 def main(arguments: list[str]) -> int:
     known: dict[str, Benchmark] = {}
-    for family in (kernels, memory, xtdb_spark, debezium_spark, files_log):
+    for family in (kernels, memory, xtdb_spark, debezium_spark, files_log, kafka_log):
         known |= family.benchmarks()
     chosen = arguments or list(known)
     for name in chosen:
