@@ -45,7 +45,7 @@ def _shown(results: list[Result]) -> Table:
             _number(result.ours),
             _number(result.peer),
             "" if result.ratio is None else f"{result.ratio:.2f}",
-            "" if result.aim is None else f"{result.aim:g}",
+            "" if result.aim is None else f"{result.aim:.3g}",
             _number(result.limit),
         ]
         table.add_row(result.name, *numbers, result.unit, result.note or "")

@@ -2,24 +2,21 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from changeling.formats.options import ReadOptions
-from changeling.model import layout
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.sources import kafka_settings
 from changeling.sources.kafka_cluster import Cluster
+from changeling.sources.kafka_crossing import CROSSING, KafkaReader, crossing
 from changeling.sources.kafka_plan import Gap, Plan, Progress, Span, Topic, gaps, limited
 from changeling.sources.source import Input, Spread
-from changeling.spark.adapter import conform, spark_schema
-from changeling.spark.records import wire_records
+from changeling.spark.adapter import spark_schema
 
 _RECORDS_A_TASK = 100_000
 _RECORDS_WORTH_A_CORE = 10_000
@@ -125,7 +122,7 @@ class KafkaSource:
         """The batch of a plan. A task fails where offsets are gone; gaps of transactions and compaction are no loss."""
         parsed = Plan.parse(plan)
         several = len(self._topics) > 1 or _is_pattern(self._topics[0]) or len(parsed.topics) > 1
-        return Input(self._frame(spark, parsed), _Conforming(), parsed.ordinals() if several else None)
+        return Input(self._frame(spark, parsed), KafkaReader(), parsed.ordinals() if several else None)
 
     def spread(self, plan: str) -> Spread:
         """How large it is: the marks of transactions, and what they aborted, count as records."""
@@ -178,7 +175,7 @@ class KafkaSource:
             starts.setdefault(topic, {})[partition] = span.start
             ends.setdefault(topic, {})[partition] = span.end
         if not starts:
-            return spark.createDataFrame([], spark_schema(layout.RECORDS))
+            return spark.createDataFrame([], spark_schema(CROSSING))
         # One group for all batches, for the connector never forgets one; it joins none. A topic that was made anew changes it,
         # so that nothing fetched from the former one is used.
         options = kafka_settings.connector_options(self._servers, self._settings, f"{self._group}-{len(plan.topics)}")
@@ -192,17 +189,7 @@ class KafkaSource:
             "failOnDataLoss": "true",
             "minPartitions": str(_tasks(plan, spark.sparkContext.defaultParallelism)),
         }
-        return wire_records(spark.read.format("kafka").options(**options).load())
-
-
-@dataclass(frozen=True)
-class _Conforming:
-    """The reader of tasks: the connector has read already."""
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        rejects = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
-        for batch in batches:
-            yield conform(batch, layout.RECORDS), rejects
+        return crossing(spark.read.format("kafka").options(**options).load())
 
 
 def _is_pattern(topic: str) -> bool:
