@@ -88,7 +88,6 @@ def test_a_failure_is_made_good(
     monkeypatch.delenv("CHANGELING_FAILPOINT")
     with_upkeep(made)
     run(made)
-    with_upkeep(made)
     run(made)
     assert tables(made) == undisturbed
 

@@ -1,6 +1,7 @@
 """What a run looks like: a line a batch, what goes on at the moment, and a summary at the end."""
 
 import json
+import threading
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ class Shown:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._status = self._console.status(f"{pipeline}: starting Spark")
         self._waiting = False
+        self._doing = ""
+        self._watch: threading.Thread | None = None
+        self._ended = threading.Event()
 
     def __enter__(self) -> "Shown":
         if self._console.is_terminal:
@@ -33,12 +37,25 @@ class Shown:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
+        if self._watch is not None:
+            self._watch.join()
         self._status.stop()
 
     def starts(self, source: str, batch: "Spread") -> None:
-        """Shown while it goes on, on terminals."""
+        """Shown while it goes on, on terminals, with the tasks that are done."""
         self._waiting = False
-        self._status.update(f"{source}: reading {_size(batch)}")
+        self._doing = f"{source}: reading {_size(batch)}"
+        self._status.update(self._doing)
+        if self._console.is_terminal and self._watch is None:
+            self._watch = threading.Thread(target=self._watched, daemon=True)
+            self._watch.start()
+
+    def _watched(self) -> None:
+        while not self._ended.wait(0.5):
+            done, all_tasks = _tasks()
+            if all_tasks and not self._waiting:
+                self._status.update(f"{self._doing}, {done:,} of {all_tasks:,} tasks done")
 
     def done(self, report: "Report") -> None:
         """One line a batch, and one a new schema."""
@@ -67,6 +84,20 @@ class Shown:
         if not self._waiting:
             self._waiting = True
             self._status.update("all read; waiting for more (Ctrl-C stops)")
+
+
+def _tasks() -> tuple[int, int]:
+    """How many tasks of the jobs at hand are done, and how many there are."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is None:
+        return 0, 0
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    found = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in found), sum(stage.numTasks for stage in found)
 
 
 def _size(batch: "Spread") -> str:
