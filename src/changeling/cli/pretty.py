@@ -14,12 +14,13 @@ def show(batch: pa.RecordBatch) -> None:
     """Prints the changes of a batch."""
     console = Console(highlight=False, soft_wrap=True)
     for change in layout.changes(batch):
-        console.print(_heading(change))
+        console.print(heading(change))
         for name, was, now in _columns(change):
-            console.print(_line(name, was, now))
+            console.print(column_line(name, was, now))
 
 
-def _heading(change: Change) -> Text:
+def heading(change: Change) -> Text:
+    """What a change did, to which row, when."""
     heading = Text()
     heading.append(f"{change.op:<8}", style=f"bold {_COLOURS.get(change.op, 'cyan')}")
     heading.append(str(change.table or ""), style="bold")
@@ -46,7 +47,8 @@ def _columns(change: Change) -> list[tuple[str, bytes | None, bytes | None]]:
     ]
 
 
-def _line(name: str, was: bytes | None, now: bytes | None) -> Text:
+def column_line(name: str, was: bytes | None, now: bytes | None) -> Text:
+    """What became of a column."""
     line = Text(f"    {name}: ")
     if was is not None:
         line.append(was.decode(), style="red")

@@ -186,7 +186,9 @@ class Ingest:
             outcome = self._run(plan, given, moment, targets, seen, rejects_stay)
             seen = outcome.schemas
             declared = self.source.options.schemas
-            learned = registry.learn(name, seen, self._policy, self._log.furthest, declared)
+            learned = registry.learn(
+                name, seen, self._policy, self._log.furthest, declared, by_number=self._numbers_schemas
+            )
             self._log.register(learned)
             added += learned
             if not outcome.unknown and not learned:
@@ -210,7 +212,7 @@ class Ingest:
             moment=_micros(moment),
             changes=targets["changes"],
             rejects=None if rejects_stay else targets["rejects"],
-            known=self._log.registry.known(self.source.name, seen),
+            known=self._log.registry.known(self.source.name, seen, by_number=self._numbers_schemas),
             frontier=self.state.position,
             topics=given.topics,
         )
@@ -220,8 +222,12 @@ class Ingest:
             raise told(error) from error
         return merged(msgspec.json.decode(row, type=Outcome) for row in rows.column("outcome").to_pylist())
 
+    @property
+    def _numbers_schemas(self) -> bool:
+        return formats.get(self.source.format).numbers_schemas
+
     def _options(self) -> ReadOptions:
-        if not formats.get(self.source.format).numbers_schemas:
+        if not self._numbers_schemas:
             return self.source.options
         return msgspec.structs.replace(self.source.options, registry=self._log.registry.by_number())
 

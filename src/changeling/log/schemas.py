@@ -73,10 +73,11 @@ class Registry:
         """Every schema with its number, for records that carry nothing else."""
         return tuple(msgspec.structs.replace(version.schema, id=version.id) for version in self.versions)
 
-    def known(self, source: str, seen: Sequence[Seen] = ()) -> Known:
+    def known(self, source: str, seen: Sequence[Seen] = (), *, by_number: bool = False) -> Known:
         """The number of each schema text as records of this source carry it, or why they are kept aside.
 
-        Spellings that records may use are foreseen; others are looked up where they were `seen`.
+        Spellings that records may use are foreseen; others are looked up where they were `seen`. The numbers that records give
+        to schemas are those of this registry (`by_number`), or the source's own, which mean nothing here.
         """
         found: Known = {}
         plain: dict[tuple[TableName, TableSchema], int | str] = {}
@@ -88,18 +89,17 @@ class Registry:
             found |= dict.fromkeys(((version.table, text) for text in _spellings(version)), answer)
         for one in seen:
             schema = schema_from_json(one.schema)
-            numbered = self._numbered(schema)
+            numbered = self._numbered(one.table, schema, by_number)
             if numbered is not None:
                 found[one.table, one.schema] = _answer(numbered)
             elif (one.table, _plain(schema)) in plain:
                 found[one.table, one.schema] = plain[one.table, _plain(schema)]
         return found
 
-    def _numbered(self, schema: TableSchema) -> Version | None:
-        """The version that a record named by its number, whatever its table is called there."""
-        return next(
-            (known for known in self.versions if known.id == schema.id and known.schema == _plain(schema)), None
-        )
+    def _numbered(self, table: TableName, schema: TableSchema, by_number: bool) -> Version | None:
+        """The version that a record named by its number, whatever its table is called there, or that a rule numbered."""
+        found = (known for known in self.versions if known.id == schema.id and known.schema == _plain(schema))
+        return next((known for known in found if by_number or _is_rule_for(known, table)), None)
 
     def declare(self, source: str, table: TableName, schema: TableSchema, policy: Policy) -> list[Version]:
         """Registers what the user declares; new versions only. A number that the user gives must be a new one."""
@@ -125,11 +125,14 @@ class Registry:
         policy: Callable[[TableName], Policy],
         furthest: Callable[[Version], str | None],
         declared: Iterable[TableSchema] = (),
+        *,
+        by_number: bool = False,
     ) -> list[Version]:
         """Registers schemas that came with records; new versions only, in the order of their positions.
 
         Those that the user `declared` for whatever table comes hold from the start. `furthest` tells the last position in the
-        log of a version's changes. Raises `ChangelingError` where the policy is to fail; then none is registered.
+        log of a version's changes; `by_number` is as for `known`. Raises `ChangelingError` where the policy is to fail: then
+        none is registered.
         """
         added: list[Version] = []
         told = {_plain(schema) for schema in declared}
@@ -137,13 +140,13 @@ class Registry:
             schema = schema_from_json(one.schema)
             plain = _plain(schema)
             chosen = policy(one.table)
-            if self._numbered(schema) is not None or not self._is_new(source, one, plain, seen, furthest, chosen):
+            numbered = self._numbered(one.table, schema, by_number) is not None
+            if numbered or not self._is_new(source, one, plain, seen, furthest, chosen):
                 continue
+            origin: Literal["declared", "carried"] = "declared" if plain in told else "carried"
+            position = None if origin == "declared" else one.first
             try:
-                if plain in told:
-                    added.append(self._add(source, one.table, plain, None, "declared", chosen, None))
-                else:
-                    added.append(self._add(source, one.table, plain, one.first, "carried", chosen, None))
+                added.append(self._add(source, one.table, plain, position, origin, chosen, None))
             except ChangelingError:
                 self.forget(added)
                 raise
@@ -257,6 +260,10 @@ class Registry:
 def _answer(version: Version) -> int | str:
     """The number of a version, or why its records are kept aside."""
     return version.id if version.status != "aside" else version.note or "its schema is kept aside"
+
+
+def _is_rule_for(version: Version, table: TableName) -> bool:
+    return version.origin == "declared" and version.table.fits(table)
 
 
 def _plain(schema: TableSchema) -> TableSchema:

@@ -39,6 +39,13 @@ def maintain(lake: Lake, retention_millis: int, keep_snapshots: timedelta = KEEP
     return [_maintain(lake, table, retention_millis, keep_snapshots) for table in TABLES]
 
 
+def expire(lake: Lake) -> None:
+    """Expires old snapshots only: a run does so now and then, since each batch adds some and every commit writes their list."""
+    for table in TABLES:
+        lake.tag_state(table)
+        lake.expire(table, _earlier(datetime.now(UTC) - KEEP_SNAPSHOTS, _slowest_reader(lake, table)))
+
+
 def _maintain(lake: Lake, table: Table, retention_millis: int, keep_snapshots: timedelta) -> Done:
     now = datetime.now(UTC)
     slowest = _slowest_reader(lake, table)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from changeling.log import layout
 from changeling.log.lock import Lock, held
 from changeling.model.errors import ChangelingError
+from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
@@ -17,6 +18,7 @@ from changeling.pipelines.quiet import Quiet
 if TYPE_CHECKING:
     from changeling.log.upkeep import Done
     from changeling.pipelines.running import Listener, Totals
+    from changeling.replicas.history import Moment
 
 
 class Pipeline:
@@ -58,6 +60,13 @@ class Pipeline:
             rows = tables_of(self._loaded).rows(layout.REJECTS).sort_by("ingested_at")
         for batch in rows.slice(0, limit).to_batches():
             yield from batch.to_pylist()
+
+    def history(self, table: str, key: str) -> "list[Moment]":
+        """The life of one row, oldest first; the key is a JSON object. Needs no Spark."""
+        from changeling.replicas.history import life
+
+        with self._redacted():
+            return list(life(tables_of(self._loaded), TableName.parse(table), key))
 
     def replay(self) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; tells for each source how many came into the log, and how many stay."""

@@ -13,6 +13,7 @@ from changeling.log.lock import Lock
 from changeling.log.log import Log
 from changeling.log.schemas import Policy
 from changeling.log.state import SourceState
+from changeling.log.upkeep import expire
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines.definition import FilesSource, KafkaSource, RecordSource
@@ -22,6 +23,8 @@ from changeling.sources.files import FilesSource as Files
 from changeling.sources.source import Source, Spread
 
 _LONGEST_WAIT = 60.0
+_EXPIRE_AFTER = 500
+"""Batches after which a run expires old snapshots."""
 
 
 class Listener(Protocol):
@@ -116,6 +119,8 @@ class Runner:
             return False
         self._count(ingest, report)
         self._listener.done(report)
+        if sum(totals.batches for totals in self._totals.values()) % _EXPIRE_AFTER == 0:
+            expire(self._lake)
         return True
 
     def _count(self, ingest: Ingest, report: Report) -> None:

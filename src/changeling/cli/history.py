@@ -1,0 +1,49 @@
+"""`changeling history`: the life of one row, change by change; needs no Spark."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from changeling.cli.pipeline import add_pipeline, pipeline_of
+
+if TYPE_CHECKING:
+    from changeling.replicas.history import Moment
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("history", help="the life of one row", description=__doc__)
+    parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
+    parser.add_argument("--key", required=True, help="""the row's key: '{"id": 1}'""")
+    add_pipeline(parser)
+    parser.add_argument("--json", action="store_true", help="lines of JSON, as decode prints them, with `changed`")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Prints each change with the columns that it changed."""
+    from changeling.model.json_text import quote
+    from changeling.model.line import lines
+
+    moments = pipeline_of(parsed.pipeline).history(parsed.table, parsed.key)
+    for moment in moments:
+        if parsed.json:
+            (line,) = lines(moment.row)
+            sys.stdout.buffer.write(b'%b,"changed":%b}\n' % (line[:-1], quote(moment.changed)))
+        else:
+            _show(moment)
+    sys.stdout.flush()
+    return 0
+
+
+def _show(moment: "Moment") -> None:
+    from rich.console import Console
+
+    from changeling.cli.pretty import column_line, heading
+    from changeling.model import layout
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(heading(layout.changes(moment.row)[0]))
+    before, after = moment.before or {}, moment.after or {}
+    for name in moment.changed:
+        console.print(column_line(name, before.get(name), after.get(name)))

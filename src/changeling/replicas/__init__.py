@@ -1,0 +1,1 @@
+"""Replicas: the changes of the log folded into rows."""

@@ -1,0 +1,140 @@
+"""The life of one row: every change that wrote it, moved it or removed it, in order, with the columns that changed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from changeling.log.layout import CHANGES
+from changeling.log.reading import Tables, equals
+from changeling.model import json_text, layout
+from changeling.model.change import Change
+from changeling.model.errors import UsageError, nearest
+from changeling.model.operation import Operation
+from changeling.model.table import TableName
+from changeling.replicas.fold import Event, Fold, in_order, old_key, text_of
+
+Image = Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One change in the life of a row, and the row before and after it; None where there was or is none."""
+
+    row: pa.RecordBatch
+    """The change itself, as the log has it."""
+    before: Image | None
+    after: Image | None
+
+    @property
+    def changed(self) -> list[str]:
+        """The columns whose value is another one now; all of them where the row came or went."""
+        before, after = self.before or {}, self.after or {}
+        names = [*after, *(name for name in before if name not in after)]
+        return [name for name in names if before.get(name) != after.get(name)]
+
+
+def life(log: Tables, table: TableName, key: str) -> Iterator[Moment]:
+    """The moments of the row with that key (a JSON object), by position.
+
+    A change that moves the row to this key or away from it is one of them. Raises `UsageError` where the log has no such
+    table, several of that name, or no such key.
+    """
+    batch = _changes_of(log, table)
+    changes = layout.changes(batch)
+    origins = [_keys(change) for change in changes]
+    wanted = _told(key, table, {found for keys in origins for found in keys})
+    family = _family(origins, wanted)
+    encodings = batch.column("encoding").to_pylist()
+    events = {
+        id(change): (place, Event(change, encodings[place]))
+        for place, change in enumerate(changes)
+        if change.op is Operation.TRUNCATE or origins[place] & family
+    }
+    fold = Fold()
+    for event in in_order(event for _, event in events.values()):
+        place = events[id(event.change)][0]
+        before = _image(fold, wanted) or (
+            _image(fold, old_key(event.change)) if _arrives(event.change, wanted) else None
+        )
+        if not fold.apply(event):
+            continue
+        if wanted in origins[place] or (event.change.op is Operation.TRUNCATE and before is not None):
+            yield Moment(batch.slice(place, 1), before, _image(fold, wanted))
+
+
+def _arrives(change: Change, key: str) -> bool:
+    return change.key is not None and text_of(change.key) == key
+
+
+def _image(fold: Fold, key: str | None) -> Image | None:
+    row = None if key is None else fold.rows.get(key)
+    return None if row is None else row.image()
+
+
+def _keys(change: Change) -> set[str]:
+    """The keys that a change touches: that of the row now, and where it moved the row, the one before."""
+    return {text_of(key) for key in (change.key, old_key(change)) if key is not None}
+
+
+def _family(origins: Sequence[set[str]], key: str) -> set[str]:
+    """The keys that rows moved between, as far as they lead to this one: each takes columns of the one before."""
+    moves = [keys for keys in origins if len(keys) > 1]
+    family = {key}
+    while True:
+        wider = family.union(*(keys for keys in moves if keys & family))
+        if wider == family:
+            return family
+        family = wider
+
+
+def _told(key: str, table: TableName, known: set[str]) -> str:
+    """The key as the log has it; one whose values differ only in being text or numbers is taken for the same."""
+    try:
+        wanted = json_text.canonical_key(json_text.members(key).items()).decode()
+    except ValueError:
+        raise UsageError(f"--key {key}: write a JSON object of the key columns, such as {_some(known)}") from None
+    if wanted in known:
+        return wanted
+    alike = [found for found in known if _loosely(found) == _loosely(wanted)]
+    if len(alike) != 1:
+        raise UsageError(f"no change of {table} has the key {wanted}; keys look like {_some(known)}")
+    return alike[0]
+
+
+def _loosely(key: str) -> dict[str, str]:
+    return {name: value.decode().strip('"') for name, value in json_text.members(key).items()}
+
+
+def _some(known: set[str]) -> str:
+    return min(known, default='{"id": 1}')
+
+
+def _changes_of(log: Tables, table: TableName) -> pa.RecordBatch:
+    """All changes of the one table of the log that a name fits."""
+    found = _as_changes(log.rows(CHANGES, equals("table.name", table.name)))
+    sources = found.column("source").to_pylist()
+    places = [
+        (source, TableName(**row)) for source, row in zip(sources, found.column("table").to_pylist(), strict=True)
+    ]
+    fitting = {place for place in places if table.fits(place[1])}
+    fitting = {place for place in fitting if str(place[1]) == str(table)} or fitting
+    if not fitting:
+        raise UsageError(f"the log has no table {table}; {nearest(str(table), _tables(log))}")
+    if len(fitting) > 1:
+        choices = ", ".join(sorted(f"{name} of {source}" for source, name in fitting))
+        raise UsageError(f"several tables are called {table}: {choices}; write more of the name")
+    kept = pa.array([place in fitting for place in places], pa.bool_())
+    return found.filter(kept).combine_chunks().to_batches()[0]
+
+
+def _as_changes(found: pa.Table) -> pa.Table:
+    """The log's columns in the layout of changes; it keeps no schema texts."""
+    nothing = pa.nulls(found.num_rows, pa.string())
+    columns = [nothing if name == "schema" else found.column(name) for name in layout.CHANGES.names]
+    return pa.table(columns, names=layout.CHANGES.names).cast(layout.CHANGES)
+
+
+def _tables(log: Tables) -> set[str]:
+    names = log.rows(CHANGES, columns=("table",)).column("table").to_pylist()
+    return {str(TableName(**row)) for row in names if row is not None and row["name"] is not None}

@@ -1,0 +1,164 @@
+"""The fold against a model that is a dictionary and nothing else, on random histories."""
+
+import json
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from changeling.model.change import Change
+from changeling.model.operation import Image, Operation
+from changeling.model.position import encode
+from changeling.replicas.fold import Event, Fold, in_order
+
+COLUMNS = ("a", "b", "c")
+Rows = dict[int, dict[str, Any]]
+
+
+@dataclass
+class Database:
+    """Makes a history, and keeps the rows that it ends with."""
+
+    random: random.Random
+    rows: Rows = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    states: list[Rows] = field(default_factory=list)
+
+    def step(self) -> None:
+        number = self.random.randrange(4)
+        row = self.rows.get(number)
+        choices = (
+            ["insert", "upsert", "replace"]
+            if row is None
+            else ["update", "patch", "move", "delete", "replace", "stale"]
+        )
+        if self.random.random() < 0.05:
+            choices = ["truncate"]
+        getattr(self, self.random.choice(choices))(number, row)
+        self.states.append({key: dict(found) for key, found in self.rows.items()})
+
+    def insert(self, number: int, row: Any) -> None:
+        self.rows[number] = {"id": number, **self.values(COLUMNS)}
+        self.tell(Operation.INSERT, number, after=self.rows[number])
+
+    def upsert(self, number: int, row: Any) -> None:
+        told = {"id": number, **self.values(self.some())}
+        self.rows[number] = {**(row or {}), **told}
+        self.tell(Operation.UPSERT, number, after=told, image=Image.PARTIAL)
+
+    def replace(self, number: int, row: Any) -> None:
+        self.rows[number] = {"id": number, **self.values(self.some())}
+        self.tell(Operation.REPLACE, number, after=self.rows[number], image=Image.PARTIAL)
+
+    def update(self, number: int, row: Any) -> None:
+        before = dict(row)
+        self.rows[number] = {"id": number, **self.values(COLUMNS)}
+        self.tell(Operation.UPDATE, number, before=before, after=self.rows[number])
+
+    def patch(self, number: int, row: Any) -> None:
+        told = self.values(self.some())
+        self.rows[number] = {**row, **told}
+        self.tell(Operation.UPDATE, number, after=told, image=Image.PARTIAL)
+
+    def move(self, number: int, row: Any) -> None:
+        other = self.random.choice([key for key in range(6) if key != number])
+        told = {"id": other, **self.values(self.some())}
+        del self.rows[number]
+        self.rows[other] = {**row, **told}
+        self.tell(Operation.UPDATE, other, before={"id": number}, after=told, image=Image.PARTIAL)
+
+    def delete(self, number: int, row: Any) -> None:
+        del self.rows[number]
+        self.tell(Operation.DELETE, number, before={"id": number})
+
+    def stale(self, number: int, row: Any) -> None:
+        self.tell(Operation.UPDATE, number, after=None)
+
+    def truncate(self, number: int, row: Any) -> None:
+        self.rows.clear()
+        self.tell(Operation.TRUNCATE, None)
+
+    def some(self) -> list[str]:
+        return self.random.sample(COLUMNS, self.random.randint(1, len(COLUMNS)))
+
+    def values(self, names: Any) -> dict[str, Any]:
+        return {
+            name: self.random.choice([None, self.random.randrange(100), "x" * self.random.randrange(3)])
+            for name in names
+        }
+
+    def tell(
+        self,
+        op: Operation,
+        number: int | None,
+        *,
+        before: dict[str, Any] | None = None,
+        after: dict[str, Any] | None = None,
+        image: Image = Image.FULL,
+    ) -> None:
+        change = Change(
+            op=op,
+            key=None if number is None else json.dumps({"id": number}, separators=(",", ":")),
+            before=None if before is None else json.dumps(before),
+            after=None if after is None else json.dumps(after),
+            before_image=Image.NONE if before is None else Image.KEY if len(before) == 1 else Image.FULL,
+            after_image=Image.NONE if after is None else image,
+            position=encode(7, len(self.events)),
+        )
+        self.events.append(Event(change, "canonical"))
+
+
+def folded(events: list[Event]) -> Rows:
+    fold = Fold()
+    for event in in_order(events):
+        fold.apply(event)
+    return {
+        json.loads(key)["id"]: {name: json.loads(value) for name, value in row.image().items()}
+        for key, row in fold.rows.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_any_arrival_with_repeats_gives_the_rows_of_every_moment(seed: int) -> None:
+    made = random.Random(seed)
+    database = Database(made)
+    for _ in range(made.randint(1, 40)):
+        database.step()
+    for moment in {made.randrange(len(database.states)), len(database.states) - 1}:
+        arrived = database.events[: moment + 1]
+        arrived = arrived + made.choices(arrived, k=len(arrived) // 3)
+        made.shuffle(arrived)
+        assert folded(arrived) == database.states[moment]
+
+
+def test_a_column_absent_from_a_full_image_goes_and_one_absent_from_a_partial_image_stays() -> None:
+    database = Database(random.Random(0))
+    database.tell(Operation.INSERT, 1, after={"id": 1, "a": 1, "b": 2})
+    database.tell(Operation.UPDATE, 1, after={"a": 3}, image=Image.PARTIAL)
+    assert folded(database.events) == {1: {"id": 1, "a": 3, "b": 2}}
+    database.tell(Operation.UPDATE, 1, after={"id": 1, "a": None})
+    assert folded(database.events) == {1: {"id": 1, "a": None}}
+
+
+def test_a_change_without_values_marks_its_row_stale_and_writes_nothing() -> None:
+    database = Database(random.Random(0))
+    database.tell(Operation.INSERT, 1, after={"id": 1, "a": 1})
+    database.tell(Operation.UPDATE, 1, before={"id": 1, "a": 0})
+    fold = Fold()
+    for event in database.events:
+        fold.apply(event)
+    assert [(key, row.stale, row.image()) for key, row in fold.rows.items()] == [
+        ('{"id":1}', True, {"id": b"1", "a": b"1"})
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["dataworks", "dataworks-message"])
+def test_the_first_half_of_a_dataworks_update_removes_its_key_and_the_second_writes_it(encoding: str) -> None:
+    database = Database(random.Random(0))
+    database.tell(Operation.INSERT, 1, after={"id": 1, "a": 1})
+    database.tell(Operation.UPDATE, 1, before={"id": 1, "a": 1})
+    halves = [Event(event.change, encoding) for event in database.events]
+    assert folded(halves) == {}
+    database.tell(Operation.UPDATE, 1, after={"id": 1, "a": 2})
+    assert folded([Event(event.change, encoding) for event in reversed(database.events)]) == {1: {"id": 1, "a": 2}}
