@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from changeling.log import layout
 from changeling.log.catalog import NAME
 from changeling.log.lake import LAYOUT
-from changeling.log.lock import held
+from changeling.log.lock import Holder, held
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of, lock_file
 from changeling.pipelines.loading import load
@@ -49,6 +49,24 @@ def test_a_second_run_is_refused_and_told_who_holds_the_pipeline(tmp_path: Path)
         made.pipeline.run(once=True)
     assert str(refused.value).startswith(f"pipeline shop is held by `changeling run`, process {os.getpid()} of ")
     assert str(refused.value).endswith(": one writer at a time; stop it first")
+
+
+def test_a_run_on_another_machine_is_seen_in_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
+    made = shop(tmp_path)
+    made.write("a.json", event(1))
+    run(made)
+    lake = lake_of(load(made.file))
+    there = Holder(7, "elsewhere", "ann", "2026-01-02T03:04:05Z", "changeling run")
+    lake.claim(there)
+    with pytest.raises(ChangelingError) as refused:
+        run(made)
+    assert str(refused.value) == (
+        "pipeline shop is held by `changeling run`, process 7 of ann on elsewhere, since 2026-01-02T03:04:05Z: one writer at a "
+        "time; stop it first, or go on with --take-over where it is gone for certain"
+    )
+    made.pipeline.run(once=True, take_over=True)
+    run(made)
+    assert numbers(made) == [1]
 
 
 def test_each_file_is_read_once_whatever_its_age(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("rejects", help="records that could not be read", description=__doc__)
     add_pipeline(parser)
     parser.add_argument("--replay", action="store_true", help="read them again; what gives changes now joins the log")
+    parser.add_argument("--take-over", action="store_true", help="as `run` takes it")
     parser.add_argument("--limit", type=int, metavar="N", help="show the first N")
     parser.add_argument("--json", action="store_true", help="lines of JSON, with the raw bytes")
     parser.set_defaults(run=run)
@@ -22,7 +23,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Shows the rejects, or replays them; a replay exits with 3 where some stay."""
     pipeline = pipeline_of(parsed.pipeline)
     if parsed.replay:
-        found = pipeline.replay()
+        found = pipeline.replay(take_over=parsed.take_over)
         for source, (accepted, stay) in found.items():
             text = {"source": source, "accepted": accepted, "rejected": stay}
             print(

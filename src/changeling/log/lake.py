@@ -13,12 +13,14 @@ from changeling.log import layout, state
 from changeling.log.catalog import NAME, Catalog, prepare
 from changeling.log.files import Target, Writer, Written, numbered
 from changeling.log.layout import TABLES, VERSION, Table
+from changeling.log.lock import Holder, holder_of
 from changeling.log.state import STATE_TAG, State
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
 from changeling.spark.failures import SPARKS, told
 
 LAYOUT = "changeling.layout"
+HOLDER = "changeling.holder"
 PROPERTIES = {
     "format-version": "3",
     "write.delete.mode": "merge-on-read",
@@ -102,6 +104,8 @@ class Lake:
 
     def load(self, table: Table) -> Any:
         """The table as Iceberg's own library has it, as it is now."""
+        # Spark looks for catalogs in the session that is active in a thread, which may be another pipeline's.
+        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.spark._jsparkSession)
         return self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
             self.spark._jsparkSession, f"{NAME}.{self.namespace}.{table.name}"
         )
@@ -190,6 +194,31 @@ class Lake:
             there = len(list(java.snapshots()))
             java.expireSnapshots().expireOlderThan(int(before.timestamp() * 1000)).retainLast(1).commit()
             return max(0, there - len(list(self.load(table).snapshots())))
+
+    def claim(self, holder: Holder, take_over: bool = False) -> None:
+        """Notes in the catalog who writes: other machines do not see the lock. Raises `ChangelingError` where one of them does.
+
+        The catalog takes the note only if nobody wrote another one meanwhile.
+        """
+        with _told():
+            java = self.load(layout.BATCHES)
+            operations = java.operations()
+            base = operations.current()
+            other = holder_of(base.properties().get(HOLDER))
+            if other is not None and other.host != holder.host and not take_over:
+                raise ChangelingError(
+                    f"pipeline {self.namespace} is held by {other}: one writer at a time; stop it first, or go on with "
+                    "--take-over where it is gone for certain"
+                )
+            entry = self._jvm.java.util.HashMap()
+            entry.put(HOLDER, holder.to_text())
+            metadata = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(base).setProperties(entry).build()
+            operations.commit(base, metadata)
+
+    def let_go(self) -> None:
+        """Takes the note away."""
+        with _told():
+            self.load(layout.BATCHES).updateProperties().remove(HOLDER).commit()
 
     def remove(self) -> list[str]:
         """Drops the tables with their files; tells their names."""

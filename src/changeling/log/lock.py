@@ -26,6 +26,10 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str | None = None
     """What ended it, where it did not end well."""
 
+    def to_text(self) -> str:
+        """As JSON."""
+        return msgspec.json.encode(self).decode()
+
     def __str__(self) -> str:
         return f"`{self.doing}`, process {self.process} of {self.user} on {self.host}, since {self.since}"
 
@@ -59,6 +63,11 @@ class Lock:
         self._file, self._holder = file, holder
         self._write()
 
+    @property
+    def holder(self) -> Holder:
+        """Who holds it."""
+        return self._holder
+
     def failed(self, error: str | None) -> None:
         """Notes the last error, or that all is well again."""
         self._holder = msgspec.structs.replace(self._holder, error=error)
@@ -79,8 +88,16 @@ class Lock:
 def last_holder(file: Path) -> Holder | None:
     """Who holds the pipeline or held it last; None where nobody ever did."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Holder)
-    except (OSError, msgspec.DecodeError):
+        return holder_of(file.read_bytes())
+    except OSError:
+        return None
+
+
+def holder_of(text: str | bytes | None) -> Holder | None:
+    """The holder that a text tells of; None where it tells of none."""
+    try:
+        return None if not text else msgspec.json.decode(text, type=Holder)
+    except msgspec.DecodeError:
         return None
 
 

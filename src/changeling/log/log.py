@@ -13,11 +13,10 @@ from changeling.model.layout import tables_array
 
 
 class Log:
-    """One pipeline's log, as the process that writes it has it in hand."""
+    """One pipeline's log, as the process that writes it has it in hand. Its tables are there already."""
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
-        lake.create()
         self.registry = Registry.from_rows(lake.rows(layout.SCHEMAS).to_pylist())
         self.plans = Plans(lake)
         self.state: State = lake.state(layout.CHANGES)

@@ -2,13 +2,13 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changeling.log import layout
 from changeling.log.lock import Lock, held
-from changeling.model.errors import ChangelingError
+from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
@@ -16,6 +16,7 @@ from changeling.pipelines.loading import Loaded
 from changeling.pipelines.quiet import Quiet
 
 if TYPE_CHECKING:
+    from changeling.log.lake import Lake
     from changeling.log.upkeep import Done
     from changeling.pipelines.running import Listener, Totals
     from changeling.replicas.history import Moment
@@ -38,14 +39,21 @@ class Pipeline:
         return self._loaded.definition.name
 
     def run(
-        self, once: bool = False, *, listener: "Listener | None" = None, stop: threading.Event | None = None
+        self,
+        once: bool = False,
+        *,
+        listener: "Listener | None" = None,
+        stop: threading.Event | None = None,
+        take_over: bool = False,
     ) -> "list[Totals]":
-        """Brings what is new into the log: all that is there now (`once`), or for ever, until `stop` is set."""
+        """Brings what is new into the log: all that is there now (`once`), or for ever, until `stop` is set.
+
+        `take_over` goes on where a run on another machine ended without a word.
+        """
         from changeling.pipelines.running import Runner
 
-        with self._held("run") as lock, self._redacted():
-            runner = Runner(self._loaded, lake_of(self._loaded), lock, listener or Quiet(), stop or threading.Event())
-            return runner.run(once)
+        with self._writing("run", take_over) as (lake, lock):
+            return Runner(self._loaded, lake, lock, listener or Quiet(), stop or threading.Event()).run(once)
 
     def status(self) -> list[dict[str, Any]]:
         """How far each source is; needs no Spark."""
@@ -68,15 +76,14 @@ class Pipeline:
         with self._redacted():
             return list(life(tables_of(self._loaded), TableName.parse(table), key))
 
-    def replay(self) -> dict[str, tuple[int, int]]:
+    def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; tells for each source how many came into the log, and how many stay."""
         from changeling.log.log import Log
         from changeling.pipelines.replaying import replay, settle
         from changeling.pipelines.running import carrier_of, ingest_of, record_sources
 
         found = {}
-        with self._held("rejects --replay"), self._redacted():
-            lake = lake_of(self._loaded)
+        with self._writing("rejects --replay", take_over) as (lake, _):
             log = Log(lake)
             for source in record_sources(self._loaded):
                 ingest, carrier = ingest_of(self._loaded, log, source), carrier_of(source)
@@ -98,13 +105,24 @@ class Pipeline:
 
     def remove(self) -> list[str]:
         """Drops the pipeline's tables with all that is in them; tells their names."""
-        with self._held("remove"), self._redacted():
+        with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
             return lake_of(self._loaded).remove()
 
     @contextmanager
-    def _held(self, doing: str) -> Iterator[Lock]:
-        with held(lock_file(self._loaded), self.name, f"changeling {doing}") as lock:
-            yield lock
+    def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":
+        """The pipeline's tables, for the one process that writes them: no other on this machine, nor on any other."""
+        if missing := self._loaded.definition.unsupported():
+            raise UsageError(self._loaded.redacted(f"{self._loaded.path.name}: {'; '.join(missing)}"))
+        with held(lock_file(self._loaded), self.name, f"changeling {doing}") as lock, self._redacted():
+            lake = lake_of(self._loaded)
+            lake.create()
+            lake.claim(lock.holder, take_over)
+            try:
+                yield lake, lock
+            finally:
+                # What ends a run may have ended Spark as well; on this machine the note is of no consequence.
+                with suppress(ChangelingError):
+                    lake.let_go()
 
     @contextmanager
     def _redacted(self) -> Iterator[None]:

@@ -66,8 +66,6 @@ class Runner:
     """One run of a pipeline, which must hold its lock."""
 
     def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: Listener, stop: threading.Event) -> None:
-        if missing := loaded.definition.unsupported():
-            raise UsageError(loaded.redacted(f"{loaded.path.name}: {'; '.join(missing)}"))
         self._loaded, self._lake, self._lock, self._listener, self._stop = loaded, lake, lock, listener, stop
         self._ingests: list[Ingest] = []
         self._totals: dict[str, Totals] = {}

@@ -2,7 +2,7 @@
 
 import re
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from changeling.model.errors import ChangelingError
@@ -31,5 +31,5 @@ def _text(error: Exception) -> str:
     return str(error)
 
 
-SPARKS = (Py4JJavaError, PySparkException)
+SPARKS = (Py4JError, PySparkException)
 """The kinds of errors that come from Spark."""
