@@ -1,5 +1,6 @@
 """Pipelines for tests: made in a folder, run in this process, and their tables compared whole."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
 from changeling.log import layout
+from changeling.pipelines.lakehouse import lake_of
+from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
 
 MOMENTS = {"ingested_at", "registered_at", "planned_at"}
@@ -53,6 +56,11 @@ class Shop:
     def log(self) -> list[dict[str, Any]]:
         return self.rows(layout.CHANGES)
 
+    def rejects(self) -> list[dict[str, Any]]:
+        """The rejects as Spark reads them: PyIceberg takes headers that are null for an empty list."""
+        rows: list[dict[str, Any]] = lake_of(load(self.file)).rows(layout.REJECTS).to_pylist()
+        return [{name: row[name] for name in row if name not in MOMENTS} for row in rows]
+
 
 def shop(folder: Path, *sources: dict[str, Any], **more: Any) -> Shop:
     """Writes the pipeline file; without sources it reads XTDB's events from `in/*.json`."""
@@ -73,10 +81,15 @@ def _relative(value: Any, folder: str) -> Any:
     return value
 
 
+def message(row: dict[str, Any], offset: int) -> str:
+    """A record as `kcat -J` prints it; its header `trace` is its offset."""
+    key, value = (None if row[name] is None else row[name].decode() for name in ("key", "value"))
+    place = {"topic": row["topic"], "partition": 0, "offset": offset}
+    return json.dumps({**place, "headers": ["trace", str(offset)], "key": key, "payload": value})
+
+
 def event(number: int, table: str = "users", **document: Any) -> str:
     """An XTDB event: transaction `number` creates a document."""
-    import json
-
     row = {"_id": f"id-{number}", "n": number, **document}
     return json.dumps(
         {

@@ -11,21 +11,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-import changeling
 from changeling.formats import registry
 from changeling.log import layout as tables
 from changeling.model import layout
-from changeling.model.table import TableSchema, parse_columns, schema_from_json
-from changeling.pipelines.lakehouse import lake_of
-from changeling.pipelines.loading import load
+from changeling.model.table import parse_columns
 from tests.conformance.test_fuzz import mutated
 from tests.golden.test_golden import CASES, options_of, records_of
-from tests.log.lakes import Shop, shop
+from tests.log.expecting import Row, expected, in_order, resolved
+from tests.log.lakes import Shop, message, shop
 
 OWN = ("table", "key", "columns")
 """Settings that stand beside a source's options."""
-NAMELESS = {"catalog": None, "schema": None, "name": ""}
-"""What the registry calls the table of records that name none."""
 UNLIKE = ("public.basic_types", "public.orders")
 """Tables of which golden cases tell schemas that do not fit each other."""
 
@@ -73,10 +69,10 @@ def streams() -> Iterator[Stream]:
 STREAMS = list(streams())
 
 
-def lines_of(stream: Stream, case: Path) -> list[dict[str, Any]]:
+def lines_of(stream: Stream, case: Path) -> list[Row]:
     """The records of a case, and broken ones behind them."""
-    given = [
-        {name: _bytes(row.get(name)) for name in ("value", "key")} | {"topic": row.get("topic")}
+    given: list[Row] = [
+        {"topic": row.get("topic"), **{name: _bytes(row.get(name)) for name in ("value", "key")}}
         for row in records_of(case)
     ]
     if stream.carrier == "plain":
@@ -85,7 +81,7 @@ def lines_of(stream: Stream, case: Path) -> list[dict[str, Any]]:
         return given + [{"value": value, "key": None, "topic": None} for value in broken]
     dice = random.Random(case.name)
     wounded = [{**row, "value": mutated(row["value"], dice)} for row in given if row["value"] is not None]
-    return given + [row for row in wounded if is_text(row["value"])]
+    return [*given, *(row for row in wounded if is_text(row["value"])), {**given[0], "value": b"broken"}]
 
 
 def is_text(value: bytes) -> bool:
@@ -101,19 +97,12 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def message(row: dict[str, Any], offset: int) -> str:
-    """A record as kcat prints it."""
-    key, value = (None if row[name] is None else row[name].decode() for name in ("key", "value"))
-    place = {"topic": row["topic"], "partition": 0, "offset": offset}
-    return json.dumps({**place, "headers": ["trace", str(offset)], "key": key, "payload": value})
-
-
 def write(made: Shop, stream: Stream) -> pa.RecordBatch:
     """Writes the files of a source; gives the records in them, each with its place."""
     rows = []
     offset = 0
     for ordinal, case in enumerate(stream.cases):
-        lines = []
+        lines: list[str | bytes] = []
         for number, row in enumerate(lines_of(stream, case)):
             place = {"file": str(made.folder / "in" / stream.name / case.name), "ordinal": ordinal, "record": number}
             if stream.carrier == "kcat":
@@ -132,9 +121,8 @@ def write(made: Shop, stream: Stream) -> pa.RecordBatch:
 class Run:
     """The tables after one run over all streams, and what went in."""
 
-    log: list[dict[str, Any]]
-    rejects: list[dict[str, Any]]
-    schemas: dict[int, dict[str, Any]]
+    log: list[Row]
+    rejects: list[Row]
     given: dict[str, pa.RecordBatch]
 
 
@@ -144,52 +132,15 @@ def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     made = shop(tmp_path_factory.mktemp("dialects"), *(stream.setting() for stream in STREAMS), tables=rules)
     given = {stream.name: write(made, stream) for stream in STREAMS}
     made.pipeline.run(once=True)
-    schemas = {row["id"]: row for row in made.table(tables.SCHEMAS).to_pylist()}
-    # PyIceberg takes a list that is null for an empty one; Spark tells them apart.
-    rejects = lake_of(load(made.file)).rows(tables.REJECTS).drop_columns(["ingested_at"]).to_pylist()
-    return Run(made.table(tables.CHANGES).to_pylist(), rejects, schemas, given)
-
-
-def in_log(row: dict[str, Any], schemas: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """A row of the log with the schema that its number stands for."""
-    row = {**row}
-    found = schemas.get(row.pop("schema_id"))
-    told = None
-    if found is not None:
-        assert (found["source"], found["table"]) == (row["source"], row["table"] or NAMELESS)
-        told = schema_from_json(found["schema"])
-    return {**row, "schema": told}
-
-
-def decoded(stream: Stream, records: pa.RecordBatch) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What `decode` gives: rows as the log and the rejects must have them."""
-    changes, rejects = changeling.decode(records, stream.format, source=stream.name, **stream.options)
-    rows = []
-    for row in changes.to_pylist():
-        del row["schema_id"]
-        told = row["schema"] and schema_from_json(row["schema"])
-        rows.append({**row, "schema": told and TableSchema(told.columns, told.key), "batch": 1})
-    kept = []
-    for row in rejects.to_pylist():
-        del row["feature"]
-        origin = row["origin"]
-        place = f"{origin['file']}#{origin['record']}"
-        if origin["topic"] is not None:
-            place = f"{origin['topic']}/{origin['partition']}@{origin['offset']}"
-        kept.append({"id": f"{stream.name}:{place}", "source": stream.name, **row, "batch": 1})
-    return rows, kept
-
-
-def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: (row["origin"]["ordinal"], row["origin"]["record"], row.get("position", "")))
+    log = resolved(made.table(tables.CHANGES).to_pylist(), made.table(tables.SCHEMAS).to_pylist())
+    return Run(log, made.rejects(), given)
 
 
 @pytest.mark.parametrize("form", registry.names())
 def test_the_log_holds_what_decode_gives(form: str, done: Run) -> None:
     for stream in (stream for stream in STREAMS if stream.format == form):
-        changes, rejects = decoded(stream, done.given[stream.name])
+        changes, rejects = expected(done.given[stream.name], form, stream.name, **stream.options)
         assert changes
         assert rejects
-        found = [in_log(row, done.schemas) for row in done.log if row["source"] == stream.name]
-        assert in_order(found) == in_order(changes)
+        assert in_order([row for row in done.log if row["source"] == stream.name]) == in_order(changes)
         assert in_order([row for row in done.rejects if row["source"] == stream.name]) == in_order(rejects)

@@ -70,8 +70,12 @@ class Registry:
         return sorted(found, key=lambda version: (version.position or _START, version.id))
 
     def by_number(self) -> tuple[TableSchema, ...]:
-        """Every schema with its number, for records that carry nothing else."""
-        return tuple(msgspec.structs.replace(version.schema, id=version.id) for version in self.versions)
+        """Every schema that was told, with its table and its number, for records that carry nothing else."""
+        return tuple(
+            msgspec.structs.replace(version.schema, id=version.id, table=version.table)
+            for version in self.versions
+            if version.origin != "inferred"
+        )
 
     def known(self, source: str, seen: Sequence[Seen] = (), *, by_number: bool = False) -> Known:
         """The number of each schema text as records of this source carry it, or why they are kept aside.

@@ -62,6 +62,8 @@ def plan(raw: bytes | None, table: TableName | None, options: ReadOptions) -> Pl
             f'no schema has the id {number}: give it with --schema FILE, an object with "id": {number} and its columns '
             f"(in a pipeline: under `tables:` with `id: {number}`)"
         )
+    if number is not None and found.table is not None and table is not None and not found.table.fits(table):
+        raise Rejected(f"the schema with the id {number} is that of {found.table}, not of {table}")
     schema, known = _overridden(found, told)
     text = known.to_json() if known.columns else None
     if number is None and known is schema and text is not None:

@@ -1,0 +1,193 @@
+"""The schema registry: what users declare, what samples show, and what the table `schemas` brings back."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from changeling.log import layout
+from changeling.log.lake import Lake
+from changeling.log.log import Log
+from changeling.log.outcome import Sampled
+from changeling.log.schemas import Registry, Version
+from changeling.log.state import State
+from changeling.model.errors import ChangelingError
+from changeling.model.table import Column, TableSchema
+from tests.log.test_evolution import schema
+from tests.log.test_registry import CLASH, ORDERS, USERS, A, B, learn, policy, seen, version
+
+
+def with_id(told: TableSchema, number: int) -> TableSchema:
+    return msgspec.structs.replace(told, id=number)
+
+
+def declared(number: int, told: TableSchema, **parts: Any) -> Version:
+    return version(number, told, None, **{"origin": "declared", **parts})
+
+
+def test_what_is_declared_holds_from_the_start_and_is_registered_once() -> None:
+    registry = Registry()
+    assert registry.declare("bus", USERS, A, "evolve") == [declared(1, A)]
+    assert registry.declare("bus", USERS, A, "evolve") == []
+    assert registry.declare("bus", USERS, B, "evolve") == [declared(2, B, note="adds note")]
+    assert registry.declare("bus", USERS, A, "evolve") == []
+    assert registry.declare("other", USERS, A, "evolve") == [declared(3, A, source="other", version=1)]
+
+
+def test_a_schema_that_is_declared_for_whatever_table_comes_holds_from_the_start() -> None:
+    registry = Registry()
+    batch = [seen(A, "0210"), seen(A, "0220", table=ORDERS)]
+    found = registry.learn("bus", batch, policy("evolve"), lambda version: None, declared=[A])
+    assert found == [declared(1, A), declared(2, A, table=ORDERS, version=1)]
+
+
+def test_a_record_may_carry_what_was_declared() -> None:
+    registry = Registry()
+    registry.declare("bus", USERS, A, "evolve")
+    assert learn(registry, seen(A, "0210")) == []
+    assert registry.known("bus")[USERS, A.to_json()] == 1
+
+
+def test_a_declared_number_is_kept_and_the_next_ones_are_higher() -> None:
+    registry = Registry()
+    learn(registry, seen(A, "0210"))
+    assert registry.declare("bus", ORDERS, with_id(A, 7), "evolve") == [declared(7, A, table=ORDERS, version=1)]
+    assert learn(registry, seen(B, "0220")) == [version(8, B, "0220", version=2, note="adds note")]
+    assert registry.declare("bus", ORDERS, with_id(A, 7), "evolve") == []
+    assert registry.declare("bus", ORDERS, with_id(B, 9), "evolve") == [
+        declared(9, B, table=ORDERS, version=2, note="adds note")
+    ]
+    assert [known.id for known in registry.versions] == [1, 7, 8, 9]
+
+
+def test_a_number_that_is_declared_for_all_sources_is_one_version() -> None:
+    registry = Registry()
+    assert registry.declare("bus", USERS, with_id(A, 7), "evolve") == [declared(7, A, version=1)]
+    assert registry.declare("other", USERS, with_id(A, 7), "evolve") == []
+    assert registry.versions == [declared(7, A, version=1)]
+
+
+def test_a_declared_number_that_is_taken_or_too_low_is_refused() -> None:
+    registry = Registry([version(3, A, "0210", version=1)])
+    for number, told in (
+        (3, "the schema id 3 is that of shop.public.users, version 1; numbers only grow: choose a higher"),
+        (2, "the schema id 2 is lower than one given already; numbers only grow: choose a higher"),
+    ):
+        with pytest.raises(ChangelingError) as caught:
+            registry.declare("bus", ORDERS, with_id(B, number), "evolve")
+        assert str(caught.value) == f"table shop.public.orders: {told}"
+    assert registry.versions == [version(3, A, "0210", version=1)]
+
+
+def test_a_declaration_that_does_not_fit_is_kept_aside_or_fails() -> None:
+    registry = Registry()
+    registry.declare("bus", USERS, A, "evolve")
+    both = "\n  version 1: (id int64 key, n int32)\n  new:       (id int64 key, n string)"
+    with pytest.raises(ChangelingError) as caught:
+        registry.declare("bus", USERS, CLASH, "fail")
+    assert str(caught.value) == (
+        "source bus: the schema of shop.public.users changed (column n was int32 and is string), and its policy is to fail:"
+        f"{both}\nSet `schema: evolve` for this table to take the new version, or `schema: ignore` to keep the old one."
+    )
+    note = (
+        "the schema of shop.public.users changed in a way that does not fit its rows (column n was int32 and is string):"
+        + both
+    )
+    assert registry.declare("bus", USERS, CLASH, "evolve") == [declared(2, CLASH, status="aside", note=note)]
+
+
+def sampled(**columns: str) -> Sampled:
+    """A sample that shows these columns: the kinds of values in each, separated by blanks."""
+    return Sampled(USERS, {name: kinds.split() for name, kinds in columns.items()}, ("id",))
+
+
+def inferred(number: int, columns: str, note: str | None = None) -> Version:
+    return version(number, schema(columns, "id"), None, origin="inferred", note=note)
+
+
+def test_samples_give_the_narrowest_type_of_what_they_show() -> None:
+    shown = sampled(id="int", flag="bool", price="int number", name="text", doc="json", mixed="bool text", empty="")
+    columns = "id int64, flag bool, price decimal, name string, doc json, mixed json"
+    assert Registry().infer("bus", [shown]) == [inferred(1, columns)]
+
+
+def test_samples_only_ever_widen() -> None:
+    registry = Registry()
+    registry.infer("bus", [sampled(id="int", n="int", name="text")])
+    assert registry.infer("bus", [sampled(id="int")]) == []
+    assert registry.infer("bus", [sampled(name="text", n="int", id="int")]) == []
+    decimal = inferred(2, "id int64, n decimal, name string", "widens n from int64 to decimal")
+    assert registry.infer("bus", [sampled(n="number")]) == [decimal]
+    assert registry.infer("bus", [sampled(n="int")]) == []
+    more = inferred(3, "id int64, n decimal, name string, note string", "adds note")
+    assert registry.infer("bus", [sampled(note="text")]) == [more]
+    mixed = inferred(4, "id int64, n json, name string, note string", "column n was decimal and is json")
+    assert registry.infer("bus", [sampled(n="text")]) == [mixed]
+    assert registry.infer("bus", [sampled(n="int number text json", name="text")]) == []
+
+
+def test_nothing_is_inferred_of_a_table_whose_schema_was_told() -> None:
+    registry = Registry([version(1, A, "0210")])
+    assert registry.infer("bus", [sampled(id="int", more="text")]) == []
+
+
+def test_a_schema_that_is_told_later_is_not_compared_with_what_was_inferred() -> None:
+    registry = Registry()
+    registry.infer("bus", [sampled(id="text", n="text")])
+    assert learn(registry, seen(A, "0210"), by="fail") == [version(2, A, "0210")]
+    assert (USERS, schema("id string, n string", "id").to_json()) not in registry.known("bus")
+
+
+class Store(Lake):
+    """Keeps the rows of tables in memory, and loses the connection when it is told to."""
+
+    def __init__(self) -> None:
+        self.kept: list[dict[str, object]] = []
+        self.connected = True
+
+    def create(self) -> None:
+        pass
+
+    def state(self, table: layout.Table) -> State:
+        return State()
+
+    def rows(self, table: layout.Table) -> pa.Table:
+        return pa.Table.from_pylist(self.kept if table is layout.SCHEMAS else [], table.columns)
+
+    def append_rows(self, table: layout.Table, rows: list[dict[str, object]], moment: datetime) -> None:
+        if not self.connected:
+            raise ChangelingError("the store cannot be reached")
+        self.kept += rows
+
+
+def test_the_registry_comes_back_from_its_rows() -> None:
+    odd = TableSchema((Column("a.b", "array<decimal(10,2)>", "pg:numeric[]", False),), ("a.b",))
+    log = Log(Store())
+    log.register(learn(log.registry, seen(A, "011"), seen(B, "012")))
+    log.register(learn(log.registry, seen(odd, "013", table=ORDERS), seen(CLASH, "014")))
+    log.register(log.registry.declare("other", USERS, with_id(A, 99), "evolve"))
+    log.register(log.registry.infer("third", [sampled(id="int", n="text")]))
+    again = Log(log.lake).registry
+    assert again.versions == log.registry.versions
+    assert [known.status for known in again.versions] == [
+        "accepted",
+        "accepted",
+        "accepted",
+        "aside",
+        "accepted",
+        "accepted",
+    ]
+    assert [known.id for known in again.versions] == [1, 2, 3, 4, 99, 100]
+
+
+def test_versions_that_could_not_be_written_down_are_written_at_the_next_try() -> None:
+    store = Store()
+    log = Log(store)
+    store.connected = False
+    with pytest.raises(ChangelingError):
+        log.register(learn(log.registry, seen(A, "011")))
+    store.connected = True
+    log.register(learn(log.registry, seen(A, "011")))
+    assert Log(store).registry.versions == [version(1, A, "011")]
