@@ -31,7 +31,7 @@ demo: setup ## Run the demo
 	@$(PY) demo/seeds.py
 
 test: setup ## Run the tests (all but the soak tests)
-	@$(PY) -m pytest -q
+	@$(PY) -m pytest -q -n 2 --dist loadfile
 
 lint: setup ## Check style, formatting and types
 	@$(PY) -m ruff check $(LINTED)

@@ -218,8 +218,8 @@ def test_a_record_that_names_a_version_by_its_number_has_that_number_in_any_tabl
     known = registry.known("bus", [one, other], by_number=True)
     assert (known[ORDERS, one.schema], known[ORDERS, other.schema]) == (1, "does not fit")
     assert registry.by_number() == (
-        TableSchema(A.columns, A.key, None, 1),
-        TableSchema(CLASH.columns, CLASH.key, None, 2),
+        TableSchema(A.columns, A.key, aside.table, 1),
+        TableSchema(CLASH.columns, CLASH.key, aside.table, 2),
     )
 
 

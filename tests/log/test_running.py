@@ -94,7 +94,7 @@ def test_a_file_that_changed_later_is_reported_and_not_read_again(spark: SparkSe
     assert numbers(made) == [1]
 
 
-def test_a_pipeline_may_move_with_its_folder(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_are_remembered_relative_to_the_pipeline_file(spark: SparkSession, tmp_path: Path) -> None:
     made = shop(tmp_path / "here")
     made.write("a.json", event(1))
     run(made)

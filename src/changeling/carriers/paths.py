@@ -34,17 +34,18 @@ class NothingThere(UsageError):
     """A path stands for no file, now."""
 
 
-def expand(paths: Sequence[str]) -> list[Place]:
+def expand(paths: Sequence[str], passed_over: Callable[[str], None] | None = None) -> list[Place]:
     """The files that paths stand for, in the order given, sorted inside each folder or pattern.
 
     A path is a file, a folder (all files below it), a pattern with `*`, `?` or `**` (any number of folders), `-` for standard
     input, or any of the first three under `s3://bucket/`. Names that start with `.` or `_` are left out unless they are
-    spelled out. A path that stands for nothing raises `NothingThere`.
+    spelled out. A path that stands for nothing raises `NothingThere`. What a folder or pattern holds that is no file, or whose
+    name is no text, raises `ChangelingError` or, where there is somebody to tell, is told and passed over.
     """
-    return [place for path in paths for place in _expand_one(path)]
+    return [place for path in paths for place in _expand_one(path, passed_over)]
 
 
-def _expand_one(path: str) -> list[Place]:
+def _expand_one(path: str, passed_over: Callable[[str], None] | None) -> list[Place]:
     if path == STDIN:
         return [Place(STDIN)]
     if path.startswith(s3.SCHEME):
@@ -57,6 +58,8 @@ def _expand_one(path: str) -> list[Place]:
             matches = glob.glob(path.replace("[", "[[]"), recursive=True) if _is_pattern(path) else []
             files = {name for match in matches for name in (_below(match) if os.path.isdir(match) else [match])}
             found = sorted(name for name in files if _is_spelled_out(name, path))
+        if passed_over is not None:
+            found = [name for name in found if _is_readable(name, passed_over)]
         return [_local(name) for name in found] or _nothing(path, lambda: os.listdir(dirname(path) or "."))
     except OSError as error:
         raise ChangelingError(f"{path}: {error.strerror or error}") from None
@@ -70,6 +73,16 @@ def _local(path: str) -> Place:
     if not stat.S_ISREG(status.st_mode):
         return Place(path)
     return Place(path, status.st_size, str(status.st_mtime_ns))
+
+
+def _is_readable(path: str, passed_over: Callable[[str], None]) -> bool:
+    if not os.path.isfile(path):
+        passed_over(f"{path!r} is no file")
+    elif not path.isprintable():
+        passed_over(f"{path!r} has a name that cannot be told: it is not UTF-8, or has signs that cannot be seen")
+    else:
+        return True
+    return False
 
 
 def _below(folder: str) -> list[str]:

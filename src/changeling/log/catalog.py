@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from changeling.model.errors import UsageError
+from changeling.model.errors import ChangelingError, UsageError
 
 NAME = "lake"
 _S3 = ("s3://", "s3a://")
@@ -32,6 +32,10 @@ def catalog(warehouse: str, folder: Path, given: Mapping[str, object]) -> Catalo
     goes to PyIceberg alone, which spells some settings in its own way.
     """
     told = {name: _text(value) for name, value in given.items()}
+    if "://" not in warehouse and (odd := [sign for sign in "#?%" if sign in warehouse]):
+        raise UsageError(
+            f"the warehouse's path has a {odd[0]!r} in it, which Iceberg's readers take apart: choose another"
+        )
     for_pyiceberg = {
         name.removeprefix(_PYICEBERG_ONLY): value for name, value in told.items() if name.startswith(_PYICEBERG_ONLY)
     }
@@ -64,6 +68,29 @@ def prepare(database: Path) -> None:
     with closing(sqlite3.connect(database, timeout=60)) as connection, connection:
         for statement in _TABLES:
             connection.execute(statement)
+
+
+def check_place(catalog: Catalog, namespace: str) -> None:
+    """Raises `ChangelingError` where the tables of the embedded catalog lie elsewhere: Iceberg's paths are absolute.
+
+    A copied warehouse would write into the one it was copied from, and drop its files with its own.
+    """
+    warehouse = catalog.pyiceberg["warehouse"]
+    if catalog.database is None or "://" in warehouse or not catalog.database.exists():
+        return
+    query = "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ?"
+    with closing(sqlite3.connect(catalog.database, timeout=60)) as connection:
+        try:
+            found = [str(place) for (place,) in connection.execute(query, (NAME, namespace))]
+        except sqlite3.OperationalError:
+            return
+    for place in found:
+        folder = place.removeprefix("file:").partition(f"/{namespace}/")[0]
+        if not Path(place.removeprefix("file:")).is_relative_to(warehouse):
+            raise ChangelingError(
+                f"the warehouse {warehouse} was moved or copied: its tables lie in {folder}. Move it back there, or begin "
+                "with an empty warehouse"
+            )
 
 
 _TABLES = (

@@ -39,8 +39,9 @@ def reach(point: str) -> None:
     if place != point:
         return
     _passed[wanted] = _passed.get(wanted, 0) + 1
-    if _passed[wanted] != int(count or 1):
+    if _passed[wanted] < int(count or 1):
         return
+    del _passed[wanted]
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     raise FailpointReached(point)

@@ -29,6 +29,9 @@ from changeling.sources.source import Input, Source, Spread
 from changeling.spark.adapter import run
 from changeling.spark.failures import SPARKS, told
 
+_REPLANNED = 3
+"""How often a batch is planned again because files changed while they were read."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -68,8 +71,17 @@ class Ingest:
             if plan.batch > done:
                 self._pending = plan
             elif plan.kind == READ:
-                source.remember(plan.text)
+                self._remember(plan)
         self._declare()
+
+    def _remember(self, plan: Plan) -> None:
+        try:
+            self.source.remember(plan.text)
+        except msgspec.DecodeError:
+            raise ChangelingError(
+                f"source {self.source.name}: batch {plan.batch} was planned by a source of another type; give this one "
+                "another name"
+            ) from None
 
     def _declare(self) -> None:
         """Registers what the user declared of tables that records do not name, or of schemas that they name by number.
@@ -99,6 +111,17 @@ class Ingest:
         if plan is None:
             return None
         self._pending = plan
+        for _ in range(_REPLANNED):
+            try:
+                return self._read_plan(plan, started)
+            except ChangelingError:
+                if self.source.broken(plan.text) is None:
+                    raise
+                # What is still being written is left for another time.
+                plan = self._pending_plan() or plan
+        return self._read_plan(plan, started)
+
+    def _read_plan(self, plan: Plan, started: Callable[[Spread], None]) -> Report:
         spread = self.source.spread(plan.text)
         started(spread)
         given = self.source.input(self._lake.spark, plan.text)
@@ -106,12 +129,19 @@ class Ingest:
 
     def bring_in_again(self, given: Input) -> Report:
         """Reads records that were rejected before, as a batch of its own: those that give changes now are in the log then."""
+        if self.read_is_pending:
+            raise AssertionError("the batch that was cut off comes first, or its records would be taken for read")
         plan = self._pending
-        if plan is None or plan.kind != REPLAY:
+        if plan is None:
             plan = Plan(self._next_batch(), 1, REPLAY, "{}")
             self._log.plans.add(self.source.name, plan)
         self._pending = plan
         return self._bring_in(plan, given, Spread(), rejects_stay=True)
+
+    @property
+    def read_is_pending(self) -> bool:
+        """A batch was cut off before its changes were in the log."""
+        return self._pending is not None and self._pending.kind == READ
 
     @property
     def replay_is_pending(self) -> bool:
@@ -139,6 +169,7 @@ class Ingest:
         self._warnings.append(reason)
         plan = Plan(plan.batch, plan.attempt + 1, READ, self.source.next() or self.source.nothing())
         self._log.plans.add(self.source.name, plan)
+        self._pending = plan
         return plan
 
     def _new_plan(self) -> Plan | None:
@@ -152,7 +183,9 @@ class Ingest:
     def _take_back_rejects(self, batch: int) -> None:
         name = self.source.name
         if self._log.reject_state.batch(name) == batch > self._log.state.batch(name):
-            self._lake.sql(f"DELETE FROM {self._lake.name(layout.REJECTS)} WHERE source = '{name}' AND batch = {batch}")
+            self._lake.retried(
+                f"DELETE FROM {self._lake.name(layout.REJECTS)} WHERE source = '{name}' AND batch = {batch}"
+            )
 
     def _bring_in(self, plan: Plan, given: Input, spread: Spread, *, rejects_stay: bool) -> Report:
         begun, moment = monotonic(), datetime.now(UTC)

@@ -172,17 +172,22 @@ class _Task:
 
 
 REJECT_ID = (
-    "CASE WHEN origin.topic IS NOT NULL AND origin.offset IS NOT NULL "
-    "THEN concat(source, ':', origin.topic, '/', origin.partition, '@', origin.offset) "
+    "CASE WHEN origin.file IS NULL "
+    "THEN concat(source, ':', origin.topic, '/', origin.partition, '@', origin.offset, "
+    "CASE WHEN origin.ordinal > 0 THEN concat('~', origin.ordinal) ELSE '' END) "
     "ELSE concat(source, ':', origin.file, '#', origin.record) END"
 )
 """What `reject_id` gives, in SQL over rows of the log."""
 
 
 def reject_id(source: str, origin: Origin) -> str:
-    """The name of a rejected record: its source, and its place there."""
-    if origin.topic is not None and origin.offset is not None:
-        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}"
+    """The name of a rejected record: its source, and its place there.
+
+    The number of its topic tells a topic from one that was made anew under the same name.
+    """
+    if origin.file is None:
+        made_anew = f"~{origin.ordinal}" if origin.ordinal else ""
+        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}{made_anew}"
     return f"{source}:{origin.file}#{origin.record}"
 
 

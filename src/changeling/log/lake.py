@@ -1,5 +1,6 @@
 """The tables of one pipeline, through Spark: made, upgraded, appended to, read."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from changeling.log import layout, state
-from changeling.log.catalog import NAME, Catalog, prepare
+from changeling.log.catalog import NAME, Catalog, check_place, prepare
 from changeling.log.files import Target, Writer, Written, numbered
 from changeling.log.layout import TABLES, VERSION, Table
 from changeling.log.lock import Holder, holder_of
@@ -21,6 +22,8 @@ from changeling.spark.failures import SPARKS, told
 
 LAYOUT = "changeling.layout"
 HOLDER = "changeling.holder"
+_CONFLICTS = ("ValidationException", "CommitFailedException", "NotFoundException")
+_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 PROPERTIES = {
     "format-version": "3",
     "write.delete.mode": "merge-on-read",
@@ -48,6 +51,7 @@ class Lake:
             self.spark.conf.set(name, value)
         if catalog.database is not None:
             prepare(catalog.database)
+            check_place(catalog, namespace)
         self.namespace = namespace
         self.is_remote = "://" in catalog.spark.get(f"spark.sql.catalog.{NAME}.warehouse", "")
         self._jvm: Any = self.spark._jvm
@@ -239,6 +243,17 @@ class Lake:
         """All rows of a small table."""
         with _told():
             return self.frame(table).toArrow()
+
+    def retried(self, text: str) -> list[Any]:
+        """Runs a statement that others may get in the way of, such as upkeep of a table that is written: a few times."""
+        for pause in _PAUSES:
+            try:
+                return self.sql(text).collect()
+            except ChangelingError as error:
+                if not str(error).startswith(_CONFLICTS):
+                    raise
+            time.sleep(pause)
+        return self.sql(text).collect()
 
     def sql(self, text: str) -> DataFrame:
         """Runs a statement in this pipeline's session."""

@@ -24,7 +24,9 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     doing: str
     until: str | None = None
     error: str | None = None
-    """What ended it, where it did not end well."""
+    """What ended it, where it did not end well and no source is to blame."""
+    errors: dict[str, str] = {}
+    """What went wrong last with each source."""
 
     def to_text(self) -> str:
         """As JSON."""
@@ -50,7 +52,7 @@ def held(file: Path, pipeline: str, doing: str) -> Iterator["Lock"]:
         try:
             yield lock
         except BaseException as error:
-            lock.failed(str(error) or type(error).__name__)
+            lock.ended(str(error) or type(error).__name__)
             raise
         finally:
             lock.let_go()
@@ -68,10 +70,17 @@ class Lock:
         """Who holds it."""
         return self._holder
 
-    def failed(self, error: str | None) -> None:
-        """Notes the last error, or that all is well again."""
-        self._holder = msgspec.structs.replace(self._holder, error=error)
+    def failed(self, error: str | None, source: str) -> None:
+        """Notes the last error of a source, or that all is well again."""
+        others = {name: text for name, text in self._holder.errors.items() if name != source}
+        errors = others if error is None else {**others, source: error}
+        self._holder = msgspec.structs.replace(self._holder, errors=errors)
         self._write()
+
+    def ended(self, error: str) -> None:
+        """Notes what ended the holder, unless a source is to blame."""
+        if not self._holder.errors:
+            self._holder = msgspec.structs.replace(self._holder, error=error)
 
     def let_go(self) -> None:
         """Notes the end."""

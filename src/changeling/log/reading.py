@@ -11,7 +11,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
 from pyiceberg.table import Table as IcebergTable
 
 from changeling.log import state
-from changeling.log.catalog import NAME, Catalog
+from changeling.log.catalog import NAME, Catalog, check_place
 from changeling.log.layout import Table
 from changeling.log.state import STATE_TAG, State
 from changeling.model.errors import ChangelingError
@@ -39,6 +39,7 @@ class Tables:
     def _load(self, table: Table) -> IcebergTable | None:
         if self._settings.database is not None and not self._settings.database.exists():
             return None
+        check_place(self._settings, self._namespace)
         try:
             if self._catalog is None:
                 self._catalog = load_catalog(NAME, **self._settings.pyiceberg)

@@ -114,11 +114,10 @@ class Registry:
             # A number is that of one version, whichever sources the rule holds for.
             if version.id == schema.id or (schema.id is None and version.source == source):
                 return []
-        if schema.id is not None and schema.id < self._next():
-            taken = next((version for version in self.versions if version.id == schema.id), None)
-            held = f"is that of {taken.table}, version {taken.version}" if taken else "is lower than one given already"
+        taken = next((version for version in self.versions if version.id == schema.id), None)
+        if schema.id is not None and taken is not None:
             raise ChangelingError(
-                f"table {table}: the schema id {schema.id} {held}; numbers only grow: choose a higher"
+                f"table {table}: the schema id {schema.id} is that of {taken.table}, version {taken.version}, already"
             )
         return [self._add(source, table, plain, None, "declared", policy, schema.id)]
 
@@ -191,7 +190,7 @@ class Registry:
         same = [version for version in versions if version.schema == plain]
         if not same or (policy == "ignore" and all(version.status == "aside" for version in same)):
             return True
-        newest = versions[-1]
+        newest = next((known for known in reversed(versions) if known.status != "aside"), versions[-1])
         if (
             newest.schema == plain
             or newest.status == "aside"

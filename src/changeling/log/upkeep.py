@@ -77,7 +77,7 @@ def _drop_days(lake: Lake, table: Table, before: datetime) -> int:
     column = f"partition.{table.days}_day"
     found = lake.sql(f"SELECT count(*) FROM {lake.name(table)}.files WHERE {column} < DATE '{day}'").collect()[0][0]
     if found:
-        lake.sql(f"DELETE FROM {lake.name(table)} WHERE {table.days} < TIMESTAMP '{day} 00:00:00'")
+        lake.retried(f"DELETE FROM {lake.name(table)} WHERE {table.days} < TIMESTAMP '{day} 00:00:00'")
     return int(found)
 
 
@@ -92,7 +92,7 @@ def _compact(lake: Lake, table: Table) -> int:
         f"CALL {NAME}.system.rewrite_data_files(table => '{lake.namespace}.{table.name}'{sort}, "
         f"options => map('min-input-files', '{_FEW_FILES}', 'delete-file-threshold', '1'))"
     )
-    return int(lake.sql(call).collect()[0].rewritten_data_files_count)
+    return int(lake.retried(call)[0].rewritten_data_files_count)
 
 
 def _remove_orphans(lake: Lake, table: Table, before: datetime) -> int:
@@ -101,4 +101,4 @@ def _remove_orphans(lake: Lake, table: Table, before: datetime) -> int:
         f"CALL {NAME}.system.remove_orphan_files(table => '{lake.namespace}.{table.name}', "
         f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}', prefix_listing => {str(lake.is_remote).lower()})"
     )
-    return len(lake.sql(call).collect())
+    return len(lake.retried(call))

@@ -113,7 +113,8 @@ class Pipeline:
         """The pipeline's tables, for the one process that writes them: no other on this machine, nor on any other."""
         if missing := self._loaded.definition.unsupported():
             raise UsageError(self._loaded.redacted(f"{self._loaded.path.name}: {'; '.join(missing)}"))
-        with held(lock_file(self._loaded), self.name, f"changeling {doing}") as lock, self._redacted():
+        file = lock_file(self._loaded)
+        with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
             lake = lake_of(self._loaded)
             lake.create()
             lake.claim(lock.holder, take_over)
@@ -131,3 +132,6 @@ class Pipeline:
             yield
         except ChangelingError as error:
             raise type(error)(self._loaded.redacted(str(error))) from None
+        except OSError as error:
+            told = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)
+            raise ChangelingError(self._loaded.redacted(told)) from None

@@ -27,7 +27,12 @@ _REJECTED = pa.schema([field for field in model.REJECTS if field.name != "featur
 
 
 def replay(lake: Lake, ingest: Ingest, carrier: Carrier) -> Report:
-    """Reads all rejects of a source again; those that are still no changes stay where they are."""
+    """Reads all rejects of a source again; those that are still no changes stay where they are.
+
+    A batch that was cut off is brought in first: its rejects are not final.
+    """
+    while ingest.read_is_pending:
+        ingest.step()
     report = ingest.bring_in_again(_input(lake, ingest.source.name, carrier))
     _remove_accepted(lake, ingest.source.name, report.batch)
     return report
@@ -48,7 +53,7 @@ def _input(lake: Lake, source: str, carrier: Carrier) -> Input:
 
 def _remove_accepted(lake: Lake, source: str, batch: int) -> None:
     reach("replay.before")
-    lake.sql(
+    lake.retried(
         f"DELETE FROM {lake.name(layout.REJECTS)} WHERE source = '{source}' AND id IN "
         f"(SELECT {REJECT_ID} FROM {lake.name(layout.CHANGES)} WHERE source = '{source}' AND batch = {batch})"
     )

@@ -101,18 +101,20 @@ class Runner:
             return False
         try:
             report = ingest.step(lambda spread: self._listener.starts(name, spread))
-        except ChangelingError as error:
+        except (ChangelingError, OSError) as error:
+            if isinstance(error, ConnectionError):
+                raise ChangelingError("Spark's JVM ended: the run cannot go on; start it again") from None
+            self._lock.failed(self._loaded.redacted(str(error)), name)
             if retry is None or isinstance(error, UsageError):
                 raise
             text = self._loaded.redacted(f"{error}; trying again in {retry.failed():.0f} s")
-            self._lock.failed(text)
             self._listener.warns(name, text)
             return False
         finally:
             for text in ingest.warnings():
                 self._listener.warns(name, self._loaded.redacted(text))
         if retry is not None and retry.recovered():
-            self._lock.failed(None)
+            self._lock.failed(None, name)
         if report is None:
             return False
         self._count(ingest, report)

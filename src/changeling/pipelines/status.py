@@ -18,11 +18,12 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
     state = tables.state(layout.CHANGES)
     file = lock_file(loaded)
     holder = last_holder(file)
-    error = None if holder is None or holder.error is None else loaded.redacted(holder.error)
+    errors = {} if holder is None else holder.errors
+    ended = None if holder is None else holder.error
     running = is_held(file)
     names = [source.name for source in loaded.definition.sources]
     names += [name for name in state.sources if name not in names]
-    rows = [_source(name, state.of(name), error, running) for name in names]
+    rows = [_source(name, state.of(name), errors.get(name) or ended, running) for name in names]
     return rows + _tables(tables.rows(layout.SCHEMAS).to_pylist())
 
 

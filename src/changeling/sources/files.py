@@ -32,7 +32,7 @@ _read_plan = msgspec.json.Decoder(_Plan).decode
 
 
 class FilesSource:
-    """The files that a path, folder or pattern stands for. Paths are remembered relative to `folder`, so that it may move."""
+    """The files that a path, folder or pattern stands for. Paths are remembered relative to `folder`."""
 
     def __init__(
         self,
@@ -52,7 +52,9 @@ class FilesSource:
         self._known: dict[str, _File] = {}
         self._warnings: list[str] = []
         self._reported: set[_File] = set()
-        self._present: Sequence[_File] | None = None
+        self._present: set[str] | None = None
+        self._told: set[str] = set()
+        self._changing: dict[str, _File] = {}
 
     def remember(self, plan: str) -> None:
         """The files of a plan are not planned again."""
@@ -63,10 +65,14 @@ class FilesSource:
         """The files that are new, in the order of their names, up to the limits of a batch; at least one."""
         chosen: list[_File] = []
         size = 0
-        for file in self._listed() if self._present is None else self._present:
+        for file in self._listed():
+            if self._present is not None and file.path not in self._present:
+                continue
             known = self._known.get(file.path)
             if known is not None:
                 self._report(known, file)
+                continue
+            if self._is_changing(file):
                 continue
             size += file.size or 0
             if chosen and (size > self._most_bytes or len(chosen) == self._most_files):
@@ -76,7 +82,7 @@ class FilesSource:
 
     def stop_at_present(self) -> None:
         """Files that come later are left for another time."""
-        self._present = self._listed()
+        self._present = {file.path for file in self._listed()}
 
     def nothing(self) -> str:
         """A plan without files."""
@@ -84,8 +90,9 @@ class FilesSource:
 
     def broken(self, plan: str) -> str | None:
         """Says which file is not there any more as it was planned."""
-        for place in self._places(_read_plan(plan).files):
+        for file, place in zip(planned := _read_plan(plan).files, self._places(planned), strict=True):
             if what := paths.changed(place):
+                self._changing[file.path] = file
                 return f"{place.path} changed before it was read: {what}"
         return None
 
@@ -114,14 +121,26 @@ class FilesSource:
     def _plan(self, files: list[_File]) -> str:
         return msgspec.json.encode(_Plan(len(self._known), tuple(files))).decode()
 
+    def _is_changing(self, file: _File) -> bool:
+        """Whether somebody may still write it: it was caught changing, and is another one than when it was last looked at."""
+        before = self._changing.pop(file.path, file)
+        if before != file:
+            self._changing[file.path] = file
+        return before != file
+
     def _listed(self) -> Sequence[_File]:
         try:
-            found = paths.expand([self._absolute(self._path)])
+            found = paths.expand([self._absolute(self._path)], self._pass_over)
         except NothingThere as error:
             if not self._known:
                 self._warnings.append(str(error))
             return []
         return [_File(self._relative(place.path), place.size, place.tag) for place in found]
+
+    def _pass_over(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self._warnings.append(f"{what}: it is passed over")
 
     def _places(self, files: Sequence[_File]) -> list[Place]:
         return [Place(self._absolute(file.path), file.size, file.tag) for file in files]

@@ -122,7 +122,7 @@ class KafkaSource:
         """The batch of a plan. A task fails where offsets are gone; gaps of transactions and compaction are no loss."""
         parsed = Plan.parse(plan)
         several = len(self._topics) > 1 or _is_pattern(self._topics[0]) or len(parsed.topics) > 1
-        return Input(self._frame(spark, parsed), KafkaReader(), parsed.ordinals() if several else None)
+        return Input(self._frame(spark, parsed), KafkaReader(parsed.ordinals()), parsed.ordinals() if several else None)
 
     def spread(self, plan: str) -> Spread:
         """How large it is: the marks of transactions, and what they aborted, count as records."""

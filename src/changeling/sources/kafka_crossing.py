@@ -35,17 +35,25 @@ def crossing(frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class KafkaReader:
-    """Runs in the tasks: messages in layout `CROSSING` into records; there is nothing that is none."""
+    """Runs in the tasks: messages in layout `CROSSING` into records; there is nothing that is none.
+
+    Origins have the number of the topic as `ordinal`: one that was made anew under the same name has another.
+    """
+
+    topics: dict[str, int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """One batch out for each that comes in."""
         rejects = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
         for batch in batches:
-            yield _records(conform(batch, CROSSING)), rejects
+            yield _records(conform(batch, CROSSING), self.topics), rejects
 
 
-def _records(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _records(batch: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:
     place = {name: batch.column(name) for name in ("topic", "partition", "offset")}
+    names = batch.column("topic").dictionary_encode()
+    numbers = pa.array([topics[name] for name in names.dictionary.to_pylist()], pa.int64())
+    place["ordinal"] = numbers.take(names.indices)
     return pa.record_batch(
         [
             batch.column("value"),
