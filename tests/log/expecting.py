@@ -29,7 +29,7 @@ def rejected(row: Row, source: str, batch: int = 1) -> Row:
     """A row of the rejects."""
     origin = row["origin"]
     place = f"{origin['file']}#{origin['record']}"
-    if origin["topic"] is not None:
+    if origin["file"] is None:
         place = f"{origin['topic']}/{origin['partition']}@{origin['offset']}"
     return {"id": f"{source}:{place}", "source": source, **row, "batch": batch}
 

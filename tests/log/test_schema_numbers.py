@@ -105,5 +105,5 @@ def test_a_number_that_is_taken_cannot_be_declared(spark: SparkSession, tmp_path
     made = pipeline(tmp_path, {**RULE, "id": 1, "name": "public.orders"})
     with pytest.raises(ChangelingError) as caught:
         made.pipeline.run(once=True)
-    taken = "the schema id 1 is that of public.users, version 1; numbers only grow: choose a higher"
+    taken = "the schema id 1 is that of public.users, version 1, already"
     assert str(caught.value) == f"table public.orders: {taken}"

@@ -47,13 +47,14 @@ def read(spark: SparkSession, source: KafkaSource, plan: str) -> list[Sent]:
     """The records of a plan by topic, partition and offset."""
     given = source.input(spark, plan)
     found = run(given.frame, _RecordsOnly(given.reader), layout.RECORDS).toArrow()
-    return sorted(_sent(row) for row in found.to_pylist())
+    ordinals = source.topic_ordinals(plan)
+    return sorted(_sent(row, ordinals) for row in found.to_pylist())
 
 
-def _sent(row: dict[str, Any]) -> Sent:
+def _sent(row: dict[str, Any], ordinals: dict[str, int]) -> Sent:
     origin = row["origin"]
     assert origin["topic"] == row["topic"]
-    assert (origin["file"], origin["ordinal"], origin["record"]) == (None, None, None)
+    assert (origin["file"], origin["ordinal"], origin["record"]) == (None, ordinals[origin["topic"]], None)
     headers = tuple((pair["name"], pair["value"]) for pair in row["headers"] or ())
     return Sent(origin["topic"], origin["partition"], origin["offset"], row["value"], row["key"], headers)
 

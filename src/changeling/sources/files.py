@@ -55,6 +55,7 @@ class FilesSource:
         self._present: set[str] | None = None
         self._told: set[str] = set()
         self._changing: dict[str, _File] = {}
+        self._planned: str | None = None
 
     def remember(self, plan: str) -> None:
         """The files of a plan are not planned again."""
@@ -78,7 +79,12 @@ class FilesSource:
             if chosen and (size > self._most_bytes or len(chosen) == self._most_files):
                 break
             chosen.append(file)
-        return self._plan(chosen) if chosen else None
+        if not chosen:
+            return None
+        plan = self._plan(chosen)
+        # What changes between this and its reading is still being written.
+        self._planned = plan
+        return plan
 
     def stop_at_present(self) -> None:
         """Files that come later are left for another time."""
@@ -92,7 +98,8 @@ class FilesSource:
         """Says which file is not there any more as it was planned."""
         for file, place in zip(planned := _read_plan(plan).files, self._places(planned), strict=True):
             if what := paths.changed(place):
-                self._changing[file.path] = file
+                if plan == self._planned:
+                    self._changing[file.path] = file
                 return f"{place.path} changed before it was read: {what}"
         return None
 
@@ -133,14 +140,17 @@ class FilesSource:
             found = paths.expand([self._absolute(self._path)], self._pass_over)
         except NothingThere as error:
             if not self._known:
-                self._warnings.append(str(error))
+                self._tell(str(error))
             return []
         return [_File(self._relative(place.path), place.size, place.tag) for place in found]
 
     def _pass_over(self, what: str) -> None:
+        self._tell(f"{what}: it is passed over")
+
+    def _tell(self, what: str) -> None:
         if what not in self._told:
             self._told.add(what)
-            self._warnings.append(f"{what}: it is passed over")
+            self._warnings.append(what)
 
     def _places(self, files: Sequence[_File]) -> list[Place]:
         return [Place(self._absolute(file.path), file.size, file.tag) for file in files]
