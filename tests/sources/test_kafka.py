@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.sources.kafka_plan import Plan
 from tests.brokers.broker import Broker
 from tests.brokers.topics import Sent, Topics
 from tests.sources.kafka_reading import drain, kafka_source, read, read_all
@@ -84,13 +85,13 @@ def test_topics_and_partitions_that_appear_later_are_read_from_their_beginning(
     sent = topics.send("late.a", b"x", partition=1) + topics.send("late.m", b"y", partition=1)
     (plan,) = drain(source)
     assert read(spark, source, plan) == sent
-    assert source.topic_ordinals(plan) == {"late.m": 0, "late.a": 1}
+    assert Plan.parse(plan).ordinals() == {"late.m": 0, "late.a": 1}
     assert source.input(spark, plan).topics == {"late.m": 0, "late.a": 1}
     topics.make("late.b")
     sent = topics.send("late.b", b"z")
     (plan,) = drain(source)
     assert read(spark, source, plan) == sent
-    assert source.topic_ordinals(plan) == {"late.m": 0, "late.a": 1, "late.b": 2}
+    assert Plan.parse(plan).ordinals() == {"late.m": 0, "late.a": 1, "late.b": 2}
 
 
 def test_latest_is_where_the_first_plan_was_made_also_for_a_later_run(

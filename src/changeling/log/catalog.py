@@ -25,21 +25,20 @@ class Catalog:
     """The SQLite file, where the catalog is the embedded one."""
 
 
-def catalog(warehouse: str, folder: Path, given: Mapping[str, object]) -> Catalog:
+def catalog(warehouse: str, folder: Path, given: Mapping[str, str]) -> Catalog:
     """The catalog of a warehouse: as the user describes it in Iceberg's own words, else SQLite.
 
     The SQLite file lies in the warehouse where that is a local folder, else in `folder`. What the user says under `pyiceberg.…`
     goes to PyIceberg alone, which spells some settings in its own way.
     """
-    told = {name: _text(value) for name, value in given.items()}
     if "://" not in warehouse and (odd := [sign for sign in "#?%" if sign in warehouse]):
         raise UsageError(
             f"the warehouse's path has a {odd[0]!r} in it, which Iceberg's readers take apart: choose another"
         )
     for_pyiceberg = {
-        name.removeprefix(_PYICEBERG_ONLY): value for name, value in told.items() if name.startswith(_PYICEBERG_ONLY)
+        name.removeprefix(_PYICEBERG_ONLY): value for name, value in given.items() if name.startswith(_PYICEBERG_ONLY)
     }
-    told = {name: value for name, value in told.items() if not name.startswith(_PYICEBERG_ONLY)}
+    told = {name: value for name, value in given.items() if not name.startswith(_PYICEBERG_ONLY)}
     store = _store(warehouse)
     if told:
         settings = {**store, "warehouse": warehouse, **told}
@@ -106,10 +105,6 @@ _TABLES = (
         property_value VARCHAR(1000), PRIMARY KEY (catalog_name, namespace, property_key))
     """,
 )
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _store(warehouse: str) -> dict[str, str]:

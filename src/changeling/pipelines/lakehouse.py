@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from changeling.log.catalog import Catalog, catalog
+from changeling.pipelines.definition import setting_texts
 from changeling.pipelines.loading import Loaded
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def catalog_of(loaded: Loaded) -> Catalog:
     """The catalog that the pipeline names, or the embedded one."""
-    return catalog(loaded.warehouse, loaded.folder, loaded.definition.catalog)
+    return catalog(loaded.warehouse, loaded.folder, setting_texts(loaded.definition.catalog))
 
 
 def lock_file(loaded: Loaded) -> Path:
@@ -35,11 +36,7 @@ def lake_of(loaded: Loaded) -> "Lake":
     from changeling.spark import jars
     from changeling.spark.session import add_jars, session
 
-    spark = session(**{name: _text(value) for name, value in loaded.definition.spark.items()})
+    spark = session(**setting_texts(loaded.definition.spark))
     if loaded.warehouse.startswith(("s3://", "s3a://")):
         add_jars(spark, jars.S3)
     return Lake(spark, catalog_of(loaded), loaded.definition.name)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

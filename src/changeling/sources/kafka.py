@@ -133,13 +133,6 @@ class KafkaSource:
         told, self._warnings = self._warnings, []
         return told
 
-    def topic_ordinals(self, plan: str) -> dict[str, int]:
-        """A number for each topic of the plan and those before: with partition and offset it makes a unique position.
-
-        A topic that was made anew, or lost its end and reused its offsets, has a new number: later ones are higher.
-        """
-        return Plan.parse(plan).ordinals()
-
     def _wanted(self, topic: str) -> bool:
         internal = topic.startswith("__")
         return any(
