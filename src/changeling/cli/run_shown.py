@@ -13,6 +13,7 @@ from changeling.cli.tables import show, table
 if TYPE_CHECKING:
     from changeling.log.ingest import Report
     from changeling.pipelines.running import Totals
+    from changeling.replicas.merging import Report as Merged
     from changeling.sources.source import Spread
 
 _NANOS = 1_000_000_000
@@ -74,6 +75,18 @@ class Shown:
                 style=style,
                 markup=False,
             )
+
+    def merged(self, report: "Merged") -> None:
+        """One line a point."""
+        changes = sum(table.changes for table in report.tables)
+        late = sum(table.late for table in report.tables)
+        asides = sum(table.asides for table in report.tables)
+        told = [f"{changes:,} changes in {len(report.tables):,} tables"]
+        told += [f"{late:,} late"] if late else []
+        told += [f"[red]{asides:,} kept aside[/red]"] if asides else []
+        self._console.print(
+            f"replicas: point {report.point.number}, {', '.join(told)} [dim]in {report.seconds:.1f} s[/dim]"
+        )
 
     def warns(self, source: str, text: str) -> None:
         """In yellow, before the next batch."""

@@ -19,6 +19,12 @@ POINTS = (
     "changes.after",
     "replay.before",
     "replay.after",
+    "asides.before",
+    "asides.after",
+    "replica.before",
+    "replica.after",
+    "point.before",
+    "point.after",
 )
 _VARIABLE = "CHANGELING_FAILPOINT"
 _passed: dict[str, int] = {}

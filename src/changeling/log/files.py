@@ -76,6 +76,7 @@ class Writer:
 
     def __init__(self, target: Target) -> None:
         self._target = target
+        self.columns = target.columns
         self._open: tuple[str, Any, pq.ParquetWriter] | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._waiting_rows = self._waiting_bytes = 0

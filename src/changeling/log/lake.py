@@ -1,10 +1,11 @@
 """The tables of one pipeline, through Spark: made, upgraded, appended to, read."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -20,6 +21,7 @@ from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
 from changeling.spark.failures import SPARKS, told
 
+Result = TypeVar("Result")
 LAYOUT = "changeling.layout"
 HOLDER = "changeling.holder"
 _CONFLICTS = ("ValidationException", "CommitFailedException", "NotFoundException")
@@ -58,13 +60,26 @@ class Lake:
 
     def name(self, table: Table) -> str:
         """The table's full name for SQL."""
-        return f"{NAME}.`{self.namespace}`.`{table.name}`"
+        return f"{NAME}.`{self.namespace}`.{quoted(table.name)}"
+
+    def beside(self, namespace: str) -> "Lake":
+        """Another namespace of the same catalog, in the same session."""
+        made = copy(self)
+        made.namespace = namespace
+        return made
+
+    def names(self) -> list[str]:
+        """The tables that are there; none where the namespace is not."""
+        with _told():
+            if not self.spark.sql(f"SHOW NAMESPACES IN {NAME} LIKE '{self.namespace}'").collect():
+                return []
+            return [row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()]
 
     def create(self) -> None:
         """Makes the tables that are not there, and brings older ones to this layout; raises `ChangelingError` for newer ones."""
         with _told():
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {NAME}.`{self.namespace}`")
-            there = {row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()}
+            there = set(self.names())
             for table in TABLES:
                 if table.name in there:
                     self._upgrade(table)
@@ -73,12 +88,7 @@ class Lake:
 
     def exists(self) -> bool:
         """Whether the pipeline has a log."""
-        with _told():
-            found = self.spark.sql(f"SHOW NAMESPACES IN {NAME} LIKE '{self.namespace}'").collect()
-            if not found:
-                return False
-            there = {row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()}
-            return layout.CHANGES.name in there
+        return layout.CHANGES.name in self.names()
 
     def _create(self, table: Table) -> None:
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in {**PROPERTIES, LAYOUT: VERSION}.items())
@@ -111,7 +121,7 @@ class Lake:
         # Spark looks for catalogs in the session that is active in a thread, which may be another pipeline's.
         self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.spark._jsparkSession)
         return self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-            self.spark._jsparkSession, f"{NAME}.{self.namespace}.{table.name}"
+            self.spark._jsparkSession, self.name(table)
         )
 
     def target(self, table: Table, moment: datetime) -> Target:
@@ -131,6 +141,19 @@ class Lake:
             for written in files:
                 commit.appendFile(self._data_file(java, table, written, moment))
             for name, value in (summary or {}).items():
+                commit.set(name, value)
+            commit.commit()
+
+    def replace(self, table: Table, files: Sequence[Written], summary: Mapping[str, str]) -> None:
+        """Commits files in the place of all rows that the table has, with these entries in the snapshot's summary."""
+        with _told():
+            java = self.load(table)
+            commit = java.newOverwrite().overwriteByRowFilter(
+                self._jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
+            )
+            for written in files:
+                commit.addFile(self._data_file(java, table, written, datetime.now(UTC)))
+            for name, value in summary.items():
                 commit.set(name, value)
             commit.commit()
 
@@ -227,12 +250,11 @@ class Lake:
     def remove(self) -> list[str]:
         """Drops the tables with their files; tells their names."""
         with _told():
-            if not self.exists():
-                return []
-            there = [row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()]
+            there = self.names()
             for name in there:
-                self.spark.sql(f"DROP TABLE {NAME}.`{self.namespace}`.`{name}` PURGE")
-            self.spark.sql(f"DROP NAMESPACE {NAME}.`{self.namespace}`")
+                self.spark.sql(f"DROP TABLE {NAME}.`{self.namespace}`.{quoted(name)} PURGE")
+            if there:
+                self.spark.sql(f"DROP NAMESPACE {NAME}.`{self.namespace}`")
             return there
 
     def frame(self, table: Table) -> DataFrame:
@@ -246,19 +268,30 @@ class Lake:
 
     def retried(self, text: str) -> list[Any]:
         """Runs a statement that others may get in the way of, such as upkeep of a table that is written: a few times."""
+        return self.repeated(lambda: self.spark.sql(text).collect())
+
+    def repeated(self, action: Callable[[], Result]) -> Result:
+        """Does what others may get in the way of: a few times."""
         for pause in _PAUSES:
             try:
-                return self.sql(text).collect()
+                with _told():
+                    return action()
             except ChangelingError as error:
                 if not str(error).startswith(_CONFLICTS):
                     raise
             time.sleep(pause)
-        return self.sql(text).collect()
+        with _told():
+            return action()
 
     def sql(self, text: str) -> DataFrame:
         """Runs a statement in this pipeline's session."""
         with _told():
             return self.spark.sql(text)
+
+
+def quoted(name: str) -> str:
+    """A name for SQL, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _partition(table: Table, moment: datetime) -> str | None:

@@ -86,4 +86,57 @@ BATCHES = Table(
 )
 """What each batch was to read, written before it was read. Of two attempts at one batch the later counts."""
 
-TABLES = (CHANGES, REJECTS, SCHEMAS, BATCHES)
+POINTS = Table(
+    "points",
+    pa.schema(
+        [
+            ("point", pa.int64()),
+            ("made_at", MOMENT),
+            ("complete", pa.bool_()),
+            (
+                "sources",
+                pa.list_(
+                    pa.struct(
+                        [
+                            ("source", pa.string()),
+                            ("batch", pa.int64()),
+                            ("whole_batch", pa.int64()),
+                            ("position", pa.string()),
+                            ("transaction", pa.string()),
+                            ("commit_time", pa.int64()),
+                            ("late", pa.string()),
+                        ]
+                    )
+                ),
+            ),
+            ("tables", pa.list_(pa.struct([("name", pa.string()), ("snapshot", pa.int64())]))),
+        ]
+    ),
+)
+"""States of all replicas together: up to which position of each source, and which snapshot of each replica that is.
+
+Of a source: the last batch that was looked at, the last of which nothing is left, the furthest position with its transaction,
+the latest commit time up to there, and the first position that came behind an earlier point. `complete` is false where a
+transaction without an end mark was taken for complete after a wait."""
+
+ASIDES = Table(
+    "asides",
+    pa.schema(
+        [
+            ("source", pa.string()),
+            ("table", layout.TABLE),
+            ("row", pa.string()),
+            ("key", pa.string()),
+            ("column", pa.string()),
+            ("value", pa.string()),
+            ("encoding", pa.string()),
+            ("reason", pa.string()),
+            ("position", pa.string()),
+            ("point", pa.int64()),
+        ]
+    ),
+)
+"""What replicas cannot hold: values that do not fit their columns (NULL there), changes that have no place (no column), and
+rows that a change touched without telling their values (no column, no value)."""
+
+TABLES = (CHANGES, REJECTS, SCHEMAS, BATCHES, POINTS, ASIDES)

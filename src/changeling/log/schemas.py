@@ -162,20 +162,26 @@ class Registry:
 
     def infer(self, source: str, samples: Iterable[Sampled]) -> list[Version]:
         """Registers what samples show of tables of which nothing is told. A later version only ever widens."""
-        added = []
-        for sample in samples:
-            if self.of(source, sample.table):
-                continue
-            before = [
-                version
-                for version in self.versions
-                if (version.source, version.table, version.origin) == (source, sample.table, "inferred")
-            ]
-            schema = _inferred(sample, before[-1].schema if before else None)
-            if not before or schema != before[-1].schema:
-                note = None if not before else str(difference(before[-1].schema, schema))
-                added.append(self._put(source, sample.table, schema, None, "inferred", "accepted", None, note))
-        return added
+        untold = [sample for sample in samples if not self.of(source, sample.table)]
+        return [version for sample in untold for version in self.meet(source, sample)]
+
+    def meet(self, source: str, sample: Sampled) -> list[Version]:
+        """Registers columns that values have and no schema tells of; a new version where they are new or need a wider type."""
+        before = self.untold(source, sample.table)
+        schema = _inferred(sample, before)
+        if schema == before:
+            return []
+        note = None if before is None else str(difference(before, schema))
+        return [self._put(source, sample.table, schema, None, "inferred", "accepted", None, note)]
+
+    def untold(self, source: str, table: TableName) -> TableSchema | None:
+        """The columns of a table that values have and no schema tells of, as far as they are known."""
+        found = [
+            version.schema
+            for version in self.versions
+            if (version.source, version.table, version.origin) == (source, table, "inferred")
+        ]
+        return found[-1] if found else None
 
     def _is_new(
         self,

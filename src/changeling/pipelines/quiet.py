@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from changeling.log.ingest import Report
+    from changeling.replicas.merging import Report as Merged
     from changeling.sources.source import Spread
 
 
@@ -14,6 +15,9 @@ class Quiet:
         """Nothing."""
 
     def done(self, report: "Report") -> None:
+        """Nothing."""
+
+    def merged(self, report: "Merged") -> None:
         """Nothing."""
 
     def warns(self, source: str, text: str) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from time import monotonic
 from typing import Protocol
 
@@ -16,9 +17,11 @@ from changeling.log.state import SourceState
 from changeling.log.upkeep import expire
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
-from changeling.pipelines.definition import FilesSource, KafkaSource, RecordSource
+from changeling.pipelines.definition import FilesSource, KafkaSource, RecordSource, span_millis
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.replaying import settle
+from changeling.replicas.merging import Merge, Rules
+from changeling.replicas.merging import Report as Merged
 from changeling.sources.files import FilesSource as Files
 from changeling.sources.source import Source, Spread
 
@@ -35,6 +38,9 @@ class Listener(Protocol):
 
     def done(self, report: Report) -> None:
         """A batch is in the log."""
+
+    def merged(self, report: Merged) -> None:
+        """The replicas are at a new point."""
 
     def warns(self, source: str, text: str) -> None:
         """Something that a user should know."""
@@ -81,19 +87,32 @@ class Runner:
         self._totals = {ingest.source.name: Totals(ingest.source.name, state=ingest.state) for ingest in self._ingests}
         for ingest, source in zip(self._ingests, sources, strict=True):
             settle(self._lake, ingest, carrier_of(source))
+        merge = merge_of(self._loaded, log)
         retries = {ingest.source.name: _Retry() for ingest in self._ingests}
         if once:
             for ingest in self._ingests:
                 ingest.source.stop_at_present()
         while not self._stop.is_set():
             moved = [self._step(ingest, None if once else retries[ingest.source.name]) for ingest in self._ingests]
+            if not once:
+                self._merge(merge, end=False)
             if any(moved):
                 continue
             if once:
+                self._merge(merge, end=True)
                 break
             self._listener.waits()
             self._stop.wait(poll_seconds)
         return list(self._totals.values())
+
+    def _merge(self, merge: Merge, *, end: bool) -> None:
+        """Brings the replicas to the newest point; the end of the input is the end of every transaction in it."""
+        report = merge.step(end=end)
+        while report is not None:
+            self._listener.merged(report)
+            for text in report.warnings:
+                self._listener.warns("replicas", text)
+            report = merge.step(end=end)
 
     def _step(self, ingest: Ingest, retry: "_Retry | None") -> bool:
         name = ingest.source.name
@@ -165,6 +184,22 @@ def ingest_of(loaded: Loaded, log: Log, source: RecordSource) -> Ingest:
     """What brings a source of the pipeline into its log."""
     made = _source(loaded, log.lake, source)
     return Ingest(log, made, policy=_policies(loaded, source.name), fail_on_reject=source.on_error == "fail")
+
+
+def merge_of(loaded: Loaded, log: Log) -> Merge:
+    """What keeps the pipeline's replicas up to date."""
+    settle = timedelta(milliseconds=span_millis(loaded.definition.settle))
+    return Merge(log, Rules(_modes(loaded), lambda source, table: _policies(loaded, source)(table)), settle)
+
+
+def _modes(loaded: Loaded) -> Callable[[str, TableName], str]:
+    """What the replica of a table keeps: as the first rule says that fits it."""
+
+    def mode(source: str, table: TableName) -> str:
+        rules = loaded.rules(source)
+        return next((rule.mode for rule in rules if TableName.parse(rule.name).fits(table)), "merge")
+
+    return mode
 
 
 def carrier_of(source: RecordSource) -> Carrier:

@@ -12,7 +12,8 @@ from changeling.model.change import Change
 from changeling.model.errors import UsageError, nearest
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
-from changeling.replicas.fold import Event, Fold, in_order, old_key, text_of
+from changeling.replicas.effect import effect, old_key
+from changeling.replicas.fold import Cell, Fold, Step
 
 Image = Mapping[str, bytes]
 
@@ -46,35 +47,55 @@ def life(log: Tables, table: TableName, key: str) -> Iterator[Moment]:
     wanted = _told(key, table, {found for keys in origins for found in keys})
     family = _family(origins, wanted)
     encodings = batch.column("encoding").to_pylist()
-    events = {
-        id(change): (place, Event(change, encodings[place]))
-        for place, change in enumerate(changes)
-        if change.op is Operation.TRUNCATE or origins[place] & family
-    }
+    places = [
+        place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or origins[place] & family
+    ]
     fold = Fold()
-    for event in in_order(event for _, event in events.values()):
-        place = events[id(event.change)][0]
-        before = _image(fold, wanted) or (
-            _image(fold, old_key(event.change)) if _arrives(event.change, wanted) else None
-        )
-        if not fold.apply(event):
-            continue
-        if wanted in origins[place] or (event.change.op is Operation.TRUNCATE and before is not None):
+    for place in sorted(places, key=lambda place: _order(changes[place])):
+        change = changes[place]
+        was = wanted if text_of(change.key) != wanted else old_key(change.key, change.before)
+        before = _image(fold, wanted) or _image(fold, was)
+        if change.op is Operation.TRUNCATE:
+            fold.truncate()
+        else:
+            step = _step(change, encodings[place])
+            if step is None or not fold.apply(step):
+                continue
+        if wanted in origins[place] or (change.op is Operation.TRUNCATE and before is not None):
             yield Moment(batch.slice(place, 1), before, _image(fold, wanted))
 
 
-def _arrives(change: Change, key: str) -> bool:
-    return change.key is not None and text_of(change.key) == key
+def _order(change: Change) -> tuple[str, ...]:
+    """By position. Of several changes with one key and one position the least counts: it does not hang on arrival."""
+    content = (text_of(change.key), change.op.value, text_of(change.after), text_of(change.before))
+    return (change.position or "", *content)
+
+
+def _step(change: Change, encoding: str) -> Step | None:
+    found = effect(change.op, change.before_image, change.after_image, encoding)
+    if found is None or change.key is None:
+        return None
+    # Some dialects tell key columns in the key alone, and a row that moves has those of its new key.
+    told = {**json_text.members(change.key), **json_text.members(change.after or b"{}")}
+    cells = {name: Cell(value, encoding, None) for name, value in told.items()}
+    return Step(text_of(change.key), change.position or "", found, cells, old_key(change.key, change.before))
+
+
+def text_of(value: str | bytes | None) -> str:
+    """A key or an image as text; empty where there is none."""
+    if value is None:
+        return ""
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _image(fold: Fold, key: str | None) -> Image | None:
-    row = None if key is None else fold.rows.get(key)
+    row = None if key is None else fold.row(key)
     return None if row is None else row.image()
 
 
 def _keys(change: Change) -> set[str]:
     """The keys that a change touches: that of the row now, and where it moved the row, the one before."""
-    return {text_of(key) for key in (change.key, old_key(change)) if key is not None}
+    return {text_of(key) for key in (change.key, old_key(change.key, change.before)) if key is not None}
 
 
 def _family(origins: Sequence[set[str]], key: str) -> set[str]:

@@ -1,0 +1,186 @@
+"""Whole columns of JSON values into stored ones by Arrow alone, where the spelling is the usual one.
+
+Each pattern lets through only what Arrow's cast reads as the canonical reader does, and never fails on. All else is left
+to be read value by value.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.model.types import INTEGER_RANGES, Type
+from changeling.replicas.stored_types import arrow_type, is_exact_decimal
+
+
+class Cast(NamedTuple):
+    """A stored column, and where it is right; elsewhere it is NULL."""
+
+    array: pa.Array
+    right: pa.BooleanArray
+
+
+NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+"""A number as JSON has it."""
+# All of 18 digits and most of 19: none of them needs a look at its range.
+_LONG = r"-?(?:0|[1-9][0-9]{0,17}|[1-8][0-9]{18})"
+_UNSIGNED_LONG = r"0|[1-9][0-9]{0,18}"
+# Longer ones are rare, and read one by one: the reader has a limit of digits.
+_PLAIN_DECIMAL = r"-?(?:0|[1-9][0-9]{0,199})(?:\.[0-9]{1,200})?"
+# Only days that there are: February 29 but in the years that 100 divides, which are left to the reader.
+_DAY = (
+    r"(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    r"|02-(?:0[1-9]|1[0-9]|2[0-8]))|[0-9]{2}(?:0[48]|[2468][048]|[13579][26])-02-29)"
+)
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_OFFSET = r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
+_MOMENT = rf"{_DAY}[T ]{_CLOCK}(?:\.[0-9]{{1,6}})?{_OFFSET}?"
+_NOT_ZEROS = r"(?:[1-9][0-9]{2}|[0-9][1-9][0-9]|[0-9]{2}[1-9])"
+_TIME = rf"{_CLOCK}(?:\.(?:[0-9]{{3}}){{0,2}}{_NOT_ZEROS})?{_OFFSET}?"
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_UNESCAPED = r'[^"\\\x00-\x1f]*'
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""The first day of year 1 and the last of 9999, counted from 1970."""
+_MICROS_PER_DAY = 86_400_000_000
+
+
+def cast(texts: pa.Array, kind: Type) -> Cast:
+    """A column of JSON values (as binary) in `arrow_type(kind)`; what has to be read one by one is not right."""
+    if is_exact_decimal(kind):
+        return _exact_decimals(texts, kind)
+    if kind.kind in INTEGER_RANGES:
+        return _integers(texts, kind)
+    found = _CASTS.get(kind.kind)
+    return _nothing(texts, kind) if found is None else found(texts, kind)
+
+
+def matches(texts: pa.Array, pattern: str) -> pa.BooleanArray:
+    """Where a whole value looks like the pattern; NULL always does."""
+    return pc.fill_null(pc.match_substring_regex(texts, f"^(?:{pattern})$"), True)
+
+
+def _nothing(texts: pa.Array, kind: Type) -> Cast:
+    return Cast(pa.nulls(len(texts), arrow_type(kind)), texts.is_null())
+
+
+def _where(right: pa.BooleanArray, array: pa.Array) -> Cast:
+    if pc.all(right).as_py():
+        return Cast(array, right)
+    return Cast(pc.if_else(right, array, pa.scalar(None, array.type)), right)
+
+
+def _bare(texts: pa.Array, pattern: str) -> Cast:
+    """Values of ASCII that look like the pattern, in quotes or not, without the quotes."""
+    found = _where(matches(texts, f'{pattern}|"(?:{pattern})"'), texts)
+    return Cast(pc.ascii_trim(found.array.cast(pa.string()), '"'), found.right)
+
+
+def _unquoted(texts: pa.Array, pattern: str) -> Cast:
+    """Strings whose content looks like the pattern and has no escapes, without the quotes."""
+    found = _where(matches(texts, f'"{pattern}"'), texts)
+    return Cast(pc.binary_slice(found.array, 1, -1), found.right)
+
+
+def _integers(texts: pa.Array, kind: Type) -> Cast:
+    if kind.kind == "uint64":
+        found = _bare(texts, _UNSIGNED_LONG)
+        return Cast(found.array.cast(arrow_type(kind)), found.right)
+    found = _bare(texts, _LONG)
+    numbers = found.array.cast(pa.int64())
+    if kind.kind == "int64":
+        return Cast(numbers, found.right)
+    within = _within(numbers, found.right, *INTEGER_RANGES[kind.kind])
+    return Cast(within.array.cast(arrow_type(kind)), within.right)
+
+
+def _within(numbers: pa.Array, right: pa.BooleanArray, low: int, high: int) -> Cast:
+    bounds = pc.min_max(numbers)
+    if bounds["min"].as_py() is None or low <= bounds["min"].as_py() <= bounds["max"].as_py() <= high:
+        return Cast(numbers, right)
+    held = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+    return _where(pc.and_(right, pc.fill_null(held, True)), numbers)
+
+
+def _exact_decimals(texts: pa.Array, kind: Type) -> Cast:
+    scale = kind.scale or 0
+    whole = (kind.precision or 0) - scale
+    pattern = rf"-?(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "-?0"
+    found = _bare(texts, rf"{pattern}(?:\.[0-9]{{1,{scale}}})?" if scale else pattern)
+    return Cast(found.array.cast(arrow_type(kind)), found.right)
+
+
+def _floats(texts: pa.Array, kind: Type) -> Cast:
+    found = _bare(texts, NUMBER)
+    numbers = found.array.cast(pa.float64()).cast(arrow_type(kind))
+    # A number that is too large has become infinite.
+    return _where(pc.and_(found.right, pc.fill_null(pc.is_finite(numbers), True)), numbers)
+
+
+def _booleans(texts: pa.Array, kind: Type) -> Cast:
+    return _where(matches(texts, "true|false"), pc.equal(texts, b"true"))
+
+
+def _strings(texts: pa.Array, kind: Type) -> Cast:
+    found = _unquoted(texts, _UNESCAPED)
+    return _as_text(found, texts, kind)
+
+
+def _documents(texts: pa.Array, kind: Type) -> Cast:
+    return _as_text(Cast(texts, pa.repeat(pa.scalar(True), len(texts))), texts, kind)
+
+
+def _as_text(found: Cast, texts: pa.Array, kind: Type) -> Cast:
+    try:
+        return Cast(found.array.cast(pa.string()), found.right)
+    except pa.ArrowInvalid:  # Somewhere are bytes that are not UTF-8.
+        return _nothing(texts, kind)
+
+
+def _texts_like(pattern: str) -> Callable[[pa.Array, Type], Cast]:
+    def found(texts: pa.Array, kind: Type) -> Cast:
+        array, right = _unquoted(texts, pattern)
+        return Cast(array.cast(pa.string()), right)
+
+    return found
+
+
+def _any_decimals(texts: pa.Array, kind: Type) -> Cast:
+    # One of a stated precision has digits to be counted.
+    return _bare(texts, _PLAIN_DECIMAL) if kind.precision is None else _nothing(texts, kind)
+
+
+def _dates(texts: pa.Array, kind: Type) -> Cast:
+    array, right = _unquoted(texts, _DAY)
+    days = _within(array.cast(pa.string()).cast(pa.date32()).cast(pa.int32()), right, _FIRST_DAY, _LAST_DAY)
+    return Cast(days.array.cast(pa.date32()), days.right)
+
+
+def _moments(texts: pa.Array, kind: Type) -> Cast:
+    array, right = _unquoted(texts, _MOMENT)
+    moments = _in_utc(array.cast(pa.string())).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    held = _within(moments, right, _FIRST_DAY * _MICROS_PER_DAY, (_LAST_DAY + 1) * _MICROS_PER_DAY - 1)
+    return Cast(held.array.cast(arrow_type(kind)), held.right)
+
+
+def _in_utc(texts: pa.StringArray) -> pa.StringArray:
+    """Moments with their offsets; one without is meant in UTC."""
+    if pc.all(pc.ends_with(texts, "Z")).as_py():
+        return texts
+    told = pc.match_substring_regex(texts, f"{_OFFSET}$")
+    return texts if pc.all(told).as_py() else pc.if_else(told, texts, pc.binary_join_element_wise(texts, "Z", ""))
+
+
+_CASTS: dict[str, Callable[[pa.Array, Type], Cast]] = {
+    "bool": _booleans,
+    "float32": _floats,
+    "float64": _floats,
+    "decimal": _any_decimals,
+    "string": _strings,
+    "json": _documents,
+    "uuid": _texts_like(_UUID),
+    "time": _texts_like(_TIME),
+    "date": _dates,
+    "timestamp": _moments,
+    "timestamptz": _moments,
+}

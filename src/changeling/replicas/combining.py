@@ -1,0 +1,123 @@
+"""Stored rows and what a fold found out, together: rows that were told in part are completed, and all become one state.
+
+Columns go by their places here (`c0`, `c1`, …), since their names may be anything.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from changeling.log.files import Written
+from changeling.log.lake import quoted
+from changeling.model import types
+from changeling.replicas import staged
+from changeling.replicas.effect import Effect
+from changeling.replicas.shape import ReplicaColumn, Shape
+from changeling.replicas.stored_types import sql_type
+
+INSERT = "insert"
+"""One more row without a key."""
+
+
+def staged_frame(spark: SparkSession, files: Sequence[Written]) -> DataFrame:
+    """What a fold wrote down."""
+    return spark.read.parquet(*(written.path for written in files))
+
+
+def placed(rows: DataFrame, stored: Shape, wanted: Shape) -> DataFrame:
+    """Stored rows, with the columns of one shape, in the places and types of another."""
+    known = {column.id: column for column in stored.columns}
+    return rows.select(
+        *(
+            _as(known.get(column.id), column).alias(staged.column_name(place))
+            for place, column in enumerate(wanted.columns)
+        )
+    )
+
+
+def _as(stored: ReplicaColumn | None, wanted: ReplicaColumn) -> Column:
+    kind = sql_type(wanted.kind)
+    if stored is None:
+        return f.lit(None).cast(kind)
+    value = f.col(quoted(stored.name))
+    if stored.kind == types.Type("string") and wanted.kind == types.Type("json"):
+        # A text among values of other kinds is spelled as JSON has it.
+        return f.regexp_extract(f.to_json(f.array(value)), r"(?s)^\[(.*)\]$", 1)
+    return value if sql_type(stored.kind) == kind else value.cast(kind)
+
+
+def columns(shape: Shape) -> list[str]:
+    """The places of a shape's columns."""
+    return [staged.column_name(place) for place in range(len(shape.columns))]
+
+
+def key_places(shape: Shape) -> list[str]:
+    """The places of the key."""
+    ids = [column.id for column in shape.columns]
+    return [staged.column_name(ids.index(number)) for number in shape.key]
+
+
+def same(pairs: Sequence[tuple[Column, Column]]) -> Column:
+    """Equal in all of these; NULL equals NULL."""
+    return reduce(lambda one, other: one & other, (left.eqNullSafe(right) for left, right in pairs), f.lit(True))
+
+
+def completed(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
+    """Rows of a table with a key as they are now: whole, or gone. Rows that were only touched are as they were."""
+    names = columns(shape)
+    effect = f.col(staged.EFFECT)
+    plain = rows.where(effect.isin(Effect.WHOLE.value, Effect.GONE.value)).select(*names, effect)
+    if base is None:
+        return plain
+    below = base.select(*(f.col(name).alias(f"t{name}") for name in names))
+    keys = key_places(shape)
+    on = same([(f.col(staged.base_name(place)), f.col(f"t{name}")) for place, name in enumerate(keys)])
+    patches = rows.where(effect == Effect.PATCH.value).join(below, on, "left")
+    filled = [
+        f.col(name)
+        if name in keys
+        else f.when(f.element_at(staged.TOLD, place + 1), f.col(name)).otherwise(f.col(f"t{name}")).alias(name)
+        for place, name in enumerate(names)
+    ]
+    return plain.unionByName(patches.select(*filled, f.lit(Effect.WHOLE.value).alias(staged.EFFECT)))
+
+
+def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
+    """Rows without a key: each kind goes as a whole, and comes again as often as there are rows of it now."""
+    names = columns(shape)
+    changed = rows.groupBy(*names).agg(f.sum(staged.COUNT).alias(staged.COUNT))
+    now = f.col(staged.COUNT)
+    if base is not None:
+        below = base.groupBy(*(f.col(name).alias(f"t{name}") for name in names)).agg(f.count("*").alias("stored"))
+        on = same([(f.col(name), f.col(f"t{name}")) for name in names])
+        changed = changed.join(below, on, "left")
+        now = now + f.coalesce(f.col("stored"), f.lit(0))
+    counted = changed.select(*names, now.alias("now"))
+    going = counted.select(*names, f.lit(Effect.GONE.value).alias(staged.EFFECT))
+    coming = counted.where("now > 0").select(
+        *names,
+        f.explode(f.sequence(f.lit(1), f.col("now").cast("int"))).alias("copy"),
+        f.lit(INSERT).alias(staged.EFFECT),
+    )
+    return going.unionByName(coming.drop("copy"))
+
+
+def together(base: DataFrame | None, now: DataFrame, shape: Shape) -> DataFrame:
+    """A whole state: stored rows that nothing changed, and the rows that `completed` or `recounted` gave."""
+    names = columns(shape)
+    coming = now.where(f.col(staged.EFFECT) != Effect.GONE.value).select(*names)
+    if base is None:
+        return coming
+    keys = key_places(shape) or names
+    changed = now.select(*(f.col(name).alias(f"n{name}") for name in keys)).distinct()
+    on = same([(f.col(name), f.col(f"n{name}")) for name in keys])
+    return base.join(changed, on, "left_anti").unionByName(coming)
+
+
+def named(rows: DataFrame, shape: Shape) -> DataFrame:
+    """The columns under their own names."""
+    return rows.select(
+        *(f.col(staged.column_name(place)).alias(column.name) for place, column in enumerate(shape.columns))
+    )

@@ -1,0 +1,158 @@
+"""Commits of replicas: each brings rows and what it says of them at once, or nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from changeling.log.failpoints import reach
+from changeling.log.lake import Lake, quoted
+from changeling.replicas import staged
+from changeling.replicas.asides import Asides
+from changeling.replicas.combining import (
+    columns,
+    completed,
+    key_places,
+    named,
+    placed,
+    recounted,
+    staged_frame,
+    together,
+)
+from changeling.replicas.folding import TableOutcome
+from changeling.replicas.shape import Shape
+from changeling.replicas.tables import STATE, Replica, ReplicaState, ReplicaTables, properties
+from changeling.replicas.works import Work
+
+_SAID = f"spark.sql.iceberg.snapshot-property.{STATE}"
+
+
+class Committer:
+    """Writes what folds found out."""
+
+    def __init__(self, lake: Lake, tables: ReplicaTables, asides: Asides) -> None:
+        self._tables, self._asides = tables, asides
+        self._lake = tables.lake
+        self._spark = lake.spark
+
+    def snapshots(self, replica: Replica) -> set[int]:
+        """Those that a replica still has."""
+        return {snapshot.snapshotId() for snapshot in self._lake.load(replica.table).snapshots()}
+
+    def rows_at(self, replica: Replica, snapshot: int | None, shape: Shape) -> DataFrame:
+        """The rows of a snapshot, or those of now, in the places of a shape."""
+        if snapshot is None or snapshot == replica.snapshot:
+            return placed(self._lake.frame(replica.table), replica.shape, shape)
+        rows = self._spark.read.option("versionAsOf", snapshot).table(self._lake.name(replica.table))
+        return placed(rows, self._tables.state_at(replica, snapshot).shape, shape)
+
+    def commit(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+        """Brings the outcome of a fold into a replica; the replica as it is then."""
+        if work.folded.staged:
+            return self._on_top(work, outcome, state)
+        self._keep_aside(work, outcome, None, state)
+        reach("replica.before")
+        said = {STATE: msgspec.json.encode(state).decode()}
+        if work.replica.snapshot is None:
+            self._lake.append(work.replica.table, outcome.files, datetime.now(UTC), said)
+        else:
+            self._lake.replace(work.replica.table, outcome.files, said)
+        reach("replica.after")
+        return self._tables.committed(work.replica, state)
+
+    def _on_top(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+        if not outcome.files and not work.rewrite:
+            return work.replica
+        shape = work.folded.shape
+        rows = staged_frame(self._spark, outcome.files) if outcome.files else None
+        current = self.rows_at(work.replica, None, shape)
+        base = work.base
+        again = None if base is None or base.snapshot is None else self.rows_at(work.replica, base.snapshot, shape)
+        if rows is not None:
+            self._keep_aside(work, outcome, rows, state)
+        reach("replica.before")
+        if work.from_scratch:
+            now = self._now(rows, again, again, shape)
+            self._overwrite(work, together(again, now, shape), state)
+        elif work.rewrite:
+            now = self._now(rows, current, again, shape)
+            self._replace(replace(work.replica, shape=shape), named(together(current, now, shape), shape), state)
+        else:
+            self._merge(work.replica, self._now(rows, current, again, shape), shape, state)
+        reach("replica.after")
+        return self._tables.committed(replace(work.replica, shape=shape), state)
+
+    def _now(
+        self, rows: DataFrame | None, current: DataFrame | None, again: DataFrame | None, shape: Shape
+    ) -> DataFrame:
+        """The rows that changed, as they are now."""
+        if rows is None:
+            empty = self._spark.range(0)
+            return empty.select(*(f.lit(None).alias(name) for name in columns(shape)), f.lit("").alias(staged.EFFECT))
+        made = completed if shape.key else recounted
+        is_again = f.coalesce(f.col(staged.AGAIN), f.lit(False))
+        one = made(rows.where(~is_again), current, shape)
+        return one.unionByName(made(rows.where(is_again), again, shape))
+
+    def _merge(self, replica: Replica, now: DataFrame, shape: Shape, state: ReplicaState) -> None:
+        view = f"changeling_{uuid4().hex}"
+        now.createOrReplaceTempView(view)
+        names = [quoted(column.name) for column in shape.columns]
+        places = columns(shape)
+        by_place = dict(zip(places, names, strict=True))
+        insert = f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{place}' for place in places)})"
+        keys = key_places(shape) or places
+        on = " AND ".join(f"t.{by_place[place]} <=> s.{place}" for place in keys)
+        if shape.key:
+            written = ", ".join(f"t.{name} = s.{place}" for place, name in by_place.items())
+            actions = (
+                f"WHEN MATCHED AND s.effect = 'gone' THEN DELETE WHEN MATCHED THEN UPDATE SET {written} "
+                f"WHEN NOT MATCHED AND s.effect <> 'gone' THEN {insert}"
+            )
+        else:
+            on = f"s.effect = 'gone' AND {on}"
+            actions = f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND s.effect <> 'gone' THEN {insert}"
+        with self._saying(state):
+            self._lake.retried(f"MERGE INTO {self._lake.name(replica.table)} t USING {view} s ON {on} {actions}")
+        self._spark.catalog.dropTempView(view)
+
+    def _overwrite(self, work: Work, rows: DataFrame, state: ReplicaState) -> None:
+        """Other rows in the place of all."""
+        shape = work.folded.shape
+        if work.rewrite:
+            self._replace(replace(work.replica, shape=shape), named(rows, shape), state)
+            return
+        with self._saying(state):
+            writer = named(rows, shape).writeTo(self._lake.name(work.replica.table))
+            self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
+
+    def _replace(self, replica: Replica, rows: DataFrame, state: ReplicaState) -> None:
+        """Other columns and rows in the place of all, in one commit; earlier snapshots stay as they were."""
+        writer = rows.writeTo(self._lake.name(replica.table)).using("iceberg")
+        for name, value in properties(replica).items():
+            writer = writer.tableProperty(name, value)
+        with self._saying(state):
+            self._lake.repeated(writer.replace)
+
+    def _keep_aside(self, work: Work, outcome: TableOutcome, rows: DataFrame | None, state: ReplicaState) -> None:
+        """First of all: a replica that says that it is at a point has everything beside it."""
+        any_before = work.replica.state.asides > 0
+        reach("asides.before")
+        names = [column.name for column in work.folded.shape.columns]
+        identity = work.replica.identity
+        self._asides.take(identity, state.point, rows, names, outcome.aside_files, any_before=any_before)
+        reach("asides.after")
+
+    @contextmanager
+    def _saying(self, state: ReplicaState) -> Iterator[None]:
+        """What Spark commits meanwhile says this of its replica."""
+        self._spark.conf.set(_SAID, msgspec.json.encode(state).decode())
+        try:
+            yield
+        finally:
+            self._spark.conf.unset(_SAID)

@@ -1,0 +1,295 @@
+"""The second kernel of a fold: the steps of each row, in order, into what became of it; typed, and written to files."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.formats.decoding import collector_at_rest
+from changeling.log.files import Target, Writer, Written
+from changeling.replicas.effect import Effect
+from changeling.replicas.fold import Fold, Row, Step
+from changeling.replicas.spreading import MINUS, PLUS, STEPS, UNPLACED, FoldedTable
+from changeling.replicas.staging import Staging
+from changeling.spark.adapter import conform
+
+OUTCOME = pa.schema([("outcome", pa.binary())])
+
+
+class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What one task, or all of them, found in one table."""
+
+    table: int
+    steps: int = 0
+    rows: int = 0
+    patched: int = 0
+    """Rows that need a stored row to be complete."""
+    asides: int = 0
+    stale: int = 0
+    files: list[Written] = []
+    aside_files: list[Written] = []
+    wider: dict[str, list[str]] = {}
+    moves: list[tuple[str, str]] = []
+    """Keys between which rows moved that were told in part, and that were not folded together."""
+
+
+@dataclass(frozen=True)
+class FoldKernel:
+    """Steps, sorted by table, group and position, into one outcome a task."""
+
+    tables: tuple[FoldedTable, ...]
+    targets: tuple[Target, ...]
+    """Where the rows of each table go."""
+    asides: Target
+    point: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The outcomes of the tables that the task met."""
+        folds: dict[int, _TableFold] = {}
+        try:
+            with collector_at_rest():
+                for rows in _groups(conform(batch, STEPS) for batch in batches):
+                    for number, part in _tables(rows):
+                        if number not in folds:
+                            table = self.tables[number]
+                            folds[number] = _TableFold(number, table, self.targets[number], self.asides, self.point)
+                        folds[number].take(part)
+                outcomes = [fold.finished() for fold in folds.values()]
+        except BaseException:
+            for fold in folds.values():
+                fold.abandon()
+            raise
+        yield pa.record_batch([pa.array(map(msgspec.json.encode, outcomes), pa.binary())], schema=OUTCOME)
+
+
+def merged(parts: Iterable[TableOutcome]) -> dict[int, TableOutcome]:
+    """What all tasks together found, by table."""
+    found: dict[int, TableOutcome] = {}
+    for part in parts:
+        other = found.get(part.table)
+        found[part.table] = part if other is None else _sum(other, part)
+    return found
+
+
+def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
+    wider = {
+        name: sorted({*one.wider.get(name, ()), *other.wider.get(name, ())}) for name in {**one.wider, **other.wider}
+    }
+    return TableOutcome(
+        table=one.table,
+        steps=one.steps + other.steps,
+        rows=one.rows + other.rows,
+        patched=one.patched + other.patched,
+        asides=one.asides + other.asides,
+        stale=one.stale + other.stale,
+        files=one.files + other.files,
+        aside_files=one.aside_files + other.aside_files,
+        wider=wider,
+        moves=one.moves + other.moves,
+    )
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The steps so cut that no group is in two parts."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        start = _last_group(batch)
+        if start == 0 and waiting and _same_group(waiting[-1], batch):
+            waiting.append(batch)
+            continue
+        if waiting and not _same_group(waiting[-1], batch):
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+        if start:
+            yield pa.Table.from_batches([*waiting, batch.slice(0, start)])
+            waiting = []
+        waiting.append(batch.slice(start))
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _last_group(batch: pa.RecordBatch) -> int:
+    """Where the last group of a batch begins."""
+    starts = _starts(pa.Table.from_batches([batch]))
+    return int(np.flatnonzero(starts)[-1])
+
+
+def _same_group(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
+    last = one.num_rows - 1
+    return all(one.column(name)[last].as_py() == other.column(name)[0].as_py() for name in ("table", "group"))
+
+
+def _starts(rows: pa.Table) -> np.ndarray:
+    """Which steps begin a group."""
+    found: np.ndarray = _differs(rows, "table") | _differs(rows, "group")
+    return found
+
+
+def _differs(rows: pa.Table, name: str) -> np.ndarray:
+    """Which rows differ from the row before in a column."""
+    column = rows.column(name).combine_chunks()
+    found: np.ndarray = np.ones(len(column), bool)
+    if len(column) > 1:
+        found[1:] = np.asarray(pc.not_equal(column.slice(1), column.slice(0, len(column) - 1)))
+    return found
+
+
+def _tables(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    starts = [*np.flatnonzero(_differs(rows, "table")).tolist(), rows.num_rows]
+    for start, end in pairwise(starts):
+        yield rows.column("table")[start].as_py(), rows.slice(start, end - start)
+
+
+class _TableFold:
+    """Folds the groups of one table."""
+
+    def __init__(self, number: int, table: FoldedTable, target: Target, asides: Target, point: int) -> None:
+        self._number, self._table = number, table
+        self._staging = Staging(table, Writer(target), Writer(asides), point)
+        self._steps = 0
+        self._moves: set[tuple[str, str]] = set()
+
+    def take(self, rows: pa.Table) -> None:
+        """Takes whole groups."""
+        self._steps += rows.num_rows
+        starts = _starts(rows)
+        # The same key at the same position again is the same change again.
+        fresh = starts | _differs(rows, "position") | _differs(rows, "key") | _counts(rows)
+        if not fresh.all():
+            rows, starts = rows.filter(pa.array(fresh)), starts[fresh]
+        if not self._table.shape.key:
+            self._count(rows, starts)
+        elif self._table.history:
+            for start, end in _bounds(starts):
+                self._tell(rows.slice(start, end - start))
+        else:
+            self._fold(rows, starts)
+
+    def _fold(self, rows: pa.Table, starts: np.ndarray) -> None:
+        """A row whose last step tells all of it needs no other step; the rest is folded step by step."""
+        effects = rows.column("effect").combine_chunks()
+        decided = np.asarray(pc.is_in(effects, pa.array([Effect.WHOLE.value, Effect.GONE.value])))
+        mixed = ~np.asarray(rows.column("origin").combine_chunks().is_null())
+        mixed |= np.asarray(pc.equal(effects, UNPLACED))
+        if self._table.groups:
+            mixed |= _differs(rows, "key") & ~starts
+        bounds = np.flatnonzero(starts)
+        lasts = np.append(bounds[1:], len(starts)) - 1
+        plain = decided[lasts] & ~np.logical_or.reduceat(mixed, bounds)
+        winners = rows.take(pa.array(lasts[plain], pa.int64()))
+        gone = np.asarray(pc.equal(winners.column("effect").combine_chunks(), Effect.GONE.value))
+        self._staging.wholes(winners.filter(pa.array(~gone)))
+        self._staging.gone(winners.filter(pa.array(gone)))
+        for start, last in zip(bounds[~plain].tolist(), lasts[~plain].tolist(), strict=True):
+            self._fold_group(rows.slice(start, last + 1 - start))
+
+    def _fold_group(self, rows: pa.Table) -> None:
+        again = bool(rows.column("again")[0].as_py())
+        fold = Fold(self._table.stored)
+        last: dict[str, str] = {}
+        for step in self._placed(rows):
+            fold.apply(step)
+            last[step.key] = last[step.origin or step.key] = step.position
+        for key, row in fold.rows.items():
+            self._staging.row(key, row, again, last.get(key, ""))
+
+    def _placed(self, rows: pa.Table) -> Iterator[Step]:
+        """The steps of a group; those without a place are kept aside."""
+        names = ("key", "position", "effect", "told", "encoding", "schema", "origin")
+        for key, position, kind, told, encoding, schema, origin in zip(
+            *(rows.column(name).to_pylist() for name in names), strict=True
+        ):
+            if kind == UNPLACED:
+                self._staging.unplaced(told, encoding, schema, position)
+                continue
+            if origin is not None and self._table.groups.get(key) != self._table.groups.get(origin, ""):
+                self._moves.add((origin, key))
+            cells = {} if told is None else self._staging.typed.cells(told, encoding, schema)
+            yield Step(key, position, Effect(kind), cells, origin)
+
+    def _tell(self, rows: pa.Table) -> None:
+        """Every state of each row of a group."""
+        fold = Fold(self._table.stored)
+        times = dict(zip(rows.column("position").to_pylist(), rows.column("commit_time").to_pylist(), strict=True))
+        ops = dict(zip(rows.column("position").to_pylist(), rows.column("op").to_pylist(), strict=True))
+        again = bool(rows.column("again")[0].as_py())
+        truncates = list(self._table.truncates)
+        states: dict[str, list[tuple[str, int | None, str, Row | None]]] = {}
+
+        def note(key: str, position: str, time: int | None, op: str) -> None:
+            states.setdefault(key, []).append((position, time, op, fold.row(key)))
+
+        for step in self._placed(rows):
+            while truncates and truncates[0][0] < step.position:
+                position, time = truncates.pop(0)
+                fold.truncate()
+                for key in states:
+                    note(key, position, time, "truncate")
+            # A row that was touched has no other values than before, as far as anyone knows.
+            if fold.apply(step) and step.effect is not Effect.TOUCH:
+                for key in {step.key, step.origin or step.key}:
+                    note(key, step.position, times[step.position], ops[step.position])
+        for position, time in truncates:
+            fold.truncate()
+            for key in states:
+                note(key, position, time, "truncate")
+        for key, found in states.items():
+            self._staging.states(key, found, again)
+
+    def _count(self, rows: pa.Table, starts: np.ndarray) -> None:
+        """How many more or fewer rows of each kind there are."""
+        effects = rows.column("effect").combine_chunks()
+        unplaced = np.asarray(pc.equal(effects, UNPLACED))
+        for _ in self._placed(rows.filter(pa.array(unplaced))):
+            raise AssertionError("a change without a place makes no step")
+        if unplaced.any():
+            rows, effects = rows.filter(pa.array(~unplaced)), effects.filter(pa.array(~unplaced))
+            starts = _starts(rows)
+        if not rows.num_rows:
+            return
+        signs = np.where(np.asarray(pc.equal(effects, PLUS)), 1, -1)
+        firsts = np.flatnonzero(starts)
+        self._staging.counted(rows.take(pa.array(firsts, pa.int64())), np.add.reduceat(signs, firsts))
+
+    def finished(self) -> TableOutcome:
+        """Closes the files."""
+        staging = self._staging
+        staging.flush()
+        found = TableOutcome(
+            table=self._number,
+            steps=self._steps,
+            rows=staging.rows,
+            patched=staging.patched,
+            asides=staging.kept_aside,
+            stale=staging.stale,
+            wider={name: sorted(kinds) for name, kinds in staging.typed.wider.items()},
+            moves=sorted(self._moves),
+        )
+        if found.wider or found.moves:
+            # It is folded again with what was found out: these files are of no use.
+            self.abandon()
+            return found
+        files, asides = staging.close()
+        return msgspec.structs.replace(found, files=files, aside_files=asides)
+
+    def abandon(self) -> None:
+        """Leaves no file behind."""
+        self._staging.abandon()
+
+
+def _counts(rows: pa.Table) -> np.ndarray:
+    """Steps that count rows: an update of a row into an equal one takes one away and adds one at the same position."""
+    counted = pc.is_in(rows.column("effect").combine_chunks(), pa.array([PLUS, MINUS, UNPLACED]))
+    found: np.ndarray = np.asarray(counted) & _differs(rows, "effect")
+    return found
+
+
+def _bounds(starts: np.ndarray) -> Iterator[tuple[int, int]]:
+    places = [*np.flatnonzero(starts).tolist(), len(starts)]
+    yield from pairwise(places)

@@ -1,0 +1,82 @@
+"""Runs a fold on Spark: changes to steps, steps by row and in order, rows to files."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from changeling.log.files import Target, discard
+from changeling.replicas.folding import OUTCOME, FoldKernel, TableOutcome, merged
+from changeling.replicas.spreading import READ_COLUMNS, STEPS, FoldedTable, SpreadKernel
+from changeling.spark.adapter import run
+from changeling.spark.failures import SPARKS, told
+
+Widen = Callable[[FoldedTable, dict[str, list[str]]], FoldedTable]
+"""A table of a fold with columns that hold values of more kinds."""
+Prepare = Callable[[FoldedTable], tuple[FoldedTable, Target]]
+"""A table of a fold as it is to be folded, and where its rows go."""
+_ORDER = ("table", "group", "position", "key", "effect", "told")
+
+
+def fold(
+    changes: DataFrame,
+    tables: Sequence[FoldedTable],
+    prepared: Prepare,
+    asides: Target,
+    point: int,
+    widen: Widen,
+) -> list[tuple[FoldedTable, TableOutcome]]:
+    """Folds the changes of some tables; each comes back as it was folded in the end.
+
+    What only the rows themselves show costs another run: a column without a schema that needs a wider type, and rows that moved
+    between keys and were told in part.
+    """
+    folded = list(tables)
+    while True:
+        ready = [prepared(table) for table in folded]
+        folded = [table for table, _ in ready]
+        found = _run(changes, folded, [target for _, target in ready], asides, point)
+        odd = [outcome for outcome in found.values() if outcome.wider or outcome.moves]
+        if not odd:
+            return [(table, found.get(place, TableOutcome(table=place))) for place, table in enumerate(folded)]
+        discard([file for outcome in found.values() for file in (*outcome.files, *outcome.aside_files)])
+        for outcome in odd:
+            table = folded[outcome.table]
+            if outcome.wider:
+                table = widen(table, outcome.wider)
+            if outcome.moves:
+                table = _joined(table, outcome.moves)
+            folded[outcome.table] = table
+
+
+def _run(
+    changes: DataFrame, tables: Sequence[FoldedTable], targets: Sequence[Target], asides: Target, point: int
+) -> dict[int, TableOutcome]:
+    steps = run(changes.select(*READ_COLUMNS), SpreadKernel(tuple(tables)), STEPS)
+    ordered = steps.repartition("table", "group").sortWithinPartitions(*_ORDER)
+    kernel = FoldKernel(tuple(tables), tuple(targets), asides, point)
+    try:
+        rows = run(ordered, kernel, OUTCOME).toArrow()
+    except SPARKS as error:
+        raise told(error) from error
+    return merged(msgspec.json.decode(row, type=TableOutcome) for row in rows.column("outcome").to_pylist())
+
+
+def _joined(table: FoldedTable, moves: Sequence[tuple[str, str]]) -> FoldedTable:
+    """The table with keys in one group between which rows moved."""
+    parents: dict[str, str] = dict(table.groups)
+
+    def root(key: str) -> str:
+        while parents.setdefault(key, key) != key:
+            key = parents[key]
+        return key
+
+    for old, new in moves:
+        one, other = sorted((root(old), root(new)))
+        parents[other] = one
+    groups = {key: root(key) for key in list(parents)}
+    # A key that is folded again takes those along that rows moved to and from.
+    again = {groups[key] for key in table.again if key in groups}
+    more = {key for key, name in groups.items() if name in again}
+    return replace(table, groups=groups, again=table.again | more)

@@ -1,0 +1,169 @@
+"""Keys of rows in one spelling: equal by type means equal as text, whatever the wire wrote.
+
+A key is a JSON array of canonical values in the order of the replica's key columns, so that names may change.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.formats import registry
+from changeling.formats.type_table import CANONICAL, TypeTable
+from changeling.model import canonical, json_text
+from changeling.model.canonical import Convert
+from changeling.model.errors import Rejected
+from changeling.model.types import Type
+from changeling.replicas.shape import Columns, Shape
+
+_SAFE_DIGITS = {"int64": 18, "int32": 9, "uint32": 9, "uint64": 18}
+"""So many digits fit for certain."""
+
+
+def types_of(encoding: str) -> TypeTable:
+    """The type table of a convention."""
+    return CANONICAL if encoding == "canonical" else registry.get(encoding).types
+
+
+class Reader(NamedTuple):
+    """Where the values of one name go, and how they become canonical values of the column's type."""
+
+    id: str
+    read: Convert
+    kind: Type
+    told: bool
+    """A schema tells the type: values may be spelled in every way that the dialect knows."""
+
+
+def reader_of(columns: Columns, shape: Shape, encoding: str, version: int | None, name: str) -> Reader | None:
+    """How values of that name are read; None where they are passed over."""
+    place = columns.place(version, name)
+    if place is None:
+        return None
+    kind = next((column.kind for column in shape.columns if column.id == place.id), None)
+    if kind is None:
+        return None
+    table = types_of(encoding)
+    if place.told is None:
+        return Reader(place.id, table.untyped_read or same, kind, told=False)
+    told = place.told.canonical
+    read = table.reader(told, place.told.original_type)
+    return Reader(place.id, read if told == kind else _chained(read, canonical.reader(kind)), kind, told=True)
+
+
+def same(raw: bytes) -> bytes:
+    """A value that is plain already."""
+    return raw
+
+
+def _chained(first: Convert, second: Convert) -> Convert:
+    def both(raw: bytes) -> bytes:
+        plain = first(raw)
+        return plain if plain == b"null" else second(plain)
+
+    return both
+
+
+class KeyReader:
+    """Normalises keys of one table that have one encoding and one version of the schema."""
+
+    def __init__(self, columns: Columns, shape: Shape, encoding: str, version: int | None) -> None:
+        self._readers: dict[str, Reader | None] = {}
+        self._columns, self._shape, self._encoding, self._version = columns, shape, encoding, version
+        self._order = {number: place for place, number in enumerate(shape.key)}
+
+    def __call__(self, keys: pa.Array) -> list[str | None]:
+        """The keys in one spelling; None for one that does not fit the key's columns."""
+        quick = self._quick(keys)
+        return quick if quick is not None else [None if key is None else self.one(key) for key in keys.to_pylist()]
+
+    def one(self, key: str) -> str | None:
+        """One key."""
+        try:
+            return self.of(json_text.members(key))
+        except (Rejected, ValueError, msgspec.DecodeError):
+            return None
+
+    def of(self, members: dict[str, bytes]) -> str:
+        """The key of these members; raises `ValueError` where they are not the key or do not fit."""
+        values: list[bytes | None] = [None] * len(self._order)
+        for name, raw in members.items():
+            found = self._reader(name)
+            if found is not None:
+                values[self._order[found.id]] = raw if raw == b"null" else normal(raw, found)
+        if None in values or not values:
+            raise Rejected("the key lacks a column")
+        return json_text.join_array(value for value in values if value is not None).decode()
+
+    def _reader(self, name: str) -> Reader | None:
+        if name not in self._readers:
+            found = reader_of(self._columns, self._shape, self._encoding, self._version, name)
+            self._readers[name] = found if found is not None and found.id in self._order else None
+        return self._readers[name]
+
+    def _quick(self, keys: pa.Array) -> list[str | None] | None:
+        """For keys of one column whose values are spelled in the one way already."""
+        if len(self._order) != 1 or keys.null_count or not len(keys):
+            return None
+        name = next(iter(json_text.members(keys[0].as_py())), None)
+        found = None if name is None else self._reader(name)
+        if name is None or found is None or not _spelled_alike(found, self._encoding):
+            return None
+        head = f"{{{json_text.quote(name).decode()}:"
+        digits = _SAFE_DIGITS.get(found.kind.kind)
+        value = r'"[^"\\]*"' if digits is None else f"-?[0-9]{{1,{digits}}}"
+        if not pc.all(pc.match_substring_regex(keys, f"^{re.escape(head)}{value}}}$")).as_py():
+            return None
+        values = pc.utf8_slice_codeunits(keys, len(head), -1)
+        result: list[str | None] = pc.binary_join_element_wise("[", values, "]", "").to_pylist()
+        return result
+
+
+def _spelled_alike(reader: Reader, encoding: str) -> bool:
+    if reader.kind.kind not in ("string", *_SAFE_DIGITS):
+        return False
+    return reader.read is canonical.reader(reader.kind) if reader.told else types_of(encoding).untyped_read is None
+
+
+def normal(raw: bytes, reader: Reader) -> bytes:
+    """A value in the one spelling of its type; raises `ValueError` where it does not fit."""
+    value = reader.read(raw)
+    if value == b"null":
+        return value
+    if not reader.told:
+        if not _is_of(value, reader.kind):
+            raise Rejected("the value is of another kind")
+        return json_text.canonical(value)
+    if reader.kind.kind == "decimal" and value[:1] == b'"':
+        return b'"%b"' % json_text.canonical_number(value[1:-1])
+    return json_text.canonical(value)
+
+
+def _is_of(value: bytes, kind: Type) -> bool:
+    """Whether a plain JSON value is of the kind that a column without a schema has."""
+    first = value[:1]
+    if kind.kind == "json":
+        return True
+    if kind.kind == "string":
+        return first == b'"'
+    if kind.kind == "bool":
+        return first in b"tf"
+    if first in b'"tf{[':
+        return False
+    return kind.kind == "decimal" or (value.lstrip(b"-").isdigit() and -(2**63) <= int(value) < 2**63)
+
+
+def object_text(key: str, shape: Shape) -> str:
+    """A key as an object by the names of its columns, for people."""
+    values = json_text.items(key)
+    if not shape.key or len(values) != len(shape.key):
+        return key
+    return json_text.join(zip((column.name for column in shape.key_columns), values, strict=True)).decode()
+
+
+def content_key(cells: Sequence[tuple[str, bytes]]) -> str:
+    """The key of a row without one: its values by column, those that are NULL left out."""
+    return json_text.join(sorted((number, value) for number, value in cells if value != b"null")).decode()

@@ -1,0 +1,62 @@
+"""Columns whose type was only inferred from values: a value fits only where it is of the very kind of JSON."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.model.canonical import Convert
+from changeling.model.types import INTEGER_RANGES, Type
+from changeling.replicas.casts import NUMBER, matches
+from changeling.replicas.values import UNREADABLE, raw, stored
+
+_LOOKS = {
+    "bool": "true|false",
+    "int64": "-?(?:0|[1-9][0-9]*)",
+    "decimal": NUMBER,
+    "string": '"(?s:.*)"',
+    "json": "(?s:.*)",
+}
+_NULL = pa.scalar(None, pa.binary())
+_INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})")
+_FIRST = {b'"': "text", b"t": "bool", b"f": "bool", b"{": "json", b"[": "json"}
+
+
+def untold(values: Sequence[bytes | None], kind: Type, read: Convert | None = None) -> tuple[pa.Array, set[str]]:
+    """The values as an array of `arrow_type(kind)`, and the kinds of those that do not fit.
+
+    Where there are any, the array means nothing. The type is bool, int64, decimal (of any precision), string, or json,
+    which takes all. `read` gives the plain value of one; a value that it refuses stands for itself. A text or a number
+    that even its own column cannot hold is of kind json: only there it can stay as it is.
+    """
+    texts = raw(values if read is None else [_plain(value, read) for value in values])
+    alike = matches(texts, _LOOKS[kind.kind])
+    kinds = {_kind(value) for value in texts.filter(pc.invert(alike)).to_pylist()}
+    # The readers of told types take more, such as a number that is sent as text.
+    array, unfit = stored(pc.if_else(alike, texts, _NULL) if kinds else texts, kind)
+    return array, kinds | {_wider(texts[place].as_py(), kind) for place in unfit}
+
+
+def kinds_of_values(values: Iterable[bytes | None], read: Convert | None = None) -> set[str]:
+    """The kinds of plain values, named as samples name them: bool, int, number, text, json. NULL has none."""
+    plain = values if read is None else (_plain(value, read) for value in values)
+    return {_kind(value) for value in plain if value is not None and value != b"null"}
+
+
+def _plain(value: bytes | None, read: Convert) -> bytes | None:
+    try:
+        return None if value is None or value == b"null" else read(value)
+    except UNREADABLE:
+        return value
+
+
+def _kind(value: bytes) -> str:
+    if found := _FIRST.get(value[:1]):
+        return found
+    low, high = INTEGER_RANGES["int64"]
+    return "int" if _INTEGER.fullmatch(value) and low <= int(value) <= high else "number"
+
+
+def _wider(value: bytes, kind: Type) -> str:
+    return _kind(value) if kind.kind == "int64" else "json"

@@ -1,0 +1,326 @@
+"""The first kernel of a fold: each change becomes the steps of the rows that it touches, under keys in one spelling.
+
+Rows without a key are counted: a row that comes is one more of its kind, a row that goes one less.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.formats import registry
+from changeling.model import json_text
+from changeling.model.errors import Rejected
+from changeling.model.operation import Image, Operation
+from changeling.model.table import TableName
+from changeling.replicas.effect import Effect, effect
+from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
+from changeling.replicas.shape import Columns, Shape
+
+PLUS, MINUS, UNPLACED = "plus", "minus", "unplaced"
+"""Beside the effects on rows with a key: one row more, one less, and a change that has no place in the replica."""
+
+READ_COLUMNS = (
+    "source",
+    "table",
+    "op",
+    "key",
+    "before",
+    "after",
+    "before_image",
+    "after_image",
+    "encoding",
+    "position",
+    "commit_time",
+    "schema_id",
+)
+STEPS = pa.schema(
+    [
+        ("table", pa.int32()),
+        ("group", pa.string()),
+        ("position", pa.string()),
+        ("key", pa.string()),
+        ("origin", pa.string()),
+        ("effect", pa.string()),
+        ("op", pa.string()),
+        ("told", pa.string()),
+        ("encoding", pa.string()),
+        ("schema", pa.int64()),
+        ("commit_time", pa.int64()),
+        ("again", pa.bool_()),
+    ]
+)
+"""Steps. Those of one group are folded together; `again` tells rows that are folded from an earlier state on."""
+
+
+@dataclass(frozen=True)
+class FoldedTable:
+    """One table of a fold: it is sent to the tasks."""
+
+    source: str
+    table: TableName
+    columns: Columns
+    shape: Shape
+    stored: bool
+    """There are rows below the fold."""
+    top: str = ""
+    """Steps up to this position are in the stored rows already."""
+    again: frozenset[str] = frozenset()
+    """Keys that are folded from an earlier state on, whatever the stored rows say."""
+    groups: dict[str, str] = field(default_factory=dict)
+    """Keys that must be folded together, since rows moved between them: one name for all of them."""
+    staged: bool = True
+    """Rows are written with what became of them; else as the replica has them, which only holds where nothing is stored."""
+    history: bool = False
+    truncates: tuple[tuple[str, int | None], ...] = ()
+    """Where all rows went, and when; for history alone: other folds begin behind the last one."""
+
+
+@dataclass(frozen=True)
+class SpreadKernel:
+    """Changes with `READ_COLUMNS` into `STEPS`."""
+
+    tables: tuple[FoldedTable, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batch by batch."""
+        spreads = [_Spread(number, table) for number, table in enumerate(self.tables)]
+        known: dict[tuple[str | None, ...], list[_Spread]] = {}
+        for spread in spreads:
+            known.setdefault((spread.table.source, *_parts(spread.table.table)), []).append(spread)
+        for batch in batches:
+            for wanted, rows in _by_table(batch, known):
+                for spread in wanted:
+                    yield from spread(rows)
+
+
+def _parts(table: TableName) -> tuple[str | None, str | None, str]:
+    return table.catalog, table.schema, table.name
+
+
+def _by_table(
+    batch: pa.RecordBatch, known: dict[tuple[str | None, ...], list["_Spread"]]
+) -> Iterator[tuple[list["_Spread"], pa.RecordBatch]]:
+    names = [batch.column("source"), *batch.column("table").flatten()]
+    encoded = [column.dictionary_encode() for column in names]
+    codes = np.zeros(batch.num_rows, np.int64)
+    for column in encoded:
+        codes = codes * (len(column.dictionary) + 1) + np.asarray(pc.add(pc.fill_null(column.indices, -1), 1), np.int64)
+    _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    for group, first in enumerate(firsts):
+        wanted = known.get(tuple(column[int(first)].as_py() for column in names))
+        if wanted is not None:
+            yield wanted, batch if len(firsts) == 1 else batch.filter(pa.array(inverse == group))
+
+
+class _Spread:
+    """The steps of one table's changes."""
+
+    def __init__(self, number: int, table: FoldedTable) -> None:
+        self._number, self.table = number, table
+        self._keyed = bool(table.shape.key)
+
+    def __call__(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        effects, rows = _effects(batch)
+        if not rows.all():
+            batch, effects = batch.filter(pa.array(rows)), effects[rows]
+        versions = self._versions(batch)
+        for encoding, version, part, kinds in _alike(batch, versions, effects):
+            spread = self._keyed_steps if self._keyed else self._counted_steps
+            steps = spread(part, kinds, encoding, version)
+            if steps.num_rows:
+                yield steps
+
+    def _versions(self, batch: pa.RecordBatch) -> np.ndarray:
+        """The version of each change; -1 where there is none. One that a change does not tell is that of its position."""
+        told = batch.column("schema_id")
+        found = np.asarray(pc.fill_null(told, -1), np.int64).copy()
+        if told.null_count and self.table.columns.versions:
+            for row in np.flatnonzero(found < 0):
+                holding = self.table.columns.holding(batch.column("position")[int(row)].as_py())
+                found[row] = -1 if holding is None else holding
+        return found
+
+    def _keyed_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+        reader = KeyReader(self.table.columns, self.table.shape, encoding, None if version < 0 else version)
+        keys = reader(batch.column("key"))
+        moves = _moves(batch, effects, keys, reader)
+        effects = np.array([UNPLACED if key is None else kind for key, kind in zip(keys, effects, strict=True)], object)
+        # A row that is told whole leaves one key and comes under another: two steps that need not meet.
+        leaving = [place for place in moves if effects[place] == Effect.WHOLE]
+        origins: list[str | None] = [None] * len(keys)
+        for place, old in moves.items():
+            if effects[place] == Effect.PATCH:
+                origins[place] = old
+        told = batch.column("after").to_pylist()
+        raw = batch.column("key").to_pylist()
+        told = [
+            raw[place] if kind == UNPLACED else text
+            for place, (kind, text) in enumerate(zip(effects, told, strict=True))
+        ]
+        places = [*range(len(keys)), *leaving]
+        return self._made(
+            batch.take(pa.array(places, pa.int64())) if leaving else batch,
+            [key if key is not None else "" for key in keys] + [moves[place] for place in leaving],
+            origins + [None] * len(leaving),
+            [*effects, *([Effect.GONE.value] * len(leaving))],
+            told + [None] * len(leaving),
+            version,
+        )
+
+    def _counted_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+        places: list[int] = []
+        keys: list[str] = []
+        kinds: list[str] = []
+        told: list[str | None] = []
+        columns = [batch.column(name).to_pylist() for name in ("op", "before", "after", "before_image", "after_image")]
+        halves = encoding != "canonical" and registry.get(encoding).halves
+        for place, (op, before, after, before_image, after_image) in enumerate(zip(*columns, strict=True)):
+            images = Image(before_image), Image(after_image)
+            for kind, text in _counted(Operation(op), before, after, *images, halves):
+                key = None if text is None else self._content(text, encoding, version)
+                places.append(place)
+                keys.append(key or "")
+                kinds.append(kind if key is not None else UNPLACED)
+                told.append(text)
+        return self._made(batch.take(pa.array(places, pa.int64())), keys, [None] * len(keys), kinds, told, version)
+
+    def _content(self, text: str, encoding: str, version: int) -> str:
+        found = []
+        for name, value in json_text.members(text).items():
+            reader = reader_of(self.table.columns, self.table.shape, encoding, None if version < 0 else version, name)
+            if reader is not None and value != b"null":
+                found.append((reader.id, _spelled(value, reader)))
+        return content_key(found)
+
+    def _made(
+        self,
+        batch: pa.RecordBatch,
+        keys: list[str],
+        origins: list[str | None],
+        effects: list[str],
+        told: list[str | None],
+        version: int,
+    ) -> pa.RecordBatch:
+        table, count = self.table, len(keys)
+        groups = keys if not table.groups else [table.groups.get(key, key) for key in keys]
+        again = [key in table.again for key in keys] if table.again else [False] * count
+        columns = [
+            pa.repeat(pa.scalar(self._number, pa.int32()), count),
+            pa.array(groups, pa.string()),
+            batch.column("position"),
+            pa.array(keys, pa.string()),
+            pa.array(origins, pa.string()),
+            pa.array([str(kind) for kind in effects], pa.string()),
+            batch.column("op"),
+            pa.array(told, pa.string()),
+            batch.column("encoding"),
+            pa.repeat(pa.scalar(version if version >= 0 else None, pa.int64()), count),
+            batch.column("commit_time"),
+            pa.array(again, pa.bool_()),
+        ]
+        steps = pa.record_batch([_plain(column) for column in columns], schema=STEPS)
+        if not table.top:
+            return steps
+        return steps.filter(pc.or_(steps.column("again"), pc.greater(steps.column("position"), table.top)))
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.cast(pa.string()) if pa.types.is_large_string(column.type) else column
+
+
+def _effects(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+    """The effect of each change, and which of them are changes of a row."""
+    columns = [batch.column(name).dictionary_encode() for name in ("op", "before_image", "after_image", "encoding")]
+    codes = np.zeros(batch.num_rows, np.int64)
+    for column in columns:
+        codes = codes * len(column.dictionary) + np.asarray(column.indices, np.int64)
+    distinct, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    found = np.empty(len(distinct), object)
+    for place, first in enumerate(firsts):
+        op, before, after, encoding = (column[int(first)].as_py() for column in columns)
+        found[place] = effect(Operation(op), Image(before), Image(after), encoding)
+    effects = found[inverse]
+    return effects, np.array([kind is not None for kind in found], bool)[inverse]
+
+
+def _alike(
+    batch: pa.RecordBatch, versions: np.ndarray, effects: np.ndarray
+) -> Iterator[tuple[str, int, pa.RecordBatch, np.ndarray]]:
+    """The changes of one encoding and one version each."""
+    if not batch.num_rows:
+        return
+    encodings = batch.column("encoding").dictionary_encode()
+    codes = np.asarray(encodings.indices, np.int64)
+    pairs = np.stack([codes, versions])
+    distinct, inverse = np.unique(pairs, axis=1, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    for place in range(distinct.shape[1]):
+        encoding, version = encodings.dictionary[int(distinct[0, place])].as_py(), int(distinct[1, place])
+        if distinct.shape[1] == 1:
+            yield encoding, version, batch, effects
+        else:
+            rows = inverse == place
+            yield encoding, version, batch.filter(pa.array(rows)), effects[rows]
+
+
+def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: list[str | None], reader: KeyReader) -> dict[int, str]:
+    """The changes that move a row, and the key that it had."""
+    befores = batch.column("before")
+    written = (effects == Effect.WHOLE) | (effects == Effect.PATCH)
+    moved: dict[int, str] = {}
+    candidates = np.flatnonzero(written & ~np.asarray(befores.is_null()))
+    if not len(candidates):
+        return moved
+    texts = befores.take(pa.array(candidates, pa.int64())).to_pylist()
+    names = batch.column("key").take(pa.array(candidates, pa.int64())).to_pylist()
+    for place, before, key in zip(candidates.tolist(), texts, names, strict=True):
+        old = _old(key, before, reader)
+        if old is not None and old != keys[place]:
+            moved[place] = old
+    return moved
+
+
+def _old(key: str | None, before: str, reader: KeyReader) -> str | None:
+    if key is None:
+        return None
+    was, now = json_text.members(before), json_text.members(key)
+    if any(name not in was for name in now):
+        return None
+    if all(was[name] == value for name, value in now.items()):
+        # The same bytes, so the same key: nothing else need be looked at.
+        return None
+    try:
+        return reader.of({name: was[name] for name in now})
+    except (Rejected, ValueError, msgspec.DecodeError):
+        return None
+
+
+def _counted(
+    op: Operation, before: str | None, after: str | None, before_image: Image, after_image: Image, halves: bool
+) -> list[tuple[str, str | None]]:
+    """Which rows go and come. Without a key only a full image tells which row it is."""
+    goes = before is not None and before_image is Image.FULL
+    comes = after is not None and (after_image is Image.FULL or op in (Operation.INSERT, Operation.READ))
+    if op in (Operation.INSERT, Operation.READ) and comes:
+        return [(PLUS, after)]
+    if op is Operation.DELETE and goes:
+        return [(MINUS, before)]
+    if op is Operation.DELETE or not (goes or comes):
+        return [(UNPLACED, before or after)]
+    if goes and comes:
+        return [(MINUS, before), (PLUS, after)]
+    if halves and (before is None or after is None):
+        return [(MINUS, before) if goes else (PLUS, after)]
+    return [(UNPLACED, before or after)]
+
+
+def _spelled(value: bytes, reader: Reader) -> bytes:
+    """A value in the one spelling of its type, or as it is where it does not fit: it is kept aside later."""
+    try:
+        return normal(value, reader)
+    except (Rejected, ValueError, msgspec.DecodeError):
+        return value

@@ -1,0 +1,42 @@
+"""What a fold writes down for each row that it touched, before stored rows complete it."""
+
+import pyarrow as pa
+
+from changeling.replicas.shape import Shape
+from changeling.replicas.stored_types import arrow_type
+
+KEY, EFFECT, TOLD, AGAIN, STALE, COUNT = "key", "effect", "told", "again", "stale", "count"
+POSITION, TIME, OP, UNTIL, UNTIL_TIME = "position", "time", "op", "until", "until_time"
+
+
+def column_name(place: int) -> str:
+    """The name of the replica's column at a place: its own may be anything."""
+    return f"c{place}"
+
+
+def base_name(place: int) -> str:
+    """The key column, at a place in the key, of the stored row that a row stands on."""
+    return f"b{place}"
+
+
+def staged_layout(shape: Shape, history: bool = False) -> pa.Schema:
+    """Rows with all columns, what became of each, and on which stored row it stands."""
+    columns = [(column_name(place), arrow_type(column.kind)) for place, column in enumerate(shape.columns)]
+    base = [(base_name(place), arrow_type(column.kind)) for place, column in enumerate(shape.key_columns)]
+    own = [
+        (KEY, pa.string()),
+        (EFFECT, pa.string()),
+        (TOLD, pa.list_(pa.bool_())),
+        (AGAIN, pa.bool_()),
+        (STALE, pa.string()),
+        (COUNT, pa.int64()),
+        (POSITION, pa.string()),
+    ]
+    ranges = [
+        (POSITION, pa.string()),
+        (TIME, pa.int64()),
+        (OP, pa.string()),
+        (UNTIL, pa.string()),
+        (UNTIL_TIME, pa.int64()),
+    ]
+    return pa.schema([*columns, *base, *own, *(ranges if history else [])])

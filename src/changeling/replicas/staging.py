@@ -1,0 +1,272 @@
+"""Collects what became of the rows of one table, types them a few thousand at a time, and writes them to files."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.log.files import Writer, Written
+from changeling.log.layout import ASIDES
+from changeling.model.layout import tables_array
+from changeling.replicas import staged
+from changeling.replicas.effect import Effect
+from changeling.replicas.fold import Row
+from changeling.replicas.keys import object_text
+from changeling.replicas.spreading import FoldedTable
+from changeling.replicas.typed_rows import TypedRows
+
+_FLUSH = 20_000
+CLOSE = "close"
+"""The state that was open in the stored history ends here."""
+State = tuple[str, int | None, str, Row | None]
+"""From a position and a moment on, by an operation: the row, or none."""
+
+
+class Staging:
+    """Takes rows, and writes them: final ones where nothing is stored below, else as `staged_layout` has them."""
+
+    def __init__(self, table: FoldedTable, writer: Writer, asides: Writer, point: int) -> None:
+        self._table, self._writer, self._asides, self._point = table, writer, asides, point
+        self.typed = TypedRows(table.columns, table.shape)
+        self.rows = self.patched = self.kept_aside = self.stale = 0
+        self._waiting: list[dict[str, Any]] = []
+        self._cells: list[Row] = []
+
+    def wholes(self, rows: pa.Table) -> None:
+        """Rows that their last step tells whole."""
+        for start in range(0, rows.num_rows, _FLUSH):
+            part = rows.slice(start, _FLUSH)
+            for encoding, version, alike in _alike(part):
+                keys = alike.column("key").to_pylist()
+                arrays = self.typed.whole(alike.column("told").to_pylist(), keys, encoding, version)
+                again = alike.column("again").combine_chunks()
+                self._write(arrays, keys, alike.column("position").to_pylist(), {staged.AGAIN: again})
+
+    def counted(self, rows: pa.Table, counts: np.ndarray) -> None:
+        """Rows without a key, and how many more or fewer of each there are."""
+        for start in range(0, rows.num_rows, _FLUSH):
+            part = rows.slice(start, _FLUSH).append_column(staged.COUNT, pa.array(counts[start : start + _FLUSH]))
+            for encoding, version, alike in _alike(part):
+                self._count(alike, encoding, version)
+
+    def _count(self, rows: pa.Table, encoding: str, version: int | None) -> None:
+        keys, count = rows.column("key").to_pylist(), rows.column(staged.COUNT).combine_chunks()
+        arrays = self.typed.whole(rows.column("told").to_pylist(), keys, encoding, version)
+        if self._table.staged:
+            known = {staged.COUNT: count, staged.AGAIN: rows.column("again").combine_chunks()}
+            self._write(arrays, keys, rows.column("position").to_pylist(), known)
+            return
+        self._keep_unfit(keys, rows.column("position").to_pylist())
+        self.typed.asides = []
+        copies = pa.array(np.repeat(np.arange(len(keys)), np.maximum(count.to_numpy(), 0)), pa.int64())
+        self._write([array.take(copies) for array in arrays], [], [], {})
+
+    def gone(self, rows: pa.Table) -> None:
+        """Rows that are not there any more."""
+        again = rows.column("again").to_pylist()
+        for key, place in zip(rows.column("key").to_pylist(), again, strict=True):
+            self.row(key, None, bool(place), "")
+
+    def row(self, key: str, row: Row | None, again: bool, position: str) -> None:
+        """One row as its fold left it."""
+        if row is None:
+            if self._table.stored:
+                self._add(Row(base=key), {staged.KEY: key, staged.EFFECT: Effect.GONE.value, staged.AGAIN: again})
+            return
+        if not self._table.stored and not row.exists:
+            return
+        self._add(
+            row,
+            {
+                staged.KEY: key,
+                staged.EFFECT: _effect(row),
+                staged.AGAIN: again,
+                staged.STALE: "yes" if row.stale else "stored" if row.stale_if_stored else None,
+                staged.POSITION: position,
+            },
+        )
+
+    def states(self, key: str, states: list[State], again: bool) -> None:
+        """Every state of one row, each until the next begins."""
+        if self._table.stored and states:
+            position, time, _, _ = states[0]
+            end = {staged.UNTIL: position, staged.UNTIL_TIME: time}
+            self._add(Row(base=key), {staged.KEY: key, staged.EFFECT: CLOSE, staged.AGAIN: again, **end})
+        for place, (position, time, op, row) in enumerate(states):
+            if row is None:
+                continue
+            until, until_time = states[place + 1][:2] if place + 1 < len(states) else (None, None)
+            self._add(
+                row,
+                {
+                    staged.KEY: key,
+                    staged.EFFECT: _effect(row),
+                    staged.AGAIN: again,
+                    staged.POSITION: position,
+                    staged.TIME: time,
+                    staged.OP: op,
+                    staged.UNTIL: until,
+                    staged.UNTIL_TIME: until_time,
+                },
+            )
+
+    def unplaced(self, told: str | None, encoding: str, version: int | None, position: str) -> None:
+        """A change that has no place in the replica: a key that does not fit, or no key and no full image."""
+        if self._table.shape.key and told is not None:
+            before = {name: len(kinds) for name, kinds in self.typed.wider.items()}
+            self._meet_key(told, encoding, version)
+            if {name: len(kinds) for name, kinds in self.typed.wider.items()} != before:
+                return
+        reason = (
+            "the key does not fit the table's key columns"
+            if self._table.shape.key
+            else "a table without a key needs the whole row before an update or a delete"
+        )
+        self._keep_aside([(told or "", None, told, encoding, reason, position)])
+
+    def _meet_key(self, told: str, encoding: str, version: int | None) -> None:
+        """Finds out whether a key column without a schema needs a wider type."""
+        cells = self.typed.cells(told, encoding, version)
+        key = [cells.get(number) for number in self._table.shape.key]
+        if all(cell is not None for cell in key):
+            columns = [number for number in self._table.shape.key if number.startswith("+")]
+            for number in columns:
+                self.typed.widen(number, cells[number])
+
+    def _add(self, row: Row, entry: dict[str, Any]) -> None:
+        self._waiting.append(entry)
+        self._cells.append(row)
+        if len(self._waiting) >= _FLUSH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Types and writes what waits."""
+        if not self._waiting:
+            return
+        waiting, rows = self._waiting, self._cells
+        self._waiting, self._cells = [], []
+        keys = [entry[staged.KEY] for entry in waiting]
+        arrays = self.typed.parts([row.cells for row in rows], keys)
+        known = {name: pa.array([entry.get(name) for entry in waiting], kind) for name, kind in _OWN.items()}
+        known[staged.TOLD] = pa.array(
+            [[column.id in row.cells for column in self._table.shape.columns] for row in rows], pa.list_(pa.bool_())
+        )
+        bases = self.typed.keys([row.base or key for row, key in zip(rows, keys, strict=True)])
+        for place, number in enumerate(self._table.shape.key):
+            known[staged.base_name(place)] = bases[number]
+        self._mark_stale(waiting)
+        self._write(arrays, keys, [entry.get(staged.POSITION) or "" for entry in waiting], known)
+
+    def _mark_stale(self, waiting: list[dict[str, Any]]) -> None:
+        reason = "a change touched the row and did not tell its values"
+        stale = [entry for entry in waiting if entry.get(staged.STALE) == "yes"]
+        if stale and not self._table.history:
+            self.stale += len(stale)
+            self._keep_aside([(entry[staged.KEY], None, None, None, reason, entry[staged.POSITION]) for entry in stale])
+
+    def _write(self, arrays: list[pa.Array], keys: list[str], positions: list[str], known: dict[str, pa.Array]) -> None:
+        """Writes rows; `known` has the columns of the layout that are not told by default."""
+        count = len(arrays[0]) if arrays else len(keys)
+        self._keep_unfit(keys, positions)
+        self.rows += count
+        if self._table.staged:
+            layout = staged.staged_layout(self._table.shape, self._table.history)
+            effects = known.get(staged.EFFECT)
+            if effects is None:
+                known[staged.EFFECT] = pa.repeat(pa.scalar(Effect.WHOLE.value), count)
+            else:
+                written = pc.is_in(effects, pa.array([Effect.PATCH.value, Effect.TOUCH.value]))
+                self.patched += pc.sum(written).as_py() or 0
+            known[staged.KEY] = pa.array(keys, pa.string())
+            known |= {staged.column_name(place): array for place, array in enumerate(arrays)}
+            for place, number in enumerate(self._table.shape.key):
+                number_at = [column.id for column in self._table.shape.columns].index(number)
+                known.setdefault(staged.base_name(place), arrays[number_at])
+        else:
+            layout = self._writer.columns
+            known = {column.name: array for column, array in zip(self._table.shape.columns, arrays, strict=True)}
+        columns = [known[field.name] if field.name in known else pa.nulls(count, field.type) for field in layout]
+        self._writer.write(pa.record_batch(columns, schema=_bare(layout)))
+
+    def _keep_unfit(self, keys: list[str], positions: list[str]) -> None:
+        """Keeps values aside that do not fit; once, though history tells of the same rows."""
+        if not self._table.history and self.typed.asides:
+            self._keep_aside(
+                [
+                    (keys[one.row], one.column, one.value.decode(), one.encoding, one.reason, positions[one.row])
+                    for one in self.typed.asides
+                ]
+            )
+
+    def _keep_aside(self, entries: list[tuple[str, str | None, str | None, str | None, str, str]]) -> None:
+        shape = self._table.shape
+        self.kept_aside += sum(entry[2] is not None for entry in entries)
+        rows = [entry[0] for entry in entries]
+        count = len(entries)
+        columns = [
+            pa.repeat(pa.scalar(self._table.source, pa.string()), count),
+            tables_array([self._table.table] * count),
+            pa.array(rows, pa.string()),
+            pa.array([_readable(row, shape, object_text) for row in rows], pa.string()),
+            *(pa.array([entry[place] for entry in entries], pa.string()) for place in (1, 2, 3, 4, 5)),
+            pa.repeat(pa.scalar(self._point, pa.int64()), count),
+        ]
+        self._asides.write(pa.record_batch(columns, schema=ASIDES.columns))
+
+    def close(self) -> tuple[list[Written], list[Written]]:
+        """The files of rows, and those of values kept aside."""
+        return self._writer.close(), self._asides.close()
+
+    def abandon(self) -> None:
+        """Leaves no file behind."""
+        self._writer.abandon()
+        self._asides.abandon()
+
+
+_OWN = {
+    staged.EFFECT: pa.string(),
+    staged.AGAIN: pa.bool_(),
+    staged.STALE: pa.string(),
+    staged.POSITION: pa.string(),
+    staged.TIME: pa.int64(),
+    staged.OP: pa.string(),
+    staged.UNTIL: pa.string(),
+    staged.UNTIL_TIME: pa.int64(),
+}
+
+
+def _effect(row: Row) -> str:
+    if row.base is None:
+        return Effect.WHOLE.value
+    return (Effect.PATCH if row.exists else Effect.TOUCH).value
+
+
+def _readable(row: str, shape: Any, shown: Callable[[str, Any], str]) -> str:
+    try:
+        return shown(row, shape)
+    except ValueError:
+        return row
+
+
+def _bare(layout: pa.Schema) -> pa.Schema:
+    """The same names and types without the numbers that files carry."""
+    return pa.schema([(field.name, field.type) for field in layout])
+
+
+def _alike(rows: pa.Table) -> list[tuple[str, int | None, pa.Table]]:
+    """The rows of one encoding and one version of the schema each."""
+    pairs = rows.select(["encoding", "schema"]).group_by(["encoding", "schema"]).aggregate([])
+    if pairs.num_rows == 1:
+        return [(pairs.column("encoding")[0].as_py(), pairs.column("schema")[0].as_py(), rows)]
+    found = []
+    for pair in pairs.to_pylist():
+        same = pc.equal(rows.column("encoding"), pair["encoding"])
+        version = rows.column("schema")
+        same = pc.and_(
+            same,
+            version.is_null() if pair["schema"] is None else pc.fill_null(pc.equal(version, pair["schema"]), False),
+        )
+        found.append((pair["encoding"], pair["schema"], rows.filter(same)))
+    return found

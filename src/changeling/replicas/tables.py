@@ -1,0 +1,277 @@
+"""Replicas as Iceberg tables: their names, how they come to be, how their columns change, what each commit says."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import pyarrow as pa
+
+from changeling.log import layout
+from changeling.log.lake import PROPERTIES, Lake, quoted
+from changeling.log.layout import Table
+from changeling.model.table import TableName
+from changeling.replicas.shape import ReplicaColumn, Shape
+from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
+
+STATE = "changeling.replica"
+"""The entry of a snapshot's summary that says up to which point a replica is."""
+_IDENTITY = "changeling.table"
+_SHAPE = "changeling.shape"
+_PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
+_MERGED = {
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.delete.mode": "merge-on-read",
+    "write.distribution-mode": "none",
+}
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whose rows a replica has: it is kept with the table."""
+
+    source: str
+    table: TableName
+    kind: str = "rows"
+    """`rows`, `history` or `changes`."""
+
+
+class ReplicaState(msgspec.Struct, frozen=True):
+    """What a commit says of its replica."""
+
+    point: int = 0
+    applied: int = 0
+    """Changes that were folded into it, in all."""
+    late: int = 0
+    asides: int = 0
+    """Whether values are kept aside: a count of those that ever were."""
+    shape: Shape = Shape(())
+    """The columns that the rows of this snapshot have."""
+    plan: str = ""
+    """The point as it was planned: whoever finds one replica ahead of the others goes on with the same."""
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One replica."""
+
+    name: str
+    identity: Identity
+    shape: Shape
+    state: ReplicaState = field(default_factory=ReplicaState)
+    snapshot: int | None = None
+    """The current one; None while it never had a row."""
+
+    @property
+    def table(self) -> Table:
+        """As the lake knows it."""
+        return Table(self.name, columns_of(self.shape, self.identity.kind))
+
+
+SERVICE = {
+    "rows": (),
+    "history": (
+        ("valid_from", pa.timestamp("us", "UTC"), "TIMESTAMP"),
+        ("valid_to", pa.timestamp("us", "UTC"), "TIMESTAMP"),
+        ("is_current", pa.bool_(), "BOOLEAN"),
+        ("op", pa.string(), "STRING"),
+        ("valid_from_position", pa.string(), "STRING"),
+        ("valid_to_position", pa.string(), "STRING"),
+    ),
+    "changes": (
+        ("op", pa.string(), "STRING"),
+        ("position", pa.string(), "STRING"),
+        ("commit_time", pa.timestamp("us", "UTC"), "TIMESTAMP"),
+    ),
+}
+"""Columns that replicas of a kind have beside those of the table."""
+
+
+def service_names(shape: Shape, kind: str) -> list[str]:
+    """The names of the columns beside the table's own, with `_` in front where the table has one of that name."""
+    taken = {column.name for column in shape.columns}
+    found = []
+    for name, _, _ in SERVICE[kind]:
+        while name in taken:
+            name = f"_{name}"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
+def columns_of(shape: Shape, kind: str) -> pa.Schema:
+    """All columns of a replica."""
+    own = [(column.name, arrow_type(column.kind)) for column in shape.columns]
+    beside = zip(service_names(shape, kind), (entry[1] for entry in SERVICE[kind]), strict=True)
+    return pa.schema([*own, *beside])
+
+
+def replica_name(table: TableName, source: str, kind: str, taken: set[str], rivals: Sequence[TableName]) -> str:
+    """A name that no other replica has: schema and table, with the catalog in front, or even the source, if need be."""
+    suffix = "__history" if kind == "history" else ""
+    short = [part for part in (table.schema, table.name) if part is not None]
+    shared = any((rival.schema, rival.name) == (table.schema, table.name) for rival in rivals)
+    choices = [] if shared and table.catalog is not None else ["__".join(short)]
+    if table.catalog is not None:
+        choices.append("__".join([table.catalog, *short]))
+    choices.append("__".join([source, *(part for part in (table.catalog, *short) if part is not None)]))
+    for choice in choices:
+        if choice + suffix not in taken:
+            return choice + suffix
+    return next(
+        f"{choices[-1]}_{number}{suffix}"
+        for number in range(2, 10_000)
+        if f"{choices[-1]}_{number}{suffix}" not in taken
+    )
+
+
+class ReplicaTables:
+    """The replicas of a pipeline, in `<pipeline>_replica`."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake.beside(f"{lake.namespace}_replica")
+        self._log = lake
+        self.known: dict[Identity, Replica] = {}
+        for name in self.lake.names():
+            found = self._found(name)
+            if found is not None:
+                self.known[found.identity] = found
+
+    def _found(self, name: str) -> Replica | None:
+        java = self.lake.load(Table(name, pa.schema([])))
+        properties = dict(java.properties())
+        if _IDENTITY not in properties:
+            return None
+        identity = msgspec.json.decode(properties[_IDENTITY], type=Identity)
+        shape = msgspec.json.decode(properties[_SHAPE], type=Shape)
+        state, snapshot = self._state(java)
+        return Replica(name, identity, shape, state, snapshot)
+
+    def _state(self, java: Any) -> tuple[ReplicaState, int | None]:
+        current = java.currentSnapshot()
+        return _told_by(java, current), None if current is None else current.snapshotId()
+
+    def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:
+        """What the commit of a snapshot said, or the last before it that said anything."""
+        java = self.lake.load(replica.table)
+        found = java.snapshot(snapshot)
+        return _told_by(java, found)
+
+    def create(self, identity: Identity, shape: Shape, rivals: Sequence[TableName]) -> Replica:
+        """Makes a replica without rows."""
+        if not self.known:
+            self.lake.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.`{self.lake.namespace}`")
+        taken = {replica.name for replica in self.known.values()}
+        name = replica_name(identity.table, identity.source, identity.kind, taken, rivals)
+        made = Replica(name, identity, shape)
+        self._create(made)
+        self.known[identity] = made
+        return made
+
+    def _create(self, made: Replica) -> None:
+        own = [f"{quoted(column.name)} {sql_type(column.kind)}" for column in made.shape.columns]
+        kind = made.identity.kind
+        names = service_names(made.shape, kind)
+        own += [f"{quoted(name)} {entry[2]}" for name, entry in zip(names, SERVICE[kind], strict=True)]
+        self.lake.sql(
+            f"CREATE TABLE {self.lake.name(made.table)} ({', '.join(own)}) USING iceberg {self._location(made.name)} "
+            f"TBLPROPERTIES ({_listed(properties(made))})"
+        )
+
+    def _location(self, name: str) -> str:
+        """Names are data: one with odd letters must not become a path."""
+        if _PLAIN.fullmatch(name) and not name.startswith("."):
+            return ""
+        place = str(self._log.load(layout.CHANGES).location()).rsplit("/", 2)[0]
+        folder = quote(name, safe="").replace(".", "%2E").replace("%", "_")
+        return f"LOCATION '{place}/{self.lake.namespace}/{folder}'"
+
+    def reshape(self, replica: Replica, shape: Shape) -> Replica | None:
+        """The replica with other columns, in one commit; None where rows must be written anew for it."""
+        if shape == replica.shape:
+            return replica
+        before = {column.id: column for column in replica.shape.columns}
+        if any(
+            column.id in before and not is_promotion(before[column.id].kind, column.kind) for column in shape.columns
+        ):
+            return None
+        if replica.shape.key != shape.key or service_names(shape, replica.identity.kind) != service_names(
+            replica.shape, replica.identity.kind
+        ):
+            return None
+        java = self.lake.load(replica.table)
+        change = java.newTransaction()
+        update = change.updateSchema()
+        self._alter(update, before, shape)
+        update.commit()
+        change.updateProperties().set(_SHAPE, msgspec.json.encode(shape).decode()).commit()
+        change.commitTransaction()
+        return self.note(replace(replica, shape=shape))
+
+    def _alter(self, update: Any, before: Mapping[str, ReplicaColumn], shape: Shape) -> None:
+        kept = {column.id for column in shape.columns}
+        for number, column in before.items():
+            if number not in kept:
+                update.deleteColumn(column.name)
+        for column in shape.columns:
+            old = before.get(column.id)
+            if old is None:
+                update.addColumn(None, column.name, self._java_type(column))
+                continue
+            if arrow_type(old.kind) != arrow_type(column.kind):
+                update.updateColumn(old.name, self._java_type(column))
+            if old.name != column.name:
+                update.renameColumn(old.name, column.name)
+
+    def _java_type(self, column: ReplicaColumn) -> Any:
+        jvm = self.lake.spark._jvm
+        assert jvm is not None
+        spark_type = jvm.org.apache.spark.sql.types.DataType.fromDDL(f"c {sql_type(column.kind)}")
+        schema = jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
+        return schema.findField("c").type()
+
+    def note(self, replica: Replica) -> Replica:
+        """Takes a replica as it is now."""
+        self.known[replica.identity] = replica
+        return replica
+
+    def committed(self, replica: Replica, state: ReplicaState) -> Replica:
+        """The replica after a commit: with its new snapshot."""
+        snapshot = self.lake.load(replica.table).currentSnapshot()
+        return self.note(replace(replica, state=state, snapshot=None if snapshot is None else snapshot.snapshotId()))
+
+    def drop(self, replica: Replica) -> None:
+        """Removes a replica with its files."""
+        self.lake.sql(f"DROP TABLE {self.lake.name(replica.table)} PURGE")
+        self.known.pop(replica.identity, None)
+
+
+def _told_by(java: Any, snapshot: Any) -> ReplicaState:
+    """What a snapshot says, or the last before it that says anything: upkeep says nothing."""
+    while snapshot is not None:
+        told = snapshot.summary().get(STATE)
+        if told is not None:
+            return msgspec.json.decode(told, type=ReplicaState)
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else java.snapshot(parent)
+    return ReplicaState()
+
+
+def properties(replica: Replica) -> dict[str, str]:
+    """What a replica says of itself."""
+    return {
+        **PROPERTIES,
+        **_MERGED,
+        _IDENTITY: msgspec.json.encode(replica.identity).decode(),
+        _SHAPE: msgspec.json.encode(replica.shape).decode(),
+    }
+
+
+def _listed(told: Mapping[str, str]) -> str:
+    return ", ".join(f"'{_text(name)}' = '{_text(value)}'" for name, value in told.items())
+
+
+def _text(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("'", "\\'")

@@ -1,0 +1,110 @@
+"""What a merge has to do for one replica: from which base on it is folded, and which changes that takes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from changeling.log import layout
+from changeling.log.lake import Lake
+from changeling.model.table import TableName
+from changeling.replicas.frontier import TableDelta
+from changeling.replicas.points import Points
+from changeling.replicas.spreading import READ_COLUMNS, FoldedTable, SpreadKernel
+from changeling.replicas.tables import Replica
+
+MANY = 20_000
+"""More keys than these are not folded again one by one: the whole table is."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """A state to begin with: all changes up to a position, as a snapshot has them; nothing without one."""
+
+    position: str = ""
+    snapshot: int | None = None
+
+
+@dataclass
+class Work:
+    """One replica to be merged."""
+
+    delta: TableDelta
+    replica: Replica
+    folded: FoldedTable
+    changes: Column
+    base: Base | None = None
+    """Where rows that are folded again begin; None where there are none of them."""
+    from_scratch: bool = False
+    """The result takes the place of all rows."""
+    rewrite: bool = False
+    """Columns changed in a way that needs all rows written anew."""
+
+
+def of_table(source: str, table: TableName) -> Column:
+    """The changes of one table."""
+    wanted = f.col("source") == source
+    for name, value in (("catalog", table.catalog), ("schema", table.schema), ("name", table.name)):
+        part = f.col(f"table.{name}")
+        wanted = wanted & (part.isNull() if value is None else part == value)
+    return wanted
+
+
+def between(after: str, before: str | None, batch: int, since: int = 0) -> Column:
+    """Positions behind one and before another, of batches up to one; `since` tells that no earlier one has any."""
+    wanted = (f.col("position") > after) & (f.col("batch") <= batch)
+    if since:
+        wanted = wanted & (f.col("batch") > since)
+    return wanted if before is None else wanted & (f.col("position") < before)
+
+
+class Bases:
+    """Finds the nearest state to begin with."""
+
+    def __init__(self, lake: Lake, points: Points) -> None:
+        self._lake, self._points = lake, points
+
+    def before(self, replica: Replica, position: str, there: set[int]) -> Base | None:
+        """The newest state of a replica that ends before a position and that nothing disturbed; None where none is kept.
+
+        `there` are the snapshots that the replica still has.
+        """
+        source = replica.identity.source
+        for point in self._points.undisturbed(source, position):
+            snapshot = point.tables.get(replica.name)
+            if snapshot is None:
+                break
+            held = point.of(source).position
+            if held is not None and snapshot in there:
+                return Base(held, snapshot)
+        return Base() if self.log_is_whole() else None
+
+    def log_is_whole(self) -> bool:
+        """Whether the log still has every change that ever came in."""
+        return "changeling.dropped" not in dict(self._lake.load(layout.CHANGES).properties())
+
+
+def last_truncate(lake: Lake, source: str, table: TableName, after: str, before: str | None, batch: int) -> str | None:
+    """The last position at which all rows of a table went."""
+    wanted = of_table(source, table) & between(after, before, batch) & (f.col("op") == "truncate")
+    found = lake.frame(layout.CHANGES).where(wanted).agg(f.max("position")).first()
+    return None if found is None else found[0]
+
+
+def late_keys(changes: DataFrame, table: FoldedTable) -> frozenset[str] | None:
+    """The keys of rows that late changes touch; None where there are too many."""
+    rows = changes.select(*READ_COLUMNS).limit(MANY + 1).toArrow()
+    if rows.num_rows > MANY:
+        return None
+    return keys_of(rows.to_batches(), table)
+
+
+def keys_of(batches: Sequence[pa.RecordBatch], table: FoldedTable) -> frozenset[str]:
+    """The keys that changes touch, each row's own and the one it had before."""
+    found: set[str] = set()
+    for steps in SpreadKernel((table,))(batches):
+        found.update(steps.column("key").to_pylist())
+        found.update(steps.column("origin").drop_null().to_pylist())
+    return frozenset(found)
