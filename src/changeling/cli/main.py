@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from changeling import __version__
-from changeling.cli import convert, decode, formats, history, maintain, rejects, remove, run, status
+from changeling.cli import convert, decode, formats, history, maintain, rejects, remove, replica, run, status
 from changeling.cli.startup import leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
 
-_VERBS = (formats, decode, convert, run, status, history, rejects, maintain, remove)
+_VERBS = (formats, decode, convert, run, status, replica, history, rejects, maintain, remove)
 _ON_SPARK = ("run", "maintain", "remove")
 
 

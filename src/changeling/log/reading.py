@@ -1,6 +1,7 @@
 """The tables of a pipeline without Spark: PyIceberg reads them in a fraction of a second."""
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import pyarrow as pa
@@ -36,14 +37,38 @@ class Tables:
             return table.columns.empty_table()
         return found.scan(row_filter=where or AlwaysTrue(), selected_fields=columns).to_arrow()
 
-    def _load(self, table: Table) -> IcebergTable | None:
+    def beside(self, namespace: str) -> "Tables":
+        """Another namespace of the same catalog."""
+        made = copy(self)
+        made._namespace = namespace
+        return made
+
+    def names(self) -> list[str]:
+        """The tables that are there; none where the namespace is not."""
+        try:
+            catalog = self._open()
+            return [] if catalog is None else [name for _, name in catalog.list_tables(self._namespace)]
+        except NoSuchNamespaceError:
+            return []
+
+    def load(self, name: str) -> IcebergTable | None:
+        """A table as PyIceberg has it; None where there is none of that name."""
+        return self._load(Table(name, pa.schema([])))
+
+    def _open(self) -> PyIcebergCatalog | None:
         if self._settings.database is not None and not self._settings.database.exists():
             return None
         check_place(self._settings, self._namespace)
+        if self._catalog is None:
+            self._catalog = load_catalog(NAME, **self._settings.pyiceberg)
+        return self._catalog
+
+    def _load(self, table: Table) -> IcebergTable | None:
         try:
-            if self._catalog is None:
-                self._catalog = load_catalog(NAME, **self._settings.pyiceberg)
-            return self._catalog.load_table((self._namespace, table.name))
+            catalog = self._open()
+            return None if catalog is None else catalog.load_table((self._namespace, table.name))
+        except ChangelingError:
+            raise
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
         except Exception as error:  # each catalog and store raises its own kinds

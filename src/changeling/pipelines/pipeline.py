@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changeling.log import layout
 from changeling.log.lock import Lock, held
-from changeling.model.errors import ChangelingError, UsageError
+from changeling.model import times
+from changeling.model.errors import ChangelingError, Rejected, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
@@ -16,10 +18,28 @@ from changeling.pipelines.loading import Loaded
 from changeling.pipelines.quiet import Quiet
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
     from changeling.log.lake import Lake
     from changeling.log.upkeep import Done
     from changeling.pipelines.running import Listener, Totals
     from changeling.replicas.history import Moment
+    from changeling.replicas.shape import Shape
+    from changeling.replicas.states import State
+
+
+def moment_of(text: "str | datetime") -> int:
+    """The nanoseconds of a moment; raises `UsageError` where it has no offset or is none."""
+    if isinstance(text, datetime):
+        text = text.isoformat()
+    try:
+        nanos, has_offset = times.parse(text)
+    except Rejected as error:
+        raise UsageError(f"--as-of {error}") from None
+    if not has_offset:
+        raise UsageError(f"--as-of {text}: write the offset as well, as in {text}Z")
+    return nanos
 
 
 class Pipeline:
@@ -75,6 +95,61 @@ class Pipeline:
 
         with self._redacted():
             return list(life(tables_of(self._loaded), TableName.parse(table), key))
+
+    def replica(
+        self,
+        table: str,
+        as_of: "str | datetime | None" = None,
+        *,
+        as_of_transaction: str | int | None = None,
+        point: int | None = None,
+    ) -> "DataFrame":
+        """The rows of a table on Spark: now, as of a moment (RFC 3339 with an offset), after a transaction, or at a point."""
+        return self.state(table, as_of, as_of_transaction=as_of_transaction, point=point).rows
+
+    def state(
+        self,
+        table: str,
+        as_of: "str | datetime | None" = None,
+        *,
+        as_of_transaction: str | int | None = None,
+        point: int | None = None,
+    ) -> "State":
+        """As `replica`, with the types of the columns."""
+        from changeling.log.log import Log
+        from changeling.pipelines.running import rules_of
+        from changeling.replicas.states import States
+
+        if sum(given is not None for given in (as_of, as_of_transaction, point)) > 1:
+            raise UsageError("ask for a moment, a transaction or a point: one of them")
+        name = TableName.parse(table)
+        moment = None if as_of is None else moment_of(as_of)
+        with self._redacted():
+            lake = lake_of(self._loaded)
+            if not lake.exists():
+                raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` makes it")
+            lake.create()
+            states = States(Log(lake), rules_of(self._loaded).policy)
+            if moment is not None:
+                return states.as_of(name, moment)
+            if as_of_transaction is not None:
+                return states.as_of_transaction(name, str(as_of_transaction))
+            return states.now(name) if point is None else states.at_point(name, point)
+
+    def rebuild(self, table: str, *, take_over: bool = False) -> int:
+        """Makes the replica of a table again from the log, beside the one that is read, and swaps it in; tells its rows."""
+        from changeling.log.log import Log
+        from changeling.pipelines.running import merge_of
+
+        with self._writing("replica --rebuild", take_over) as (lake, _):
+            return merge_of(self._loaded, Log(lake)).rebuild(TableName.parse(table))
+
+    def current(self, table: str) -> "tuple[pa.Table, Shape] | None":
+        """The rows of a table now, and their columns; None where it has no replica. Needs no Spark."""
+        from changeling.replicas.reading import current
+
+        with self._redacted():
+            return current(tables_of(self._loaded), self.name, TableName.parse(table))
 
     def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; tells for each source how many came into the log, and how many stay."""

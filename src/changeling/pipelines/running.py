@@ -189,7 +189,12 @@ def ingest_of(loaded: Loaded, log: Log, source: RecordSource) -> Ingest:
 def merge_of(loaded: Loaded, log: Log) -> Merge:
     """What keeps the pipeline's replicas up to date."""
     settle = timedelta(milliseconds=span_millis(loaded.definition.settle))
-    return Merge(log, Rules(_modes(loaded), lambda source, table: _policies(loaded, source)(table)), settle)
+    return Merge(log, rules_of(loaded), settle)
+
+
+def rules_of(loaded: Loaded) -> Rules:
+    """What the user says of tables."""
+    return Rules(_modes(loaded), lambda source, table: _policies(loaded, source)(table))
 
 
 def _modes(loaded: Loaded) -> Callable[[str, TableName], str]:

@@ -11,7 +11,7 @@ from changeling.log.lake import Lake
 from changeling.log.layout import ASIDES
 from changeling.replicas import staged
 from changeling.replicas.effect import Effect
-from changeling.replicas.tables import Identity
+from changeling.replicas.reading import Identity
 
 _VIEW = "changeling_staged_keys"
 

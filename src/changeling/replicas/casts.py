@@ -1,7 +1,7 @@
 """Whole columns of JSON values into stored ones by Arrow alone, where the spelling is the usual one.
 
-Each pattern lets through only what Arrow's cast reads as the canonical reader does, and never fails on. All else is left
-to be read value by value.
+Each pattern lets through only what Arrow's cast reads as the canonical reader does, and never fails on. All else is
+left to be read value by value.
 """
 
 from collections.abc import Callable

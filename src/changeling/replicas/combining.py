@@ -64,24 +64,27 @@ def same(pairs: Sequence[tuple[Column, Column]]) -> Column:
     return reduce(lambda one, other: one & other, (left.eqNullSafe(right) for left, right in pairs), f.lit(True))
 
 
-def completed(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
-    """Rows of a table with a key as they are now: whole, or gone. Rows that were only touched are as they were."""
-    names = columns(shape)
-    effect = f.col(staged.EFFECT)
-    plain = rows.where(effect.isin(Effect.WHOLE.value, Effect.GONE.value)).select(*names, effect)
+def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, beside: Sequence[str] = ()) -> DataFrame:
+    """Rows of a table with a key as they are now: whole, or gone. Rows that were only touched are as they were.
+
+    `beside` names what else of them is wanted.
+    """
+    names, effect, whole = columns(shape), f.col(staged.EFFECT), f.lit(Effect.WHOLE.value).alias(staged.EFFECT)
+    patched = effect == Effect.PATCH.value
     if base is None:
-        return plain
+        written = f.when(patched, Effect.WHOLE.value).otherwise(effect).alias(staged.EFFECT)
+        return rows.where(effect != Effect.TOUCH.value).select(*names, written, *beside)
+    plain = rows.where(~effect.isin(Effect.PATCH.value, Effect.TOUCH.value)).select(*names, effect, *beside)
     below = base.select(*(f.col(name).alias(f"t{name}") for name in names))
     keys = key_places(shape)
     on = same([(f.col(staged.base_name(place)), f.col(f"t{name}")) for place, name in enumerate(keys)])
-    patches = rows.where(effect == Effect.PATCH.value).join(below, on, "left")
     filled = [
         f.col(name)
         if name in keys
         else f.when(f.element_at(staged.TOLD, place + 1), f.col(name)).otherwise(f.col(f"t{name}")).alias(name)
         for place, name in enumerate(names)
     ]
-    return plain.unionByName(patches.select(*filled, f.lit(Effect.WHOLE.value).alias(staged.EFFECT)))
+    return plain.unionByName(rows.where(patched).join(below, on, "left").select(*filled, whole, *beside))
 
 
 def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:

@@ -25,8 +25,10 @@ from changeling.replicas.combining import (
     together,
 )
 from changeling.replicas.folding import TableOutcome
+from changeling.replicas.intervals import closings_and_openings, intervals, merge_statement
+from changeling.replicas.reading import STATE, ReplicaState
 from changeling.replicas.shape import Shape
-from changeling.replicas.tables import STATE, Replica, ReplicaState, ReplicaTables, properties
+from changeling.replicas.tables import Replica, ReplicaTables, properties
 from changeling.replicas.works import Work
 
 _SAID = f"spark.sql.iceberg.snapshot-property.{STATE}"
@@ -53,6 +55,8 @@ class Committer:
 
     def commit(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Brings the outcome of a fold into a replica; the replica as it is then."""
+        if work.folded.history:
+            return self._history(work, outcome, state)
         if work.folded.staged:
             return self._on_top(work, outcome, state)
         self._keep_aside(work, outcome, None, state)
@@ -64,6 +68,33 @@ class Committer:
             self._lake.replace(work.replica.table, outcome.files, said)
         reach("replica.after")
         return self._tables.committed(work.replica, state)
+
+    def _history(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+        """Every state of rows: nothing is taken away but what late changes tell otherwise."""
+        shape = work.folded.shape
+        replica = replace(work.replica, shape=shape)
+        rows = staged_frame(self._spark, outcome.files) if outcome.files else None
+        reach("replica.before")
+        if work.from_scratch:
+            made = intervals(self._spark, rows, shape)
+            name = self._lake.name(replica.table)
+            with self._saying(state):
+                if work.rewrite:
+                    self._replace(replica, made, state)
+                else:
+                    self._lake.repeated(lambda: made.writeTo(name).overwrite(f.lit(True)))
+        else:
+            stored = self._lake.frame(work.replica.table)
+            source = closings_and_openings(self._spark, rows, stored, work)
+            if source is None:
+                return work.replica
+            view = f"changeling_{uuid4().hex}"
+            source.createOrReplaceTempView(view)
+            with self._saying(state):
+                self._lake.retried(merge_statement(self._lake.name(replica.table), view, work))
+            self._spark.catalog.dropTempView(view)
+        reach("replica.after")
+        return self._tables.committed(replica, state)
 
     def _on_top(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
         if not outcome.files and not work.rewrite:

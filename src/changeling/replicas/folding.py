@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from changeling.formats.decoding import collector_at_rest
 from changeling.log.files import Target, Writer, Written
 from changeling.replicas.effect import Effect
-from changeling.replicas.fold import Fold, Row, Step
+from changeling.replicas.fold import Fold, Step
 from changeling.replicas.spreading import MINUS, PLUS, STEPS, UNPLACED, FoldedTable
-from changeling.replicas.staging import Staging
+from changeling.replicas.staging import Staging, State
 from changeling.spark.adapter import conform
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
@@ -216,29 +216,29 @@ class _TableFold:
     def _tell(self, rows: pa.Table) -> None:
         """Every state of each row of a group."""
         fold = Fold(self._table.stored)
-        times = dict(zip(rows.column("position").to_pylist(), rows.column("commit_time").to_pylist(), strict=True))
-        ops = dict(zip(rows.column("position").to_pylist(), rows.column("op").to_pylist(), strict=True))
-        again = bool(rows.column("again")[0].as_py())
-        truncates = list(self._table.truncates)
-        states: dict[str, list[tuple[str, int | None, str, Row | None]]] = {}
+        positions = rows.column("position").to_pylist()
+        times = dict(zip(positions, rows.column("commit_time").to_pylist(), strict=True))
+        ops = dict(zip(positions, rows.column("op").to_pylist(), strict=True))
+        states: dict[str, list[State]] = {}
+        truncates = [*self._table.truncates]
+        passed: list[tuple[str, int | None]] = []
 
-        def note(key: str, position: str, time: int | None, op: str) -> None:
-            states.setdefault(key, []).append((position, time, op, fold.row(key)))
+        def pass_truncates(before: str | None) -> None:
+            while truncates and (before is None or truncates[0][0] < before):
+                passed.append(truncates.pop(0))
+                fold.truncate()
+                for found in states.values():
+                    found.append((*passed[-1], "truncate", None))
 
         for step in self._placed(rows):
-            while truncates and truncates[0][0] < step.position:
-                position, time = truncates.pop(0)
-                fold.truncate()
-                for key in states:
-                    note(key, position, time, "truncate")
+            pass_truncates(step.position)
             # A row that was touched has no other values than before, as far as anyone knows.
             if fold.apply(step) and step.effect is not Effect.TOUCH:
                 for key in {step.key, step.origin or step.key}:
-                    note(key, step.position, times[step.position], ops[step.position])
-        for position, time in truncates:
-            fold.truncate()
-            for key in states:
-                note(key, position, time, "truncate")
+                    found = states.setdefault(key, [(*passed[0], "truncate", None)] if passed else [])
+                    found.append((step.position, times[step.position], ops[step.position], fold.row(key)))
+        pass_truncates(None)
+        again = bool(rows.column("again")[0].as_py())
         for key, found in states.items():
             self._staging.states(key, found, again)
 

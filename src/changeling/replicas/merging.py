@@ -19,23 +19,31 @@ from changeling.log import layout
 from changeling.log.failpoints import reach
 from changeling.log.files import Target, discard
 from changeling.log.log import Log
-from changeling.log.outcome import Sampled
-from changeling.log.sampling import kinds_of
-from changeling.log.schemas import Policy
-from changeling.model import json_text
-from changeling.model.errors import ChangelingError
+from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.table import TableName
 from changeling.replicas.asides import Asides
 from changeling.replicas.committing import Committer
 from changeling.replicas.folding import TableOutcome
 from changeling.replicas.frontier import Delta, Frontier, TableDelta
 from changeling.replicas.jobs import fold
+from changeling.replicas.learning import Learner, Policies
 from changeling.replicas.points import Point, Points, from_row
-from changeling.replicas.shape import Columns, columns_of
+from changeling.replicas.reading import Identity, ReplicaState
 from changeling.replicas.spreading import FoldedTable
 from changeling.replicas.staged import staged_layout
-from changeling.replicas.tables import Identity, Replica, ReplicaState, ReplicaTables
-from changeling.replicas.works import Base, Bases, Work, between, last_truncate, late_keys, of_table
+from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.works import (
+    Base,
+    Bases,
+    Work,
+    after,
+    all_truncates,
+    between,
+    last_truncate,
+    late_keys,
+    of_table,
+    some_key,
+)
 
 Mode = str
 """merge, append or history."""
@@ -46,7 +54,7 @@ class Rules:
     """What the user says of tables."""
 
     mode: Callable[[str, TableName], Mode] = lambda source, table: "merge"
-    policy: Callable[[str, TableName], Policy] = lambda source, table: "evolve"
+    policy: Policies = lambda source, table: "evolve"
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,7 @@ class Merge:
         self._committer = Committer(self._lake, self._tables, self._asides)
         self._frontier = Frontier(self._lake, settle)
         self._bases = Bases(self._lake, self._points)
+        self._learner = Learner(log.registry, rules.policy, log.register)
         self._warnings: list[str] = []
         self._pending = self._cut_off()
 
@@ -114,7 +123,7 @@ class Merge:
         replica = self._tables.known.get(identity)
         if replica is not None and replica.state.point >= delta.point.number:
             return None
-        columns = self._columns(table)
+        columns = self._learner.columns(table.source, table.table, table.key)
         shape = columns.shape(limit)
         before = self._points.last.of(table.source)
         held = before.position or ""
@@ -124,8 +133,13 @@ class Merge:
             rivals = [other.table for other in delta.tables if other.table != table.table]
             replica = self._tables.create(identity, shape, rivals)
         if replica.snapshot is None:
-            scratch = replace(folded, stored=False)
+            truncates = all_truncates(self._lake, table.source, table.table, "", limit, batch)
+            scratch = replace(folded, stored=False, truncates=truncates if folded.history else ())
+            if truncates and not folded.history:
+                return Work(table, replica, scratch, own & between(truncates[-1][0], limit, batch), from_scratch=True)
             return Work(table, replica, scratch, own & between("", limit, batch), from_scratch=True)
+        if folded.history:
+            return self._history(Work(table, replica, folded, own & between(held, limit, batch)), held, limit, batch)
         if table.truncated is not None:
             floor = last_truncate(self._lake, table.source, table.table, "", limit, batch) or ""
             return Work(
@@ -135,6 +149,27 @@ class Merge:
         if table.first_late is None:
             return Work(table, replica, folded, new)
         return self._late(Work(table, replica, folded, new), held, limit, batch, before.whole_batch)
+
+    def _history(self, work: Work, held: str, limit: str | None, batch: int) -> Work:
+        """The states of rows go on; those of rows that late changes touch are told again."""
+        table = work.delta
+        reshaped = self._tables.reshape(work.replica, work.folded.shape)
+        work.replica = reshaped or work.replica
+        late_truncate = table.truncated is not None and table.truncated <= held
+        if self._bases.log_is_whole() and (reshaped is None or late_truncate):
+            truncates = all_truncates(self._lake, table.source, table.table, "", limit, batch)
+            folded = replace(work.folded, stored=False, truncates=truncates)
+            own = of_table(table.source, table.table)
+            return replace(work, folded=folded, changes=own & between("", limit, batch), from_scratch=True)
+        truncates = all_truncates(self._lake, table.source, table.table, held, limit, batch)
+        work = replace(work, folded=replace(work.folded, truncates=truncates))
+        if table.first_late is None:
+            return work
+        work = self._late(work, held, limit, batch, self._points.last.of(table.source).whole_batch)
+        if work.base is not None:
+            again = all_truncates(self._lake, table.source, table.table, work.base.position, limit, batch)
+            work = replace(work, folded=replace(work.folded, truncates=again))
+        return work
 
     def _late(self, work: Work, held: str, limit: str | None, batch: int, since: int) -> Work:
         """Rows that late changes touch are folded again."""
@@ -148,34 +183,22 @@ class Merge:
             )
             return work
         truncated = last_truncate(self._lake, table.source, table.table, base.position, limit, batch)
-        if truncated is not None:
+        if truncated is not None and not work.folded.history:
             base = Base(truncated)
         late = own & (f.col("batch") > since) & (f.col("batch") <= batch) & (f.col("position") <= held)
         keys = late_keys(
             self._lake.frame(layout.CHANGES).where(late & (f.col("position") > base.position)), work.folded
         )
         changes = own & between(base.position, limit, batch)
+        if keys is None and work.folded.history and self._bases.log_is_whole():
+            folded = replace(work.folded, stored=False)
+            return replace(work, folded=folded, changes=own & between("", limit, batch), base=Base(), from_scratch=True)
         if keys is None:
             stored = base.snapshot is not None
             return replace(
                 work, folded=replace(work.folded, stored=stored), changes=changes, base=base, from_scratch=True
             )
         return replace(work, folded=replace(work.folded, top=held, again=keys), changes=changes, base=base)
-
-    def _columns(self, table: TableDelta) -> Columns:
-        """What is known of a table's columns; its key is among them."""
-        registry, source, name = self._log.registry, table.source, table.table
-        told = registry.of(source, name)
-        key = [] if table.key is None else list(json_text.members(table.key))
-        untold = registry.untold(source, name)
-        policy = self._rules.policy(source, name)
-        columns = columns_of(told, untold, policy, key)
-        known = {column.name for column in columns.shape().columns}
-        if table.key is not None and not set(key) <= known:
-            sample = {one: sorted(kinds) for one, kinds in kinds_of([table.key]).items() if one not in known}
-            self._log.register(registry.meet(source, Sampled(name, sample, tuple(key))))
-            columns = columns_of(told, registry.untold(source, name), policy, key)
-        return columns
 
     def _merge(self, works: list[Work], delta: Delta) -> list[Merged]:
         if not works:
@@ -235,23 +258,59 @@ class Merge:
             work.rewrite = True
 
     def _widened(self, delta: Delta) -> Callable[[FoldedTable, dict[str, list[str]]], FoldedTable]:
-        by_table = {(table.source, table.table): table for table in delta.tables}
+        keys = {(table.source, table.table): table.key for table in delta.tables}
 
         def widen(folded: FoldedTable, kinds: dict[str, list[str]]) -> FoldedTable:
-            table = by_table[folded.source, folded.table]
-            told = self._log.registry.of(folded.source, folded.table)
-            if told and self._rules.policy(folded.source, folded.table) == "fail":
-                raise ChangelingError(
-                    f"source {folded.source}: {folded.table} has columns that its schema does not tell of "
-                    f"({', '.join(sorted(kinds))}), and its policy is to fail. Set `schema: evolve` for this table to add them, "
-                    "or `schema: ignore` to pass them over."
-                )
-            sample = Sampled(folded.table, kinds, tuple(column.name for column in folded.shape.key_columns))
-            self._log.register(self._log.registry.meet(folded.source, sample))
-            columns = self._columns(table)
-            return replace(folded, columns=columns, shape=columns.shape(delta.limits.get(folded.source)))
+            key = keys[folded.source, folded.table]
+            return self._learner.widened(folded, kinds, key, delta.limits.get(folded.source))
 
         return widen
+
+    def rebuild(self, table: TableName) -> int:
+        """Makes the replicas of a table again from the log, beside those that are there, and swaps them in; counts rows."""
+        while self._pending is not None:
+            self.step(end=False)
+        last = self._points.last
+        found = [known for known in self._tables.known.values() if table.fits(known.identity.table)]
+        exact = [known for known in found if str(known.identity.table) == str(table)]
+        names = {(known.identity.source, known.identity.table) for known in exact or found}
+        if len(names) != 1:
+            choices = {str(known.identity.table) for known in self._tables.known.values()}
+            raise UsageError(f"there is no one replica of {table}; {nearest(str(table), choices)}")
+        ((source, name),) = names
+        limit, batch = after(last.of(source).position or ""), last.of(source).batch
+        point = msgspec.structs.replace(
+            last,
+            number=last.number + 1,
+            sources={**last.sources, source: msgspec.structs.replace(last.of(source), late=None)},
+        )
+        delta = Delta(
+            point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, some_key(self._lake, source, name))]
+        )
+        works = [self._again(known, delta, limit, batch) for known in exact or found]
+        self._merge(works, delta)
+        self._record(delta)
+        replica = next(known for known in self._tables.known.values() if known.identity == Identity(source, name))
+        return self._tables.lake.frame(replica.table).count()
+
+    def _again(self, replica: Replica, delta: Delta, limit: str, batch: int) -> Work:
+        """All of a replica, from the earliest state that is needed."""
+        (table,) = delta.tables
+        columns = self._learner.columns(table.source, table.table, table.key)
+        history = replica.identity.kind == "history"
+        folded = FoldedTable(table.source, table.table, columns, columns.shape(limit), stored=False, history=history)
+        own = of_table(table.source, table.table)
+        if not self._bases.log_is_whole():
+            raise ChangelingError(
+                f"the log does not reach back to the first change of {table.table}: what is past retention cannot be made again"
+            )
+        truncates = all_truncates(self._lake, table.source, table.table, "", limit, batch)
+        if history:
+            return Work(
+                table, replica, replace(folded, truncates=truncates), own & between("", limit, batch), from_scratch=True
+            )
+        floor = truncates[-1][0] if truncates else ""
+        return Work(table, replica, folded, own & between(floor, limit, batch), from_scratch=True)
 
     def _commit(self, work: Work, outcome: TableOutcome, plan: str, point: int) -> Replica:
         before = work.replica.state

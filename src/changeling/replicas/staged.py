@@ -33,7 +33,6 @@ def staged_layout(shape: Shape, history: bool = False) -> pa.Schema:
         (POSITION, pa.string()),
     ]
     ranges = [
-        (POSITION, pa.string()),
         (TIME, pa.int64()),
         (OP, pa.string()),
         (UNTIL, pa.string()),

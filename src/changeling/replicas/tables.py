@@ -13,13 +13,10 @@ from changeling.log import layout
 from changeling.log.lake import PROPERTIES, Lake, quoted
 from changeling.log.layout import Table
 from changeling.model.table import TableName
+from changeling.replicas.reading import IDENTITY, SHAPE, STATE, Identity, ReplicaState
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
 
-STATE = "changeling.replica"
-"""The entry of a snapshot's summary that says up to which point a replica is."""
-_IDENTITY = "changeling.table"
-_SHAPE = "changeling.shape"
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 _MERGED = {
     "write.merge.mode": "merge-on-read",
@@ -27,30 +24,6 @@ _MERGED = {
     "write.delete.mode": "merge-on-read",
     "write.distribution-mode": "none",
 }
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """Whose rows a replica has: it is kept with the table."""
-
-    source: str
-    table: TableName
-    kind: str = "rows"
-    """`rows`, `history` or `changes`."""
-
-
-class ReplicaState(msgspec.Struct, frozen=True):
-    """What a commit says of its replica."""
-
-    point: int = 0
-    applied: int = 0
-    """Changes that were folded into it, in all."""
-    late: int = 0
-    asides: int = 0
-    """Whether values are kept aside: a count of those that ever were."""
-    shape: Shape = Shape(())
-    """The columns that the rows of this snapshot have."""
-    plan: str = ""
-    """The point as it was planned: whoever finds one replica ahead of the others goes on with the same."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +115,10 @@ class ReplicaTables:
     def _found(self, name: str) -> Replica | None:
         java = self.lake.load(Table(name, pa.schema([])))
         properties = dict(java.properties())
-        if _IDENTITY not in properties:
+        if IDENTITY not in properties:
             return None
-        identity = msgspec.json.decode(properties[_IDENTITY], type=Identity)
-        shape = msgspec.json.decode(properties[_SHAPE], type=Shape)
+        identity = msgspec.json.decode(properties[IDENTITY], type=Identity)
+        shape = msgspec.json.decode(properties[SHAPE], type=Shape)
         state, snapshot = self._state(java)
         return Replica(name, identity, shape, state, snapshot)
 
@@ -206,7 +179,7 @@ class ReplicaTables:
         update = change.updateSchema()
         self._alter(update, before, shape)
         update.commit()
-        change.updateProperties().set(_SHAPE, msgspec.json.encode(shape).decode()).commit()
+        change.updateProperties().set(SHAPE, msgspec.json.encode(shape).decode()).commit()
         change.commitTransaction()
         return self.note(replace(replica, shape=shape))
 
@@ -264,8 +237,8 @@ def properties(replica: Replica) -> dict[str, str]:
     return {
         **PROPERTIES,
         **_MERGED,
-        _IDENTITY: msgspec.json.encode(replica.identity).decode(),
-        _SHAPE: msgspec.json.encode(replica.shape).decode(),
+        IDENTITY: msgspec.json.encode(replica.identity).decode(),
+        SHAPE: msgspec.json.encode(replica.shape).decode(),
     }
 
 

@@ -93,6 +93,26 @@ def last_truncate(lake: Lake, source: str, table: TableName, after: str, before:
     return None if found is None else found[0]
 
 
+def all_truncates(
+    lake: Lake, source: str, table: TableName, after: str, before: str | None, batch: int
+) -> tuple[tuple[str, int | None], ...]:
+    """The positions at which all rows of a table went, each with its moment."""
+    wanted = of_table(source, table) & between(after, before, batch) & (f.col("op") == "truncate")
+    found = lake.frame(layout.CHANGES).where(wanted).select("position", "commit_time").distinct().collect()
+    return tuple(sorted((row.position, row.commit_time) for row in found))
+
+
+def some_key(lake: Lake, source: str, table: TableName) -> str | None:
+    """A key of some row of a table, for its columns."""
+    found = lake.frame(layout.CHANGES).where(of_table(source, table)).agg(f.max("key")).first()
+    return None if found is None else found[0]
+
+
+def after(position: str) -> str:
+    """A text behind a position and before every other that follows it."""
+    return f"{position}!"
+
+
 def late_keys(changes: DataFrame, table: FoldedTable) -> frozenset[str] | None:
     """The keys of rows that late changes touch; None where there are too many."""
     rows = changes.select(*READ_COLUMNS).limit(MANY + 1).toArrow()

@@ -1,0 +1,86 @@
+"""`changeling replica`: the rows of a table, now or then. Now needs no Spark."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from changeling.cli.pipeline import add_pipeline, pipeline_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from changeling.pipelines.pipeline import Pipeline
+    from changeling.replicas.shape import Shape
+
+_SHOWN = 50
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("replica", help="the rows of a table, now or then", description=__doc__)
+    parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--as-of", metavar="T", help="as of a moment: RFC 3339 with an offset, inclusive")
+    when.add_argument("--as-of-transaction", metavar="N", help="after a transaction, by its id")
+    when.add_argument("--point", metavar="N", type=int, help="at a point, by its number in the table `points`")
+    when.add_argument("--rebuild", action="store_true", help="make the replica again from the log, and swap it in")
+    parser.add_argument(
+        "--limit", metavar="N", type=int, help=f"show so many rows (default: {_SHOWN}; all with --json)"
+    )
+    add_pipeline(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object a row")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Prints rows."""
+    pipeline = pipeline_of(parsed.pipeline)
+    if parsed.rebuild:
+        return _rebuild(pipeline, parsed.table)
+    rows, shape = _rows(pipeline, parsed)
+    ordered = rows.sort_by([(column.name, "ascending") for column in shape.key_columns]) if shape.key else rows
+    if parsed.json:
+        _print_lines(ordered.slice(0, parsed.limit), shape)
+    else:
+        _print_table(ordered, shape, _SHOWN if parsed.limit is None else parsed.limit)
+    return 0
+
+
+def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, Shape]":
+    then = {name: getattr(parsed, name) for name in ("as_of", "as_of_transaction", "point")}
+    if all(value is None for value in then.values()):
+        found = pipeline.current(parsed.table)
+        if found is not None:
+            return found
+    state = pipeline.state(parsed.table, **then)
+    return state.rows.toArrow(), state.shape
+
+
+def _print_lines(rows: "pa.Table", shape: "Shape") -> None:
+    from changeling.replicas.showing import lines
+
+    for line in lines(rows, {column.name: column.kind for column in shape.columns}):
+        sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.flush()
+
+
+def _print_table(rows: "pa.Table", shape: "Shape", limit: int) -> None:
+    from changeling.cli.tables import show, table
+    from changeling.replicas.showing import json_column
+
+    names = [column.name for column in shape.columns]
+    made = table(*names)
+    shown = rows.slice(0, limit)
+    texts = [json_column(shown.column(column.name), column.kind) for column in shape.columns]
+    for row in zip(*texts, strict=True):
+        made.add_row(*(value.decode() for value in row))
+    show(made)
+    left = rows.num_rows - shown.num_rows
+    if left > 0:
+        print(f"{left:,} more rows; --limit {rows.num_rows} shows all", file=sys.stderr)
+
+
+def _rebuild(pipeline: "Pipeline", table: str) -> int:
+    found = pipeline.rebuild(table)
+    print(f"{table}: {found:,} rows, made again from the log", file=sys.stderr)
+    return 0

@@ -1,0 +1,87 @@
+"""Replicas as they are now, without Spark."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+
+from changeling.log.reading import Tables
+from changeling.model.errors import UsageError
+from changeling.model.table import TableName
+from changeling.replicas.shape import Shape
+
+STATE = "changeling.replica"
+IDENTITY = "changeling.table"
+SHAPE = "changeling.shape"
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whose rows a replica has: it is kept with the table."""
+
+    source: str
+    table: TableName
+    kind: str = "rows"
+    """`rows`, `history` or `changes`."""
+
+
+class ReplicaState(msgspec.Struct, frozen=True):
+    """What a commit says of its replica."""
+
+    point: int = 0
+    applied: int = 0
+    """Changes that were folded into it, in all."""
+    late: int = 0
+    asides: int = 0
+    """How many values were ever kept aside."""
+    shape: Shape = Shape(())
+    """The columns that the rows of this snapshot have."""
+    plan: str = ""
+    """The point as it was planned: whoever finds one replica ahead of the others goes on with the same."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A replica in the catalog."""
+
+    name: str
+    identity: Identity
+    shape: Shape
+    state: ReplicaState
+
+
+def replicas(tables: Tables, pipeline: str) -> Iterator[Found]:
+    """All replicas of a pipeline."""
+    beside = tables.beside(f"{pipeline}_replica")
+    for name in beside.names():
+        table = beside.load(name)
+        if table is None or IDENTITY not in table.properties:
+            continue
+        snapshot = table.current_snapshot()
+        said: Mapping[str, str] = {}
+        while snapshot is not None:
+            said = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            if STATE in said or snapshot.parent_snapshot_id is None:
+                break
+            snapshot = table.snapshot_by_id(snapshot.parent_snapshot_id)
+        yield Found(
+            name,
+            msgspec.json.decode(table.properties[IDENTITY], type=Identity),
+            msgspec.json.decode(table.properties[SHAPE], type=Shape),
+            msgspec.json.decode(said[STATE], type=ReplicaState) if STATE in said else ReplicaState(),
+        )
+
+
+def current(tables: Tables, pipeline: str, table: TableName) -> tuple[pa.Table, Shape] | None:
+    """The rows of a replica now; None where the table has none. Raises `UsageError` where several fit the name."""
+    found = [
+        one for one in replicas(tables, pipeline) if one.identity.kind == "rows" and table.fits(one.identity.table)
+    ]
+    found = [one for one in found if str(one.identity.table) == str(table)] or found
+    if not found:
+        return None
+    if len(found) > 1:
+        choices = ", ".join(sorted(f"{one.identity.table} of {one.identity.source}" for one in found))
+        raise UsageError(f"several tables are called {table}: {choices}; write more of the name")
+    held = tables.beside(f"{pipeline}_replica").load(found[0].name)
+    return None if held is None else (held.scan().to_arrow(), found[0].shape)

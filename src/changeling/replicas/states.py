@@ -1,0 +1,215 @@
+"""States of replicas: now, at a point, after a transaction, or as of any moment within retention.
+
+A state is a prefix of a source's positions. It begins with the nearest point that is such a prefix too, and takes the changes
+from there on: what it costs follows those, not the length of the log.
+"""
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from changeling.log import layout
+from changeling.log.files import Target, discard
+from changeling.log.log import Log
+from changeling.model import times
+from changeling.model.errors import UsageError, nearest
+from changeling.model.table import TableName
+from changeling.replicas.asides import Asides
+from changeling.replicas.combining import completed, named, placed, recounted, staged_frame, together
+from changeling.replicas.committing import Committer
+from changeling.replicas.jobs import fold
+from changeling.replicas.learning import Learner, Policies
+from changeling.replicas.points import Point, Points, from_row
+from changeling.replicas.reading import Identity
+from changeling.replicas.shape import Shape
+from changeling.replicas.spreading import FoldedTable
+from changeling.replicas.staged import staged_layout
+from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.works import Base, Bases, after, between, last_truncate, of_table, some_key
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A prefix of a source: the state to begin with, and where it ends (None where it ends with the last point)."""
+
+    base: Base
+    limit: str | None
+
+
+@dataclass(frozen=True)
+class State:
+    """Rows, and which columns they have."""
+
+    rows: DataFrame
+    shape: Shape
+
+
+class States:
+    """Reads the states of a pipeline's tables; it writes nothing that stays."""
+
+    def __init__(self, log: Log, policy: Policies) -> None:
+        self._lake = log.lake
+        self._points = Points(from_row(row) for row in self._lake.rows(layout.POINTS).to_pylist())
+        self._tables = ReplicaTables(self._lake)
+        self._committer = Committer(self._lake, self._tables, Asides(self._lake))
+        self._bases = Bases(self._lake, self._points)
+        self._learner = Learner(log.registry, policy, lambda versions: None)
+
+    def now(self, table: TableName) -> State:
+        """The state of the last point."""
+        identity, replica = self._find(table)
+        if replica is not None and replica.snapshot is not None:
+            return State(self._tables.lake.frame(replica.table), replica.shape)
+        return self._folded(identity, replica, Moment(Base(), None))
+
+    def at_point(self, table: TableName, number: int) -> State:
+        """The state of one point."""
+        identity, replica = self._find(table)
+        point = next((one for one in self._points.all() if one.number == number), None)
+        if point is None:
+            raise UsageError(f"there is no point {number}; the last one is {self._points.last.number}")
+        held = point.of(identity.source).position
+        if replica is not None and point.tables.get(replica.name) in self._there(replica):
+            shape = self._tables.state_at(replica, point.tables[replica.name]).shape
+            return State(named(self._committer.rows_at(replica, point.tables[replica.name], shape), shape), shape)
+        if held is None:
+            raise UsageError(f"point {number} has nothing of source {identity.source}")
+        return self._folded(identity, replica, Moment(self._base(identity, replica, after(held)), after(held)))
+
+    def as_of(self, table: TableName, moment: int) -> State:
+        """The state before the first transaction that is later than a moment, in nanoseconds."""
+        identity, replica = self._find(table)
+        source = identity.source
+        fitting: list[Point] = []
+        newer: Point | None = None
+        for point in self._points.undisturbed(source):
+            if (point.of(source).commit_time or moment) <= moment:
+                fitting.append(point)
+                break
+            newer = point
+        start = fitting[0].of(source).position or "" if fitting else ""
+        end = newer.of(source).position if newer is not None else self._points.last.of(source).position
+        limit = self._first_later(source, moment, start, end or "")
+        base = self._base(identity, replica, limit, times.to_text(moment))
+        return self._folded(identity, replica, Moment(base, limit))
+
+    def as_of_transaction(self, table: TableName, number: str) -> State:
+        """The state after a transaction."""
+        identity, replica = self._find(table)
+        last = self._points.last.of(identity.source).position or ""
+        own = (f.col("source") == identity.source) & (f.col("transaction.id") == number)
+        found = self._lake.frame(layout.CHANGES).where(own).agg(f.max("position")).first()
+        position = None if found is None else found[0]
+        if position is None:
+            raise UsageError(
+                f"source {identity.source} has no transaction {number}; the last one in the replicas is "
+                f"{self._points.last.of(identity.source).transaction}"
+            )
+        if position > last:
+            raise UsageError(
+                f"transaction {number} of source {identity.source} is not complete yet: ask again when it is"
+            )
+        base = self._base(identity, replica, after(position), f"transaction {number}")
+        return self._folded(identity, replica, Moment(base, after(position)))
+
+    def tables(self) -> list[TableName]:
+        """All tables that the log or a replica has."""
+        rows = self._lake.frame(layout.CHANGES).where("table.name IS NOT NULL").select("table.*").distinct().collect()
+        return [TableName(row.catalog, row.schema, row.name) for row in rows]
+
+    def _find(self, table: TableName) -> tuple[Identity, Replica | None]:
+        known = [identity for identity in self._tables.known if identity.kind == "rows"]
+        fitting = [identity for identity in known if table.fits(identity.table)]
+        if not fitting:
+            rows = self._lake.frame(layout.CHANGES).where(f.col("table.name") == table.name)
+            found = rows.select("source", "table.*").distinct().collect()
+            names = [Identity(row.source, TableName(row.catalog, row.schema, row.name)) for row in found]
+            fitting = [identity for identity in names if table.fits(identity.table)]
+        exact = [identity for identity in fitting if str(identity.table) == str(table)]
+        fitting = exact or fitting
+        if not fitting:
+            raise UsageError(f"there is no table {table}; {nearest(str(table), map(str, self.tables()))}")
+        if len(fitting) > 1:
+            choices = ", ".join(sorted(f"{identity.table} of {identity.source}" for identity in fitting))
+            raise UsageError(f"several tables are called {table}: {choices}; write more of the name")
+        return fitting[0], self._tables.known.get(fitting[0])
+
+    def _there(self, replica: Replica) -> set[int | None]:
+        return set(self._committer.snapshots(replica))
+
+    def _base(self, identity: Identity, replica: Replica | None, limit: str | None, wanted: str = "") -> Base:
+        """The nearest state before a position; raises `UsageError` where the log does not reach back to any."""
+        if replica is not None:
+            found = self._bases.before(
+                replica,
+                limit or after(self._points.last.of(identity.source).position or ""),
+                self._committer.snapshots(replica),
+            )
+        else:
+            found = Base() if self._bases.log_is_whole() else None
+        if found is None:
+            raise UsageError(
+                f"{wanted} lies before the earliest state that is kept: {self._earliest(identity, replica)}"
+            )
+        return found
+
+    def _earliest(self, identity: Identity, replica: Replica | None) -> str:
+        there = set() if replica is None else self._there(replica)
+        for point in reversed(self._points.undisturbed(identity.source)):
+            moment = point.of(identity.source).commit_time
+            if replica is not None and moment is not None and point.tables.get(replica.name) in there:
+                return times.to_text(moment)
+        return "none is kept"
+
+    def _first_later(self, source: str, moment: int, start: str, end: str) -> str | None:
+        """Where the first transaction begins that is later than a moment; None where there is none."""
+        changes = self._lake.frame(layout.CHANGES).where(
+            (f.col("source") == source) & (f.col("position") > start) & (f.col("position") <= end)
+        )
+        first = changes.where(f.col("commit_time") > moment)
+        found = first.agg(
+            f.min("position").alias("position"), f.min_by("transaction.id", "position").alias("id")
+        ).first()
+        if found is None or found.position is None:
+            return None
+        if found.id is None:
+            return str(found.position)
+        begun = changes.where(f.col("transaction.id") == found.id).agg(f.min("position")).first()
+        return str(found.position if begun is None else begun[0])
+
+    def _folded(self, identity: Identity, replica: Replica | None, moment: Moment) -> State:
+        source, table, base, limit = identity.source, identity.table, moment.base, moment.limit
+        last = self._points.last.of(source)
+        limit = limit or after(last.position or "")
+        own = of_table(source, table)
+        truncated = last_truncate(self._lake, source, table, base.position, limit, last.batch)
+        if truncated is not None:
+            base = Base(truncated)
+        changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, last.batch))
+        key = some_key(self._lake, source, table)
+        columns = self._learner.columns(source, table, key)
+        folded = FoldedTable(source, table, columns, columns.shape(limit), stored=base.snapshot is not None)
+        place = f"{self._lake.load(layout.POINTS).location()}/staged/{uuid4()}"
+
+        def prepared(one: FoldedTable) -> tuple[FoldedTable, Target]:
+            return one, Target(place, staged_layout(one.shape))
+
+        asides = Target(f"{place}/asides", layout.ASIDES.columns)
+        ((done, outcome),) = fold(
+            changes, [folded], prepared, asides, 0, lambda one, kinds: self._learner.widened(one, kinds, key, limit)
+        )
+        shape = done.shape
+        below = None
+        if base.snapshot is not None and replica is not None:
+            below = self._committer.rows_at(replica, base.snapshot, shape)
+        if outcome.files:
+            made = completed if shape.key else recounted
+            now = made(staged_frame(self._lake.spark, outcome.files), below, shape).localCheckpoint()
+            discard([*outcome.files, *outcome.aside_files])
+            return State(named(together(below, now, shape), shape), shape)
+        return State(named(self._nothing(shape) if below is None else below, shape), shape)
+
+    def _nothing(self, shape: Shape) -> DataFrame:
+        return placed(self._lake.spark.range(0), Shape(()), shape)
