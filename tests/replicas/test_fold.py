@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode
-from changeling.replicas.fold import Event, Fold, in_order
+from changeling.replicas.effect import effect, old_key
+from changeling.replicas.fold import Cell, Fold, Row, Step
 
 COLUMNS = ("a", "b", "c")
 Rows = dict[int, dict[str, Any]]
@@ -22,7 +24,7 @@ class Database:
 
     random: random.Random
     rows: Rows = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
+    events: list[Change] = field(default_factory=list)
     states: list[Rows] = field(default_factory=list)
 
     def step(self) -> None:
@@ -106,17 +108,49 @@ class Database:
             after_image=Image.NONE if after is None else image,
             position=encode(7, len(self.events)),
         )
-        self.events.append(Event(change, "canonical"))
+        self.events.append(change)
 
 
-def folded(events: list[Event]) -> Rows:
-    fold = Fold()
-    for event in in_order(events):
-        fold.apply(event)
+def step(change: Change, encoding: str) -> Step:
+    found = effect(change.op, change.before_image, change.after_image, encoding)
+    assert found is not None
+    assert isinstance(change.key, str)
+    assert change.position is not None
+    told = {**json_text.members(change.key), **json_text.members(change.after or b"{}")}
+    cells = {name: Cell(value, encoding, None) for name, value in told.items()}
+    return Step(change.key, change.position, found, cells, old_key(change.key, change.before))
+
+
+def fold(events: list[Change], encoding: str = "canonical", *, stored: bool = False) -> Fold:
+    made = Fold(stored)
+    for change in sorted(events, key=lambda change: change.position or ""):
+        if change.op is Operation.TRUNCATE:
+            made.truncate()
+        else:
+            made.apply(step(change, encoding))
+    return made
+
+
+Held = dict[str, dict[str, bytes]]
+
+
+def on_top(stored: Held, made: Fold) -> Held:
+    """Stored rows and what a fold found out of some of them."""
+    found = {key: row for key, row in stored.items() if key not in made.rows}
+    for key, row in made.rows.items():
+        if row is not None and (row.exists or (row.base is not None and row.base in stored)):
+            found[key] = {**stored.get(row.base or "", {}), **row.image()}
+    return found
+
+
+def shown(held: Held) -> Rows:
     return {
-        json.loads(key)["id"]: {name: json.loads(value) for name, value in row.image().items()}
-        for key, row in fold.rows.items()
+        json.loads(key)["id"]: {name: json.loads(value) for name, value in row.items()} for key, row in held.items()
     }
+
+
+def folded(events: list[Change], encoding: str = "canonical") -> Rows:
+    return shown(on_top({}, fold(events, encoding)))
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -132,6 +166,25 @@ def test_any_arrival_with_repeats_gives_the_rows_of_every_moment(seed: int) -> N
         assert folded(arrived) == database.states[moment]
 
 
+@pytest.mark.parametrize("seed", range(300))
+def test_folds_on_top_of_one_another_are_one_fold(seed: int) -> None:
+    made = random.Random(seed)
+    database = Database(made)
+    for _ in range(made.randint(1, 40)):
+        database.step()
+    stored: Held = {}
+    start = 0
+    while start < len(database.events):
+        end = start + made.randint(1, 12)
+        part = database.events[start:end]
+        last = max((place for place, one in enumerate(part) if one.op is Operation.TRUNCATE), default=None)
+        if last is not None:
+            stored, part = {}, part[last + 1 :]
+        stored = on_top(stored, fold(part, stored=bool(stored)))
+        start = end
+        assert shown(stored) == database.states[min(end, len(database.states)) - 1]
+
+
 def test_a_column_absent_from_a_full_image_goes_and_one_absent_from_a_partial_image_stays() -> None:
     database = Database(random.Random(0))
     database.tell(Operation.INSERT, 1, after={"id": 1, "a": 1, "b": 2})
@@ -145,12 +198,9 @@ def test_a_change_without_values_marks_its_row_stale_and_writes_nothing() -> Non
     database = Database(random.Random(0))
     database.tell(Operation.INSERT, 1, after={"id": 1, "a": 1})
     database.tell(Operation.UPDATE, 1, before={"id": 1, "a": 0})
-    fold = Fold()
-    for event in database.events:
-        fold.apply(event)
-    assert [(key, row.stale, row.image()) for key, row in fold.rows.items()] == [
-        ('{"id":1}', True, {"id": b"1", "a": b"1"})
-    ]
+    assert fold(database.events).rows == {
+        '{"id":1}': Row({"id": Cell(b"1", "canonical", None), "a": Cell(b"1", "canonical", None)}, stale=True)
+    }
 
 
 @pytest.mark.parametrize("encoding", ["dataworks", "dataworks-message"])
@@ -158,7 +208,6 @@ def test_the_first_half_of_a_dataworks_update_removes_its_key_and_the_second_wri
     database = Database(random.Random(0))
     database.tell(Operation.INSERT, 1, after={"id": 1, "a": 1})
     database.tell(Operation.UPDATE, 1, before={"id": 1, "a": 1})
-    halves = [Event(event.change, encoding) for event in database.events]
-    assert folded(halves) == {}
+    assert folded(database.events, encoding) == {}
     database.tell(Operation.UPDATE, 1, after={"id": 1, "a": 2})
-    assert folded([Event(event.change, encoding) for event in reversed(database.events)]) == {1: {"id": 1, "a": 2}}
+    assert folded(database.events[::-1], encoding) == {1: {"id": 1, "a": 2}}

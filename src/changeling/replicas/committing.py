@@ -42,10 +42,6 @@ class Committer:
         self._lake = tables.lake
         self._spark = lake.spark
 
-    def snapshots(self, replica: Replica) -> set[int]:
-        """Those that a replica still has."""
-        return {snapshot.snapshotId() for snapshot in self._lake.load(replica.table).snapshots()}
-
     def rows_at(self, replica: Replica, snapshot: int | None, shape: Shape) -> DataFrame:
         """The rows of a snapshot, or those of now, in the places of a shape."""
         if snapshot is None or snapshot == replica.snapshot:
@@ -85,7 +81,7 @@ class Committer:
                     self._lake.repeated(lambda: made.writeTo(name).overwrite(f.lit(True)))
         else:
             stored = self._lake.frame(work.replica.table)
-            source = closings_and_openings(self._spark, rows, stored, work)
+            source = closings_and_openings(rows, stored, work)
             if source is None:
                 return work.replica
             view = f"changeling_{uuid4().hex}"

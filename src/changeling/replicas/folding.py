@@ -220,7 +220,8 @@ class _TableFold:
         times = dict(zip(positions, rows.column("commit_time").to_pylist(), strict=True))
         ops = dict(zip(positions, rows.column("op").to_pylist(), strict=True))
         states: dict[str, list[State]] = {}
-        truncates = [*self._table.truncates]
+        again = bool(rows.column("again")[0].as_py())
+        truncates = self._table.truncates_of(again)
         passed: list[tuple[str, int | None]] = []
 
         def pass_truncates(before: str | None) -> None:
@@ -238,7 +239,6 @@ class _TableFold:
                     found = states.setdefault(key, [(*passed[0], "truncate", None)] if passed else [])
                     found.append((step.position, times[step.position], ops[step.position], fold.row(key)))
         pass_truncates(None)
-        again = bool(rows.column("again")[0].as_py())
         for key, found in states.items():
             self._staging.states(key, found, again)
 

@@ -46,9 +46,7 @@ def _moment(name: str) -> Column:
     return f.timestamp_micros(f.expr(f"{name} div 1000"))
 
 
-def closings_and_openings(
-    spark: SparkSession, rows: DataFrame | None, stored: DataFrame, work: Work
-) -> DataFrame | None:
+def closings_and_openings(rows: DataFrame | None, stored: DataFrame, work: Work) -> DataFrame | None:
     """What a merge of histories reads: states that open, and for each row what ends the state that is stored."""
     shape = work.folded.shape
     names = service_names(work.replica.shape, "history")
@@ -66,19 +64,17 @@ def closings_and_openings(
             )
             below = placed(stored.where(held), work.replica.shape, shape)
             parts.append(completed(rows.where(is_again), below, shape, _BESIDE))
-    if work.folded.truncates:
-        parts.append(_truncated(spark, rows, opened, work))
+    if truncates := work.folded.truncates_of(again=False):
+        parts.append(_truncated(rows, opened, shape, *truncates[0]))
     return reduce(DataFrame.unionByName, parts) if parts else None
 
 
-def _truncated(spark: SparkSession, rows: DataFrame | None, opened: DataFrame, work: Work) -> DataFrame:
+def _truncated(rows: DataFrame | None, opened: DataFrame, shape: Shape, position: str, time: int | None) -> DataFrame:
     """Rows that no other change touched end where the table was truncated first."""
-    shape = work.folded.shape
     keys = key_places(shape)
     if rows is not None:
         touched = rows.select(*(f.col(name).alias(f"n{name}") for name in keys)).distinct()
         opened = opened.join(touched, same([(f.col(name), f.col(f"n{name}")) for name in keys]), "left_anti")
-    position, time = work.folded.truncates[0]
     return opened.select(
         *columns(shape),
         f.lit(CLOSE).alias(staged.EFFECT),

@@ -66,6 +66,8 @@ class FoldedTable:
     shape: Shape
     stored: bool
     """There are rows below the fold."""
+    floor: str = ""
+    """It begins behind this position."""
     top: str = ""
     """Steps up to this position are in the stored rows already."""
     again: frozenset[str] = frozenset()
@@ -77,6 +79,10 @@ class FoldedTable:
     history: bool = False
     truncates: tuple[tuple[str, int | None], ...] = ()
     """Where all rows went, and when; for history alone: other folds begin behind the last one."""
+
+    def truncates_of(self, again: bool) -> list[tuple[str, int | None]]:
+        """Those that concern rows which are folded again, or the others: for them, earlier ones are in the stored rows."""
+        return [one for one in self.truncates if again or one[0] > self.top]
 
 
 @dataclass(frozen=True)
@@ -207,7 +213,8 @@ class _Spread:
     ) -> pa.RecordBatch:
         table, count = self.table, len(keys)
         groups = keys if not table.groups else [table.groups.get(key, key) for key in keys]
-        again = [key in table.again for key in keys] if table.again else [False] * count
+        # A row that left a key which is folded again is seen there, and so takes its new key along.
+        again = [key in table.again or origin in table.again for key, origin in zip(keys, origins, strict=True)]
         columns = [
             pa.repeat(pa.scalar(self._number, pa.int32()), count),
             pa.array(groups, pa.string()),
@@ -223,6 +230,8 @@ class _Spread:
             pa.array(again, pa.bool_()),
         ]
         steps = pa.record_batch([_plain(column) for column in columns], schema=STEPS)
+        if table.floor:
+            steps = steps.filter(pc.greater(steps.column("position"), table.floor))
         if not table.top:
             return steps
         return steps.filter(pc.or_(steps.column("again"), pc.greater(steps.column("position"), table.top)))

@@ -137,7 +137,7 @@ class States:
         return fitting[0], self._tables.known.get(fitting[0])
 
     def _there(self, replica: Replica) -> set[int | None]:
-        return set(self._committer.snapshots(replica))
+        return set(self._tables.snapshots(replica))
 
     def _base(self, identity: Identity, replica: Replica | None, limit: str | None, wanted: str = "") -> Base:
         """The nearest state before a position; raises `UsageError` where the log does not reach back to any."""
@@ -145,7 +145,7 @@ class States:
             found = self._bases.before(
                 replica,
                 limit or after(self._points.last.of(identity.source).position or ""),
-                self._committer.snapshots(replica),
+                self._tables.snapshots(replica),
             )
         else:
             found = Base() if self._bases.log_is_whole() else None

@@ -126,6 +126,10 @@ class ReplicaTables:
         current = java.currentSnapshot()
         return _told_by(java, current), None if current is None else current.snapshotId()
 
+    def snapshots(self, replica: Replica) -> set[int]:
+        """Those that a replica still has."""
+        return {snapshot.snapshotId() for snapshot in self.lake.load(replica.table).snapshots()}
+
     def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:
         """What the commit of a snapshot said, or the last before it that said anything."""
         java = self.lake.load(replica.table)

@@ -34,7 +34,6 @@ class Work:
     delta: TableDelta
     replica: Replica
     folded: FoldedTable
-    changes: Column
     base: Base | None = None
     """Where rows that are folded again begin; None where there are none of them."""
     from_scratch: bool = False

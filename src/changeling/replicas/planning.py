@@ -1,0 +1,146 @@
+"""What a merge has to do for each replica: on top of what is stored where all is newer, again from an earlier state else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from changeling.log import layout
+from changeling.log.lake import Lake
+from changeling.model.errors import ChangelingError
+from changeling.model.table import TableName
+from changeling.replicas.frontier import Delta, TableDelta
+from changeling.replicas.learning import Learner
+from changeling.replicas.points import Points
+from changeling.replicas.reading import Identity
+from changeling.replicas.spreading import FoldedTable
+from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.works import Base, Bases, Work, all_truncates, between, late_keys, of_table
+
+Modes = Callable[[str, TableName], str]
+"""merge, append or history, by source and table."""
+_KINDS = {"merge": ("rows",), "history": ("rows", "history"), "append": ()}
+
+
+class Planner:
+    """Plans the works of a point."""
+
+    def __init__(self, lake: Lake, points: Points, tables: ReplicaTables, learner: Learner, mode: Modes) -> None:
+        self._lake, self._points, self._tables, self._learner, self._mode = lake, points, tables, learner, mode
+        self._bases = Bases(lake, points)
+        self._warnings: list[str] = []
+
+    def warnings(self) -> list[str]:
+        """What a user should know; each is told once."""
+        told, self._warnings = self._warnings, []
+        return told
+
+    def works(self, delta: Delta) -> list[Work]:
+        """The works of the replicas that are not at the point yet."""
+        made = []
+        for table in delta.tables:
+            for kind in _KINDS[self._mode(table.source, table.table)]:
+                replica = self._replica(table, Identity(table.source, table.table, kind), delta)
+                if replica.state.point < delta.point.number:
+                    made.append(self._work(table, replica, delta))
+        return made
+
+    def changes(self, work: Work, delta: Delta) -> Column:
+        """The changes that a work takes."""
+        source = work.delta.source
+        before = self._points.last.of(source)
+        on_top = work.folded.floor == before.position and not work.from_scratch
+        span = between(
+            work.folded.floor,
+            delta.limits.get(source),
+            delta.point.of(source).batch,
+            before.whole_batch if on_top else 0,
+        )
+        return of_table(source, work.delta.table) & span
+
+    def again(self, replica: Replica, delta: Delta) -> Work:
+        """All of a replica from the first change on."""
+        (table,) = delta.tables
+        if not self._bases.log_is_whole():
+            raise ChangelingError(
+                f"the log does not reach back to the first change of {table.table}: what is past retention cannot be made again"
+            )
+        return self._from_scratch(table, replica, delta)
+
+    def _replica(self, table: TableDelta, identity: Identity, delta: Delta) -> Replica:
+        known = self._tables.known.get(identity)
+        if known is not None:
+            return known
+        rivals = [other.table for other in delta.tables if other.table != table.table]
+        columns = self._learner.columns(table.source, table.table, table.key)
+        return self._tables.create(identity, columns.shape(delta.limits.get(table.source)), rivals)
+
+    def _folded(self, table: TableDelta, replica: Replica, delta: Delta) -> FoldedTable:
+        columns = self._learner.columns(table.source, table.table, table.key)
+        shape = columns.shape(delta.limits.get(table.source))
+        history = replica.identity.kind == "history"
+        return FoldedTable(table.source, table.table, columns, shape, stored=True, history=history)
+
+    def _work(self, table: TableDelta, replica: Replica, delta: Delta) -> Work:
+        if replica.snapshot is None or self._needs_all(table, replica, delta):
+            return self._from_scratch(table, replica, delta)
+        held = self._points.last.of(table.source).position or ""
+        folded = replace(self._folded(table, replica, delta), floor=held)
+        if folded.history:
+            folded = replace(folded, truncates=self._truncates(table, delta, held))
+        if table.first_late is None:
+            return Work(table, replica, folded)
+        return self._late(table, replica, folded, delta)
+
+    def _needs_all(self, table: TableDelta, replica: Replica, delta: Delta) -> bool:
+        """Whether a truncate leaves nothing of what is stored; for histories, whether it came late."""
+        if table.truncated is None:
+            return False
+        if replica.identity.kind == "rows":
+            return True
+        return table.truncated <= (self._points.last.of(table.source).position or "") and self._bases.log_is_whole()
+
+    def _from_scratch(self, table: TableDelta, replica: Replica, delta: Delta) -> Work:
+        """All changes, or those behind the last truncate."""
+        folded = replace(self._folded(table, replica, delta), stored=False)
+        truncates = self._truncates(table, delta, "")
+        if folded.history:
+            folded = replace(folded, truncates=truncates)
+        elif truncates:
+            folded = replace(folded, floor=truncates[-1][0])
+        return Work(table, replica, folded, from_scratch=True)
+
+    def _late(self, table: TableDelta, replica: Replica, folded: FoldedTable, delta: Delta) -> Work:
+        """Rows that late changes touch are folded again."""
+        base = self._bases.before(replica, table.first_late or "", self._tables.snapshots(replica))
+        if base is None:
+            self._warnings.append(
+                f"{table.late:,} changes of {table.table} belong before the earliest state that is kept: they are in the log, "
+                "and not in the replica"
+            )
+            return Work(table, replica, folded)
+        truncates = self._truncates(table, delta, base.position)
+        if folded.history:
+            folded = replace(folded, truncates=truncates)
+        elif truncates:
+            base = Base(truncates[-1][0])
+        held, folded = folded.floor, replace(folded, floor=base.position)
+        keys = late_keys(self._lake.frame(layout.CHANGES).where(self._came_late(table, delta, base)), folded)
+        if keys is not None:
+            folded = replace(folded, top=held, again=keys)
+            return Work(table, replica, folded, base)
+        if folded.history:
+            return self._from_scratch(table, replica, delta)
+        folded = replace(folded, stored=base.snapshot is not None)
+        return Work(table, replica, folded, base, from_scratch=True)
+
+    def _came_late(self, table: TableDelta, delta: Delta, base: Base) -> Column:
+        last = self._points.last.of(table.source)
+        new = (f.col("batch") > last.whole_batch) & (f.col("batch") <= delta.point.of(table.source).batch)
+        behind = (f.col("position") > base.position) & (f.col("position") <= (last.position or ""))
+        return of_table(table.source, table.table) & new & behind
+
+    def _truncates(self, table: TableDelta, delta: Delta, after: str) -> tuple[tuple[str, int | None], ...]:
+        limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
+        return all_truncates(self._lake, table.source, table.table, after, limit, batch)
