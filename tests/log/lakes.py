@@ -73,6 +73,12 @@ def shop(folder: Path, *sources: dict[str, Any], **more: Any) -> Shop:
     return made
 
 
+def log_only(folder: Path, *sources: dict[str, Any], **more: Any) -> Shop:
+    """The same, and nothing is made of the log."""
+    rules = [*more.pop("tables", ()), {"name": "*", "mode": "append"}]
+    return shop(folder, *sources, tables=[{"mode": "append", **rule} for rule in rules], **more)
+
+
 def _relative(value: Any, folder: str) -> Any:
     if isinstance(value, str):
         return value.replace(folder, "FOLDER")

@@ -16,7 +16,8 @@ from changeling.log.failpoints import POINTS, FailpointReached
 from changeling.log.upkeep import maintain
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
-from tests.log.lakes import Shop, event, shop
+from tests.log.lakes import Shop, event
+from tests.log.lakes import log_only as shop
 from tests.log.records import debezium
 
 TABLES = (layout.CHANGES, layout.REJECTS, layout.SCHEMAS)

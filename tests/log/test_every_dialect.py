@@ -18,7 +18,8 @@ from changeling.model.table import parse_columns
 from tests.conformance.test_fuzz import mutated
 from tests.golden.test_golden import CASES, options_of, records_of
 from tests.log.expecting import Row, expected, in_order, resolved
-from tests.log.lakes import Shop, message, shop
+from tests.log.lakes import Shop, message
+from tests.log.lakes import log_only as shop
 
 OWN = ("table", "key", "columns")
 """Settings that stand beside a source's options."""

@@ -17,7 +17,8 @@ from changeling.log.failpoints import FailpointReached
 from tests.brokers.broker import Broker
 from tests.brokers.fixtures import ALICE
 from tests.brokers.topics import Sent, Topics
-from tests.log.lakes import Shop, event, shop
+from tests.log.lakes import Shop, event
+from tests.log.lakes import log_only as shop
 
 SEED = Path(__file__).parents[1] / "golden" / "xtdb" / "seed-transaction" / "input.jsonl"
 POINTS = ("plan.after", "read.after", "rejects.after", "changes.after")

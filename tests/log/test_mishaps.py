@@ -14,7 +14,8 @@ from changeling.log.failpoints import FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
 from tests.brokers.broker import Broker
 from tests.brokers.topics import Topics
-from tests.log.lakes import Shop, event, shop
+from tests.log.lakes import Shop, event
+from tests.log.lakes import log_only as shop
 from tests.log.test_running import numbers, run
 
 YDB = {"name": "drop", "type": "files", "path": "in/*.json", "format": "ydb-json", "table": "users", "key": ["id"]}

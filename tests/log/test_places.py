@@ -17,7 +17,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import changeling
 from tests.carriers.conftest import bucket, s3_endpoint
-from tests.log.lakes import Shop, event, shop
+from tests.log.lakes import Shop, event
+from tests.log.lakes import log_only as shop
 
 __all__ = ["bucket", "s3_endpoint"]
 SPARK_HOME = Path(pyspark.__file__).parent

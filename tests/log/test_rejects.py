@@ -16,7 +16,8 @@ from changeling.model.errors import ChangelingError, Rejected
 from tests.log.commands import run_once
 from tests.log.dialects import DIALECTS, Dialect
 from tests.log.expecting import Row, expected, in_order, rejected, resolved
-from tests.log.lakes import Shop, event, message, shop
+from tests.log.lakes import Shop, event, message
+from tests.log.lakes import log_only as shop
 
 RECORDS = 9_100
 """Of each dialect; of all eleven together, more than 100,000."""

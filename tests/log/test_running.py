@@ -20,7 +20,8 @@ from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of, lock_file
 from changeling.pipelines.loading import load
 from changeling.pipelines.quiet import Quiet
-from tests.log.lakes import Shop, event, shop
+from tests.log.lakes import Shop, event
+from tests.log.lakes import log_only as shop
 
 
 class Heard(Quiet):

@@ -12,7 +12,8 @@ import changeling
 from changeling.log import layout as tables
 from changeling.model.errors import ChangelingError
 from changeling.model.table import Column, TableSchema, schema_from_json
-from tests.log.lakes import Shop, shop
+from tests.log.lakes import Shop
+from tests.log.lakes import log_only as shop
 from tests.log.records import transferia
 
 COLUMNS = {"id": "int64", "n": "int32"}

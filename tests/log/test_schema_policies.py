@@ -11,7 +11,8 @@ from changeling.log import layout as tables
 from changeling.model import layout
 from tests.log.commands import run_once
 from tests.log.expecting import Row, expected, in_order, rejected, resolved
-from tests.log.lakes import Shop, shop
+from tests.log.lakes import Shop
+from tests.log.lakes import log_only as shop
 from tests.log.records import debezium
 
 OLD = [debezium(1), debezium(2)]

@@ -13,7 +13,8 @@ from changeling.log import layout as tables
 from changeling.model import layout
 from changeling.model.position import decode
 from tests.log.expecting import Row, expected, in_order, resolved
-from tests.log.lakes import Shop, shop
+from tests.log.lakes import Shop
+from tests.log.lakes import log_only as shop
 from tests.log.records import dataworks, debezium, transferia, ydb
 
 Line = Callable[[int], str]

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.model.errors import UsageError
-from tests.log.lakes import Shop, shop
+from tests.log.lakes import Shop
+from tests.log.lakes import log_only as shop
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "xtdb"
 CASES = ("seed-transaction", "seed-delete", "seed-update", "seed-create")

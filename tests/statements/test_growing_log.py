@@ -14,7 +14,8 @@ from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
 from tests.golden.test_golden import FOLDER
 from tests.log.commands import run_once
-from tests.log.lakes import Shop, shop
+from tests.log.lakes import Shop
+from tests.log.lakes import log_only as shop
 from tests.log.records import transferia
 
 OLD, NEW = {"id": "int64", "n": "int32"}, {"id": "int64", "n": "int32", "note": "utf8"}

@@ -13,7 +13,8 @@ from changeling.log import layout
 from changeling.model.line import lines
 from tests.golden.test_golden import FOLDER, exact, options_of
 from tests.log.commands import printed, printed_objects, run_once
-from tests.log.lakes import Shop, shop
+from tests.log.lakes import Shop
+from tests.log.lakes import log_only as shop
 
 REGION, NATION = "arcion-json/realtime-region", "arcion-json/snapshot-nation"
 EVENTS = ("create", "update", "delete", "complex-types", "sql-insert", "transaction")

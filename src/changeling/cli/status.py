@@ -45,11 +45,18 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
     show(shown)
     tables = [row for row in rows if row["kind"] == "table"]
     if tables:
-        shown = table("table", "source", "schema", "version", "origin", "status")
+        counts = ("applied", "late", "stale", "aside")
+        shown = table("table", "source", "schema", "version", "origin", "status", numbers=counts)
         for row in tables:
-            shown.add_row(
-                row["name"], row["source"], str(row["schema_id"]), str(row["version"]), row["origin"], row["status"]
+            told = (
+                row["name"],
+                row["source"],
+                str(row["schema_id"]),
+                str(row["version"]),
+                row["origin"],
+                row["status"],
             )
+            shown.add_row(*told, *("" if row[name] is None else f"{row[name]:,}" for name in counts))
         console.print()
         show(shown)
     if error := next((row["last_error"] for row in sources if row["last_error"]), None):

@@ -9,12 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 from changeling.log import layout
 from changeling.log.catalog import NAME
-from changeling.log.lake import Lake
+from changeling.log.lake import Lake, quoted
 from changeling.log.layout import TABLES, Table
 
 READER_TAG = "reader-"
 """Readers of the log tag the snapshot they have read up to with their name behind this."""
 KEEP_SNAPSHOTS = timedelta(hours=1)
+DROPPED = "changeling.dropped"
+"""The property of the log that tells the first day of which it still has all changes; without one it has every change."""
 _ORPHANS_AFTER = timedelta(days=3)
 _FEW_FILES = 5
 
@@ -32,11 +34,16 @@ class Done:
     orphans_removed: int
 
 
-def maintain(lake: Lake, retention_millis: int, keep_snapshots: timedelta = KEEP_SNAPSHOTS) -> list[Done]:
-    """Looks after every table of a pipeline; the log alone has a retention."""
+def maintain(
+    lake: Lake,
+    retention_millis: int,
+    keep_snapshots: timedelta = KEEP_SNAPSHOTS,
+    keep_changes: datetime | None = None,
+) -> list[Done]:
+    """Looks after every table of a pipeline; the log alone has a retention. What came in since `keep_changes` stays in any case."""
     if not lake.exists():
         return []
-    return [_maintain(lake, table, retention_millis, keep_snapshots) for table in TABLES]
+    return [_maintain(lake, table, retention_millis, keep_snapshots, keep_changes) for table in TABLES]
 
 
 def expire(lake: Lake) -> None:
@@ -46,18 +53,21 @@ def expire(lake: Lake) -> None:
         lake.expire(table, _earlier(datetime.now(UTC) - KEEP_SNAPSHOTS, _slowest_reader(lake, table)))
 
 
-def _maintain(lake: Lake, table: Table, retention_millis: int, keep_snapshots: timedelta) -> Done:
+def _maintain(
+    lake: Lake, table: Table, retention_millis: int, keep_snapshots: timedelta, keep_changes: datetime | None
+) -> Done:
     now = datetime.now(UTC)
     slowest = _slowest_reader(lake, table)
     before = lake.size(table)
     dropped = 0
     if table is layout.CHANGES:
-        dropped = _drop_days(lake, table, _earlier(now - timedelta(milliseconds=retention_millis), slowest))
-    rewritten = _compact(lake, table)
+        before_day = _earlier(_earlier(now - timedelta(milliseconds=retention_millis), slowest), keep_changes)
+        dropped = _drop_days(lake, table, before_day)
+    rewritten = compact(lake, table)
     # Nothing may be committed by us between these two: it would bury a state that came in meanwhile.
     lake.tag_state(table)
     expired = lake.expire(table, _earlier(now - keep_snapshots, slowest))
-    orphans = _remove_orphans(lake, table, now - _ORPHANS_AFTER) if table.days is not None else 0
+    orphans = remove_orphans(lake, table, now - _ORPHANS_AFTER) if table.days is not None else 0
     return Done(table.name, before.files, lake.size(table).files, rewritten, expired, dropped, orphans)
 
 
@@ -77,11 +87,13 @@ def _drop_days(lake: Lake, table: Table, before: datetime) -> int:
     column = f"partition.{table.days}_day"
     found = lake.sql(f"SELECT count(*) FROM {lake.name(table)}.files WHERE {column} < DATE '{day}'").collect()[0][0]
     if found:
+        # Said first: whoever looks for the first change must know that it may be gone.
+        lake.retried(f"ALTER TABLE {lake.name(table)} SET TBLPROPERTIES ('{DROPPED}' = '{day}')")
         lake.retried(f"DELETE FROM {lake.name(table)} WHERE {table.days} < TIMESTAMP '{day} 00:00:00'")
     return int(found)
 
 
-def _compact(lake: Lake, table: Table) -> int:
+def compact(lake: Lake, table: Table) -> int:
     """Rewrites small files, and those of which rows were deleted; returns how many there were."""
     size = lake.size(table)
     if size.files < _FEW_FILES and not size.deletes:
@@ -89,16 +101,20 @@ def _compact(lake: Lake, table: Table) -> int:
     order = ", ".join(f"{column} ASC NULLS FIRST" for column in table.sort)
     sort = f", strategy => 'sort', sort_order => '{order}'" if order else ""
     call = (
-        f"CALL {NAME}.system.rewrite_data_files(table => '{lake.namespace}.{table.name}'{sort}, "
+        f"CALL {NAME}.system.rewrite_data_files(table => '{_procedure_name(lake, table)}'{sort}, "
         f"options => map('min-input-files', '{_FEW_FILES}', 'delete-file-threshold', '1'))"
     )
     return int(lake.retried(call)[0].rewritten_data_files_count)
 
 
-def _remove_orphans(lake: Lake, table: Table, before: datetime) -> int:
+def remove_orphans(lake: Lake, table: Table, before: datetime) -> int:
     """Files that tasks wrote and no batch took, such as those of a batch that was cut off."""
     call = (
-        f"CALL {NAME}.system.remove_orphan_files(table => '{lake.namespace}.{table.name}', "
+        f"CALL {NAME}.system.remove_orphan_files(table => '{_procedure_name(lake, table)}', "
         f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}', prefix_listing => {str(lake.is_remote).lower()})"
     )
     return len(lake.retried(call))
+
+
+def _procedure_name(lake: Lake, table: Table) -> str:
+    return f"`{lake.namespace}`.{quoted(table.name)}".replace("\\", "\\\\").replace("'", "\\'")

@@ -128,6 +128,10 @@ def _check_rules(definition: Definition) -> None:
             first = seen[table, rule.source]
             raise Wrong(f"tables[{first}] is a rule for the same table and {whose}: make them one", (*path, "name"))
         seen[table, rule.source] = place
+        if declared.is_pattern(rule) and (rule.columns or rule.key or rule.id is not None):
+            raise Wrong(
+                "a pattern tells the mode and the schema's policy of tables, not their columns", (*path, "name")
+            )
         _check_columns(rule.columns, (*path, "columns"))
         _check_key(rule.key, rule.columns, (*path, "key"))
         if rule.id is not None:

@@ -48,7 +48,17 @@ def known_schemas(source: RecordSource, folder: Path) -> list[TableSchema]:
 def rules_of(definition: Definition, source: str) -> list[TableRule]:
     """The rules for tables of a source, the one that decides first: the longest name, then those of this source alone."""
     rules = [rule for rule in definition.tables if rule.source in (None, source)]
-    return sorted(rules, key=lambda rule: (_parts_missing(TableName.parse(rule.name)), rule.source is None))
+    return sorted(rules, key=_nearness)
+
+
+def _nearness(rule: TableRule) -> tuple[int, bool, bool]:
+    """Rules that name more of a table go before those that name less, and patterns last."""
+    return _parts_missing(TableName.parse(rule.name)), is_pattern(rule), rule.source is None
+
+
+def is_pattern(rule: TableRule) -> bool:
+    """Whether a rule holds for every table whose name fits."""
+    return any(sign in rule.name for sign in "*?[")
 
 
 def options_of(

@@ -105,7 +105,7 @@ class TableRule(_Part, frozen=True, kw_only=True):
     """What is known of a table beforehand, and how its changes are kept."""
 
     name: Text
-    """[catalog.][schema.]name: it holds for every table that agrees in the parts that are given."""
+    """[catalog.][schema.]name: it holds for every table that agrees in the parts that are given, which may be patterns with `*`."""
     source: Text | None = None
     """The source that the rule holds for; without one, for all of them."""
     id: Annotated[int, Meta(ge=0)] | None = None

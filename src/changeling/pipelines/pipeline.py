@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,16 +172,24 @@ class Pipeline:
         """Compacts, expires snapshots, drops what is past retention, removes files that no table has."""
         from changeling.log.upkeep import maintain
         from changeling.pipelines.definition import span_millis
+        from changeling.replicas import upkeep
 
         lake = lake_of(self._loaded)
         file = lock_file(self._loaded)
+        retention = span_millis(self._loaded.definition.retention)
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
-            return maintain(lake, span_millis(self._loaded.definition.retention))
+            if not lake.exists():
+                return []
+            lake.create()
+            kept = upkeep.merged_until(lake)
+            replicas = upkeep.maintain(lake, timedelta(milliseconds=retention))
+            return [*maintain(lake, retention, keep_changes=kept), *replicas]
 
     def remove(self) -> list[str]:
-        """Drops the pipeline's tables with all that is in them; tells their names."""
+        """Drops the pipeline's tables and replicas with all that is in them; tells their names."""
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
-            return lake_of(self._loaded).remove()
+            lake = lake_of(self._loaded)
+            return [*lake.beside(f"{self.name}_replica").remove(), *lake.remove()]
 
     @contextmanager
     def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":

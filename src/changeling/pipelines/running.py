@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from time import monotonic
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from changeling.log.state import SourceState
 from changeling.log.upkeep import expire
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
-from changeling.pipelines.definition import FilesSource, KafkaSource, RecordSource, span_millis
+from changeling.pipelines.definition import FilesSource, KafkaSource, RecordSource, TableRule, span_millis
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.replaying import settle
 from changeling.replicas.merging import Merge, Rules
@@ -202,7 +203,7 @@ def _modes(loaded: Loaded) -> Callable[[str, TableName], str]:
 
     def mode(source: str, table: TableName) -> str:
         rules = loaded.rules(source)
-        return next((rule.mode for rule in rules if TableName.parse(rule.name).fits(table)), "merge")
+        return next((rule.mode for rule in rules if _is_for(rule, table)), "merge")
 
     return mode
 
@@ -244,5 +245,12 @@ def _source(loaded: Loaded, lake: Lake, source: RecordSource) -> Source:
 
 def _policies(loaded: Loaded, source: str) -> Callable[[TableName], Policy]:
     """What happens to new versions of a table's schema: as the first rule says that fits it."""
-    rules = [(TableName.parse(rule.name), rule.schema) for rule in loaded.rules(source)]
-    return lambda table: next((policy for name, policy in rules if name.fits(table)), "evolve")
+    rules = loaded.rules(source)
+    return lambda table: next((rule.schema for rule in rules if _is_for(rule, table)), "evolve")
+
+
+def _is_for(rule: TableRule, table: TableName) -> bool:
+    """Whether a rule holds for a table: parts of its name that are given agree, or are patterns that fit."""
+    wanted = TableName.parse(rule.name)
+    pairs = ((wanted.catalog, table.catalog), (wanted.schema, table.schema), (wanted.name, table.name))
+    return all(part is None or own is None or fnmatchcase(own, part) for part, own in pairs)

@@ -1,13 +1,16 @@
 """How a pipeline does: what each source brought, how far behind it is, what went wrong last. Needs no Spark."""
 
+from collections import Counter
 from typing import Any
 
 from changeling.log import layout
 from changeling.log.lock import is_held, last_holder
+from changeling.log.reading import Tables
 from changeling.log.state import SourceState
 from changeling.model import times
 from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
+from changeling.replicas.reading import Identity, replicas
 
 _NANOS = 1_000_000_000
 
@@ -23,8 +26,12 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
     running = is_held(file)
     names = [source.name for source in loaded.definition.sources]
     names += [name for name in state.sources if name not in names]
+    known = _tables(tables, loaded.definition.name)
     rows = [_source(name, state.of(name), errors.get(name) or ended, running) for name in names]
-    return rows + _tables(tables.rows(layout.SCHEMAS).to_pylist())
+    for row in rows:
+        own = [table for table in known if table["source"] == row["name"] and table["applied"] is not None]
+        row |= {count: sum(table[count] for table in own) if own else None for count in ("applied", "stale", "aside")}
+    return rows + known
 
 
 def _source(name: str, state: SourceState, error: str | None, running: bool) -> dict[str, Any]:
@@ -53,11 +60,13 @@ def _seconds(nanos: int | None) -> float | None:
     return None if nanos is None else nanos / _NANOS
 
 
-def _tables(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The newest version of each table's schema, by number."""
+def _tables(tables: Tables, pipeline: str) -> list[dict[str, Any]]:
+    """Each table with the newest version of its schema, by number, and what its replica has."""
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: int(row["id"])):
+    for row in sorted(tables.rows(layout.SCHEMAS).to_pylist(), key=lambda row: int(row["id"])):
         newest[row["source"], *row["table"].values()] = row
+    merged = {_place(one.identity): one.state for one in replicas(tables, pipeline) if one.identity.kind == "rows"}
+    stale, aside = _asides(tables)
     return [
         {
             "kind": "table",
@@ -67,6 +76,30 @@ def _tables(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "version": row["version"],
             "origin": row["origin"],
             "status": row["status"],
+            "applied": merged[place].applied if place in merged else None,
+            "late": merged[place].late if place in merged else None,
+            "stale": stale[place] if place in merged else None,
+            "aside": aside[place] if place in merged else None,
+            "point": merged[place].point if place in merged else None,
+            **dict.fromkeys(("read", "accepted", "rejected", "lag_seconds", "last_error")),
         }
-        for row in newest.values()
+        for place, row in newest.items()
     ]
+
+
+def _place(identity: Identity) -> tuple[Any, ...]:
+    table = identity.table
+    return identity.source, table.catalog, table.schema, table.name
+
+
+def _asides(tables: Tables) -> tuple[Counter[tuple[Any, ...]], Counter[tuple[Any, ...]]]:
+    """How many rows of each table are stale, and how many values and changes are kept aside."""
+    stale: set[tuple[Any, ...]] = set()
+    aside: Counter[tuple[Any, ...]] = Counter()
+    for row in tables.rows(layout.ASIDES, columns=("source", "table", "row", "column", "value")).to_pylist():
+        place = (row["source"], *row["table"].values())
+        if row["value"] is None and row["column"] is None:
+            stale.add((*place, row["row"]))
+        else:
+            aside[place] += 1
+    return Counter(one[:-1] for one in stale), aside

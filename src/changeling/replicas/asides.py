@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from changeling.log.files import Target, Written
 from changeling.log.lake import Lake
 from changeling.log.layout import ASIDES
 from changeling.replicas import staged
-from changeling.replicas.effect import Effect
 from changeling.replicas.reading import Identity
+from changeling.replicas.staging import STALE
 
-_VIEW = "changeling_staged_keys"
+_VIEW = "changeling_asides"
 
 
 class Asides:
@@ -45,55 +45,64 @@ class Asides:
         if files:
             self._lake.append(ASIDES, files, datetime.now(UTC))
 
+    def forget(self, after: int) -> None:
+        """Lets go of what merges kept aside that were cut off: no replica is behind this point."""
+        if self._lake.size(ASIDES).files:
+            self._lake.retried(f"DELETE FROM {self._lake.name(ASIDES)} WHERE point > {after}")
+
     def _let_go(self, identity: Identity, point: int, rows: DataFrame | None, names: Sequence[str]) -> None:
         own = _of(identity)
         if rows is None:
             self._lake.retried(f"DELETE FROM {self._lake.name(ASIDES)} AS a WHERE {own}")
             return
-        told = f.transform(
-            f.filter(f.arrays_zip(f.array(*(f.lit(name) for name in names)), staged.TOLD), lambda one: one["1"]),
-            lambda one: one["0"],
-        )
+        columns = f.arrays_zip(f.array(*(f.lit(name) for name in names)), staged.TOLD)
+        told = f.transform(f.filter(columns, lambda one: one["1"]), lambda one: one["0"])
         told = f.when(f.col(staged.TOLD).isNull(), f.array().cast("array<string>")).otherwise(told)
-        wanted = rows.where(f.col(staged.EFFECT) != Effect.TOUCH.value).select(
-            f.col(staged.KEY).alias("row"), f.col(staged.EFFECT).alias("effect"), told.alias("told")
+        wanted = rows.select(f.col(staged.KEY).alias("row"), f.col(staged.EFFECT), told.alias("told"))
+        self._merge(
+            wanted,
+            f"a.row = s.row AND {own} AND (a.point >= {point} OR s.effect NOT IN ('patch', 'touch') "
+            "OR (s.effect = 'patch' AND a.column IS NOT NULL AND array_contains(s.told, a.column)))",
+            "WHEN MATCHED THEN DELETE",
         )
-        wanted.createOrReplaceTempView(_VIEW)
-        self._lake.retried(
-            f"MERGE INTO {self._lake.name(ASIDES)} a USING {_VIEW} s ON a.row = s.row AND {own} AND (a.point >= {point} "
-            "OR s.effect <> 'patch' OR (a.column IS NOT NULL AND array_contains(s.told, a.column))) "
-            "WHEN MATCHED THEN DELETE"
-        )
-        self._lake.spark.catalog.dropTempView(_VIEW)
 
     def mark_stale(
-        self, identity: Identity, point: int, rows: DataFrame, base: DataFrame, on_keys: Sequence[str]
-    ) -> int:
-        """Marks rows that were touched, where there is a stored one; tells how many."""
-        below = base.select(*(f.col(name).alias(f"t{name}") for name in on_keys)).distinct()
+        self, identity: Identity, point: int, rows: DataFrame, base: DataFrame | None, keys: Sequence[tuple[str, str]]
+    ) -> None:
+        """Marks rows that were touched, where there is a stored one. `keys` are the places of the key's columns, and names."""
+        if base is None:
+            return
+        below = base.select(*(f.col(place).alias(f"t{place}") for place, _ in keys)).distinct()
         on = f.lit(True)
-        for place, name in enumerate(on_keys):
+        for place, (name, _) in enumerate(keys):
             on = on & f.col(staged.base_name(place)).eqNullSafe(f.col(f"t{name}"))
-        found = (
-            rows.where(f.col(staged.STALE) == "stored").join(below, on, "left_semi").select(staged.KEY, staged.POSITION)
-        )
+        found = rows.where(f.col(staged.STALE) == "stored").join(below, on, "left_semi")
         marks = found.select(
             f.lit(identity.source).alias("source"),
             _table(identity).alias("table"),
             f.col(staged.KEY).alias("row"),
-            f.col(staged.KEY).alias("key"),
-            *(f.lit(None).cast("string").alias(name) for name in ("column", "value", "encoding")),
-            f.lit("a change touched the row and did not tell its values").alias("reason"),
+            f.to_json(f.struct(*(f.col(place).alias(name) for place, name in keys))).alias("key"),
+            f.lit(STALE).alias("reason"),
             f.col(staged.POSITION).alias("position"),
             f.lit(point).cast("bigint").alias("point"),
-        ).localCheckpoint()
-        count = marks.count()
-        if count:
-            marks.writeTo(self._lake.name(ASIDES)).append()
-        return count
+        )
+        names = ("source", "table", "row", "key", "reason", "position", "point")
+        self._merge(
+            marks,
+            f"a.row = s.row AND {_of(identity)} AND a.column IS NULL AND a.value IS NULL",
+            f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}, column, value, encoding) "
+            f"VALUES ({', '.join(f's.{name}' for name in names)}, NULL, NULL, NULL)",
+        )
+
+    def _merge(self, rows: DataFrame, on: str, actions: str) -> None:
+        rows.createOrReplaceTempView(_VIEW)
+        try:
+            self._lake.retried(f"MERGE INTO {self._lake.name(ASIDES)} a USING {_VIEW} s ON {on} {actions}")
+        finally:
+            self._lake.spark.catalog.dropTempView(_VIEW)
 
 
-def _table(identity: Identity) -> "f.Column":  # type: ignore[name-defined]
+def _table(identity: Identity) -> Column:
     table = identity.table
     return f.struct(
         f.lit(table.catalog).cast("string").alias("catalog"),

@@ -41,6 +41,8 @@ class Committer:
         self._tables, self._asides = tables, asides
         self._lake = tables.lake
         self._spark = lake.spark
+        self.after_cut_off = False
+        """A merge that was cut off may have kept something aside already."""
 
     def rows_at(self, replica: Replica, snapshot: int | None, shape: Shape) -> DataFrame:
         """The rows of a snapshot, or those of now, in the places of a shape."""
@@ -102,6 +104,13 @@ class Committer:
         again = None if base is None or base.snapshot is None else self.rows_at(work.replica, base.snapshot, shape)
         if rows is not None:
             self._keep_aside(work, outcome, rows, state)
+        if rows is not None and outcome.touched:
+            names = {column.id: column.name for column in shape.columns}
+            keys = list(zip(key_places(shape), (names[number] for number in shape.key), strict=True))
+            is_again = f.coalesce(f.col(staged.AGAIN), f.lit(False))
+            identity = work.replica.identity
+            self._asides.mark_stale(identity, state.point, rows.where(~is_again), current, keys)
+            self._asides.mark_stale(identity, state.point, rows.where(is_again), again, keys)
         reach("replica.before")
         if work.from_scratch:
             now = self._now(rows, again, again, shape)
@@ -168,7 +177,7 @@ class Committer:
 
     def _keep_aside(self, work: Work, outcome: TableOutcome, rows: DataFrame | None, state: ReplicaState) -> None:
         """First of all: a replica that says that it is at a point has everything beside it."""
-        any_before = work.replica.state.asides > 0
+        any_before = work.replica.state.asides > 0 or self.after_cut_off
         reach("asides.before")
         names = [column.name for column in work.folded.shape.columns]
         identity = work.replica.identity

@@ -77,6 +77,9 @@ class Merge:
         self._learner = Learner(log.registry, rules.policy, log.register)
         self._planner = Planner(self._lake, self._points, self._tables, self._learner, rules.mode)
         self._pending = self._cut_off()
+        self._committer.after_cut_off = self._pending is not None
+        if self._pending is None:
+            self._asides.forget(self._points.last.number)
 
     def _cut_off(self) -> Delta | None:
         """The plan of a merge that some replicas have and others do not."""
@@ -95,6 +98,7 @@ class Merge:
         merged = self._merge(works, delta)
         point = self._record(delta)
         self._pending = None
+        self._committer.after_cut_off = False
         return Report(point, merged, monotonic() - begun, self._planner.warnings())
 
     def _merge(self, works: list[Work], delta: Delta) -> list[Merged]:
@@ -136,7 +140,9 @@ class Merge:
             ]
         )
         return [
-            Merged(work.delta.table, work.delta.changes, work.delta.late, outcome.asides + outcome.stale)
+            Merged(
+                work.delta.table, work.delta.changes, work.delta.late, outcome.asides + outcome.stale + outcome.touched
+            )
             for work, (_, outcome) in zip(works, outcomes, strict=True)
             if not work.folded.history
         ]
@@ -194,7 +200,7 @@ class Merge:
             point=point,
             applied=before.applied + work.delta.changes,
             late=before.late + work.delta.late,
-            asides=before.asides + outcome.asides + outcome.stale,
+            asides=before.asides + outcome.asides + outcome.stale + outcome.touched,
             shape=work.folded.shape,
             plan=plan,
         )

@@ -18,6 +18,7 @@ from changeling.replicas.spreading import FoldedTable
 from changeling.replicas.typed_rows import TypedRows
 
 _FLUSH = 20_000
+STALE = "a change touched the row and did not tell its values"
 CLOSE = "close"
 """The state that was open in the stored history ends here."""
 State = tuple[str, int | None, str, Row | None]
@@ -30,7 +31,7 @@ class Staging:
     def __init__(self, table: FoldedTable, writer: Writer, asides: Writer, point: int) -> None:
         self._table, self._writer, self._asides, self._point = table, writer, asides, point
         self.typed = TypedRows(table.columns, table.shape)
-        self.rows = self.patched = self.kept_aside = self.stale = 0
+        self.rows = self.patched = self.kept_aside = self.stale = self.touched = 0
         self._waiting: list[dict[str, Any]] = []
         self._cells: list[Row] = []
 
@@ -160,11 +161,11 @@ class Staging:
         self._write(arrays, keys, [entry.get(staged.POSITION) or "" for entry in waiting], known)
 
     def _mark_stale(self, waiting: list[dict[str, Any]]) -> None:
-        reason = "a change touched the row and did not tell its values"
+        self.touched += sum(entry.get(staged.STALE) == "stored" for entry in waiting)
         stale = [entry for entry in waiting if entry.get(staged.STALE) == "yes"]
         if stale and not self._table.history:
             self.stale += len(stale)
-            self._keep_aside([(entry[staged.KEY], None, None, None, reason, entry[staged.POSITION]) for entry in stale])
+            self._keep_aside([(entry[staged.KEY], None, None, None, STALE, entry[staged.POSITION]) for entry in stale])
 
     def _write(self, arrays: list[pa.Array], keys: list[str], positions: list[str], known: dict[str, pa.Array]) -> None:
         """Writes rows; `known` has the columns of the layout that are not told by default."""

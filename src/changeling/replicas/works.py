@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 
 from changeling.log import layout
 from changeling.log.lake import Lake
+from changeling.log.upkeep import DROPPED
 from changeling.model.table import TableName
 from changeling.replicas.frontier import TableDelta
 from changeling.replicas.points import Points
@@ -82,7 +83,7 @@ class Bases:
 
     def log_is_whole(self) -> bool:
         """Whether the log still has every change that ever came in."""
-        return "changeling.dropped" not in dict(self._lake.load(layout.CHANGES).properties())
+        return DROPPED not in dict(self._lake.load(layout.CHANGES).properties())
 
 
 def last_truncate(lake: Lake, source: str, table: TableName, after: str, before: str | None, batch: int) -> str | None:

@@ -1,0 +1,83 @@
+"""Upkeep of replicas: small files and deletions into large files, and of the points those that retention asks for.
+
+A tag keeps the snapshot of a point. All of the last hour stay, one of each hour of the last day, and one of each day of the
+retention: the states that as-of begins with.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from changeling.log import layout
+from changeling.log.lake import Lake
+from changeling.log.upkeep import KEEP_SNAPSHOTS, Done, compact, remove_orphans
+from changeling.replicas.points import Point, Points, from_row
+from changeling.replicas.tables import Replica, ReplicaTables
+
+TAG = "point-"
+_ORPHANS_AFTER = timedelta(days=3)
+_MERGED_FOR = timedelta(days=1)
+
+
+def merged_until(lake: Lake) -> datetime:
+    """From when on changes may not be in every replica yet: the log must keep them, whatever their age."""
+    last = _points(lake).last
+    return last.made_at - _MERGED_FOR
+
+
+def maintain(lake: Lake, retention: timedelta, keep_snapshots: timedelta = KEEP_SNAPSHOTS) -> list[Done]:
+    """Looks after every replica of a pipeline."""
+    if not lake.exists():
+        return []
+    now = datetime.now(UTC)
+    kept = chosen(_points(lake).all(), now, retention, keep_snapshots)
+    tables = ReplicaTables(lake)
+    return [_maintain(tables, replica, kept, now, keep_snapshots) for replica in tables.known.values()]
+
+
+def _points(lake: Lake) -> Points:
+    return Points(from_row(row) for row in lake.rows(layout.POINTS).to_pylist())
+
+
+def chosen(points: list[Point], now: datetime, retention: timedelta, keep_all: timedelta) -> list[Point]:
+    """The points whose snapshots are kept: of each hour or day the last, and the newest."""
+    found: dict[tuple[str, int], Point] = {}
+    for point in points:
+        age = now - point.made_at
+        if age <= keep_all:
+            found["each", point.number] = point
+        elif age <= timedelta(days=1):
+            found["hour", int(point.made_at.timestamp() // 3_600)] = point
+        elif age <= retention:
+            found["day", int(point.made_at.timestamp() // 86_400)] = point
+    if points:
+        found["each", points[-1].number] = points[-1]
+    return sorted(found.values(), key=lambda point: point.number)
+
+
+def _maintain(
+    tables: ReplicaTables, replica: Replica, kept: list[Point], now: datetime, keep_snapshots: timedelta
+) -> Done:
+    lake, table = tables.lake, replica.table
+    before = lake.size(table)
+    rewritten = compact(lake, table)
+    _tag(tables, replica, kept)
+    expired = lake.expire(table, now - keep_snapshots)
+    orphans = remove_orphans(lake, table, now - _ORPHANS_AFTER)
+    return Done(replica.name, before.files, lake.size(table).files, rewritten, expired, 0, orphans)
+
+
+def _tag(tables: ReplicaTables, replica: Replica, kept: list[Point]) -> None:
+    """Tags the snapshots of these points, in one commit, and no others."""
+    there = tables.snapshots(replica)
+    wanted = {f"{TAG}{point.number}": point.tables.get(replica.name) for point in kept}
+    held = {name: snapshot for name, snapshot in wanted.items() if snapshot in there}
+    java = tables.lake.load(replica.table)
+    known = {str(name) for name, ref in dict(java.refs()).items() if ref.isTag() and str(name).startswith(TAG)}
+    if known == set(held):
+        return
+    change = java.manageSnapshots()
+    for name in sorted(known - set(held)):
+        change = change.removeTag(name)
+    for name, snapshot in held.items():
+        if name not in known:
+            change = change.createTag(name, snapshot)
+    change.commit()
