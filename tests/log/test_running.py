@@ -217,7 +217,7 @@ def test_a_removed_pipeline_leaves_nothing_and_can_begin_again(spark: SparkSessi
     made = shop(tmp_path)
     made.write("a.json", event(1))
     run(made)
-    assert sorted(made.pipeline.remove()) == ["batches", "changes", "rejects", "schemas"]
+    assert sorted(made.pipeline.remove()) == ["asides", "batches", "changes", "points", "rejects", "schemas"]
     assert [path for path in (tmp_path / "lake").rglob("*") if path.is_file() and path.suffix == ".parquet"] == []
     assert made.pipeline.remove() == []
     run(made)

@@ -23,6 +23,9 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     when.add_argument("--as-of", metavar="T", help="as of a moment: RFC 3339 with an offset, inclusive")
     when.add_argument("--as-of-transaction", metavar="N", help="after a transaction, by its id")
     when.add_argument("--point", metavar="N", type=int, help="at a point, by its number in the table `points`")
+    when.add_argument(
+        "--base", metavar="PLACE", help="a full load (Parquet, CSV, JSON lines or a table), the log on top"
+    )
     when.add_argument("--rebuild", action="store_true", help="make the replica again from the log, and swap it in")
     parser.add_argument(
         "--limit", metavar="N", type=int, help=f"show so many rows (default: {_SHOWN}; all with --json)"
@@ -47,7 +50,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, Shape]":
-    then = {name: getattr(parsed, name) for name in ("as_of", "as_of_transaction", "point")}
+    then = {name: getattr(parsed, name) for name in ("as_of", "as_of_transaction", "point", "base", "before")}
     if all(value is None for value in then.values()):
         found = pipeline.current(parsed.table)
         if found is not None:

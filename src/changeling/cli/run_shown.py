@@ -77,7 +77,9 @@ class Shown:
             )
 
     def merged(self, report: "Merged") -> None:
-        """One line a point."""
+        """One line a point that changed replicas."""
+        if not report.tables:
+            return
         changes = sum(table.changes for table in report.tables)
         late = sum(table.late for table in report.tables)
         asides = sum(table.asides for table in report.tables)

@@ -43,7 +43,9 @@ def maintain(
     """Looks after every table of a pipeline; the log alone has a retention. What came in since `keep_changes` stays in any case."""
     if not lake.exists():
         return []
-    return [_maintain(lake, table, retention_millis, keep_snapshots, keep_changes) for table in TABLES]
+    there = set(lake.names())
+    wanted = [table for table in TABLES if table.name in there]
+    return [_maintain(lake, table, retention_millis, keep_snapshots, keep_changes) for table in wanted]
 
 
 def expire(lake: Lake) -> None:

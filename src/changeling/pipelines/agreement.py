@@ -132,6 +132,8 @@ def _check_rules(definition: Definition) -> None:
             raise Wrong(
                 "a pattern tells the mode and the schema's policy of tables, not their columns", (*path, "name")
             )
+        if rule.typed and rule.mode != "append":
+            raise Wrong("a typed table of every change belongs to `mode: append`", (*path, "typed"))
         _check_columns(rule.columns, (*path, "columns"))
         _check_key(rule.key, rule.columns, (*path, "key"))
         if rule.id is not None:

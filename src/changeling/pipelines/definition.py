@@ -116,6 +116,8 @@ class TableRule(_Part, frozen=True, kw_only=True):
     """The columns and their types."""
     mode: Literal["merge", "append", "history"] = "merge"
     """What the replica keeps: rows as they are now, every change, or every state of a row."""
+    typed: bool = False
+    """With `mode: append`: every change as a row of a typed table as well, beside the log."""
     schema: Literal["evolve", "ignore", "fail"] = "evolve"
     """What a column that the table does not have does: it is added, passed over, or stops the run."""
 

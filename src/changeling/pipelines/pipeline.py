@@ -103,9 +103,15 @@ class Pipeline:
         *,
         as_of_transaction: str | int | None = None,
         point: int | None = None,
+        base: str | None = None,
+        before: "str | datetime | None" = None,
     ) -> "DataFrame":
-        """The rows of a table on Spark: now, as of a moment (RFC 3339 with an offset), after a transaction, or at a point."""
-        return self.state(table, as_of, as_of_transaction=as_of_transaction, point=point).rows
+        """The rows of a table on Spark: now, as of a moment (RFC 3339 with an offset), after a transaction, or at a point.
+
+        With `base`, a table or a file of a full load: the rows of it and the log's changes on top, strictly `before` a moment.
+        """
+        made = self.state(table, as_of, as_of_transaction=as_of_transaction, point=point, base=base, before=before)
+        return made.rows
 
     def state(
         self,
@@ -114,22 +120,27 @@ class Pipeline:
         *,
         as_of_transaction: str | int | None = None,
         point: int | None = None,
+        base: str | None = None,
+        before: "str | datetime | None" = None,
     ) -> "State":
         """As `replica`, with the types of the columns."""
         from changeling.log.log import Log
         from changeling.pipelines.running import rules_of
         from changeling.replicas.states import States
 
-        if sum(given is not None for given in (as_of, as_of_transaction, point)) > 1:
-            raise UsageError("ask for a moment, a transaction or a point: one of them")
+        if sum(given is not None for given in (as_of, as_of_transaction, point, base)) > 1:
+            raise UsageError("ask for a moment, a transaction, a point or a base: one of them")
+        if before is not None and base is None:
+            raise UsageError("`before` cuts the changes on top of a base: name one, or ask `as_of` a moment")
         name = TableName.parse(table)
         moment = None if as_of is None else moment_of(as_of)
         with self._redacted():
             lake = lake_of(self._loaded)
             if not lake.exists():
                 raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` makes it")
-            lake.create()
             states = States(Log(lake), rules_of(self._loaded).policy)
+            if base is not None:
+                return states.from_base(name, base, None if before is None else moment_of(before))
             if moment is not None:
                 return states.as_of(name, moment)
             if as_of_transaction is not None:
@@ -180,7 +191,6 @@ class Pipeline:
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
             if not lake.exists():
                 return []
-            lake.create()
             kept = upkeep.merged_until(lake)
             replicas = upkeep.maintain(lake, timedelta(milliseconds=retention))
             return [*maintain(lake, retention, keep_changes=kept), *replicas]

@@ -203,7 +203,8 @@ def _modes(loaded: Loaded) -> Callable[[str, TableName], str]:
 
     def mode(source: str, table: TableName) -> str:
         rules = loaded.rules(source)
-        return next((rule.mode for rule in rules if _is_for(rule, table)), "merge")
+        rule = next((rule for rule in rules if _is_for(rule, table)), None)
+        return "merge" if rule is None else "typed" if rule.typed else rule.mode
 
     return mode
 

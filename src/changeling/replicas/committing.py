@@ -60,7 +60,7 @@ class Committer:
         self._keep_aside(work, outcome, None, state)
         reach("replica.before")
         said = {STATE: msgspec.json.encode(state).decode()}
-        if work.replica.snapshot is None:
+        if work.replica.snapshot is None or (work.folded.listed and not work.from_scratch):
             self._lake.append(work.replica.table, outcome.files, datetime.now(UTC), said)
         else:
             self._lake.replace(work.replica.table, outcome.files, said)
@@ -177,7 +177,8 @@ class Committer:
 
     def _keep_aside(self, work: Work, outcome: TableOutcome, rows: DataFrame | None, state: ReplicaState) -> None:
         """First of all: a replica that says that it is at a point has everything beside it."""
-        any_before = work.replica.state.asides > 0 or self.after_cut_off
+        # A list of changes only grows, and so does what is kept aside of it.
+        any_before = (work.replica.state.asides > 0 or self.after_cut_off) and not work.folded.listed
         reach("asides.before")
         names = [column.name for column in work.folded.shape.columns]
         identity = work.replica.identity

@@ -161,6 +161,9 @@ class _TableFold:
     def take(self, rows: pa.Table) -> None:
         """Takes whole groups."""
         self._steps += rows.num_rows
+        if self._table.listed:
+            self._staging.listed(rows)
+            return
         starts = _starts(rows)
         # The same key at the same position again is the same change again.
         fresh = starts | _differs(rows, "position") | _differs(rows, "key") | _counts(rows)

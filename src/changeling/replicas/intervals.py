@@ -8,9 +8,9 @@ from pyspark.sql import functions as f
 from changeling.log.lake import quoted
 from changeling.replicas import staged
 from changeling.replicas.combining import columns, completed, key_places, placed, same
+from changeling.replicas.service import service_names
 from changeling.replicas.shape import Shape
 from changeling.replicas.staging import CLOSE
-from changeling.replicas.tables import service_names
 from changeling.replicas.works import Work
 
 _BESIDE = (staged.KEY, staged.AGAIN, staged.POSITION, staged.TIME, staged.OP, staged.UNTIL, staged.UNTIL_TIME)

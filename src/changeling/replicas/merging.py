@@ -19,7 +19,7 @@ from changeling.log import layout
 from changeling.log.failpoints import reach
 from changeling.log.files import Target, discard
 from changeling.log.log import Log
-from changeling.model.errors import UsageError, nearest
+from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.table import TableName
 from changeling.replicas.asides import Asides
 from changeling.replicas.committing import Committer
@@ -28,12 +28,12 @@ from changeling.replicas.frontier import Delta, Frontier, TableDelta
 from changeling.replicas.jobs import fold
 from changeling.replicas.learning import Learner, Policies
 from changeling.replicas.planning import Modes, Planner
-from changeling.replicas.points import Point, Points, from_row
+from changeling.replicas.points import Point
 from changeling.replicas.reading import Identity, ReplicaState
 from changeling.replicas.spreading import FoldedTable
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.tables import Replica, ReplicaTables
-from changeling.replicas.works import Work, after, some_key
+from changeling.replicas.works import Work, after, points_of, some_key
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Merge:
 
     def __init__(self, log: Log, rules: Rules, settle: timedelta) -> None:
         self._log, self._lake = log, log.lake
-        self._points = Points(from_row(row) for row in self._lake.rows(layout.POINTS).to_pylist())
+        self._points = points_of(self._lake)
         self._tables = ReplicaTables(self._lake)
         self._asides = Asides(self._lake)
         self._committer = Committer(self._lake, self._tables, self._asides)
@@ -152,7 +152,12 @@ class Merge:
         reshaped = self._tables.reshape(work.replica, table.shape)
         if reshaped is not None:
             work.replica = reshaped
-        elif work.replica.snapshot is None:
+        elif table.listed and not work.from_scratch:
+            raise ChangelingError(
+                f"the columns of {table.table} changed in a way that its table of changes cannot follow: make it again with "
+                f"`changeling replica {table.table} --rebuild`"
+            )
+        elif work.replica.snapshot is None or table.listed:
             self._tables.drop(work.replica)
             work.replica = self._tables.create(work.replica.identity, table.shape, [])
         else:

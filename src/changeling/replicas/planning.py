@@ -12,15 +12,16 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.replicas.frontier import Delta, TableDelta
 from changeling.replicas.learning import Learner
-from changeling.replicas.points import Points
+from changeling.replicas.points import Points, SourcePoint
 from changeling.replicas.reading import Identity
+from changeling.replicas.shape import Shape
 from changeling.replicas.spreading import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.works import Base, Bases, Work, all_truncates, between, late_keys, of_table
 
 Modes = Callable[[str, TableName], str]
-"""merge, append or history, by source and table."""
-_KINDS = {"merge": ("rows",), "history": ("rows", "history"), "append": ()}
+"""merge, history, append, or typed where every change becomes a row; by source and table."""
+_KINDS = {"merge": ("rows",), "history": ("rows", "history"), "append": (), "typed": ("changes",)}
 
 
 class Planner:
@@ -50,6 +51,8 @@ class Planner:
         """The changes that a work takes."""
         source = work.delta.source
         before = self._points.last.of(source)
+        if work.folded.listed and not work.from_scratch:
+            return of_table(source, work.delta.table) & self._new(before, delta, source)
         on_top = work.folded.floor == before.position and not work.from_scratch
         span = between(
             work.folded.floor,
@@ -58,6 +61,13 @@ class Planner:
             before.whole_batch if on_top else 0,
         )
         return of_table(source, work.delta.table) & span
+
+    def _new(self, before: SourcePoint, delta: Delta, source: str) -> Column:
+        """What the last point does not have, late or not."""
+        span = between("", delta.limits.get(source), delta.point.of(source).batch, before.whole_batch)
+        if before.position is None:
+            return span
+        return span & ((f.col("batch") > before.batch) | (f.col("position") > before.position))
 
     def again(self, replica: Replica, delta: Delta) -> Work:
         """All of a replica from the first change on."""
@@ -73,20 +83,25 @@ class Planner:
         if known is not None:
             return known
         rivals = [other.table for other in delta.tables if other.table != table.table]
-        columns = self._learner.columns(table.source, table.table, table.key)
-        return self._tables.create(identity, columns.shape(delta.limits.get(table.source)), rivals)
+        shape = self._learner.columns(table.source, table.table, table.key).shape(delta.limits.get(table.source))
+        return self._tables.create(identity, Shape(shape.columns) if identity.kind == "changes" else shape, rivals)
 
     def _folded(self, table: TableDelta, replica: Replica, delta: Delta) -> FoldedTable:
         columns = self._learner.columns(table.source, table.table, table.key)
         shape = columns.shape(delta.limits.get(table.source))
-        history = replica.identity.kind == "history"
-        return FoldedTable(table.source, table.table, columns, shape, stored=True, history=history)
+        folded = FoldedTable(table.source, table.table, columns, shape, stored=True)
+        if replica.identity.kind == "changes":
+            return replace(folded, shape=Shape(shape.columns), stored=False, listed=True)
+        return replace(folded, history=replica.identity.kind == "history")
 
     def _work(self, table: TableDelta, replica: Replica, delta: Delta) -> Work:
         if replica.snapshot is None or self._needs_all(table, replica, delta):
             return self._from_scratch(table, replica, delta)
         held = self._points.last.of(table.source).position or ""
-        folded = replace(self._folded(table, replica, delta), floor=held)
+        folded = self._folded(table, replica, delta)
+        if folded.listed:
+            return Work(table, replica, folded)
+        folded = replace(folded, floor=held)
         if folded.history:
             folded = replace(folded, truncates=self._truncates(table, delta, held))
         if table.first_late is None:
@@ -95,7 +110,7 @@ class Planner:
 
     def _needs_all(self, table: TableDelta, replica: Replica, delta: Delta) -> bool:
         """Whether a truncate leaves nothing of what is stored; for histories, whether it came late."""
-        if table.truncated is None:
+        if table.truncated is None or replica.identity.kind == "changes":
             return False
         if replica.identity.kind == "rows":
             return True
@@ -107,7 +122,7 @@ class Planner:
         truncates = self._truncates(table, delta, "")
         if folded.history:
             folded = replace(folded, truncates=truncates)
-        elif truncates:
+        elif truncates and not folded.listed:
             folded = replace(folded, floor=truncates[-1][0])
         return Work(table, replica, folded, from_scratch=True)
 

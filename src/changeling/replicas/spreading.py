@@ -77,6 +77,8 @@ class FoldedTable:
     staged: bool = True
     """Rows are written with what became of them; else as the replica has them, which only holds where nothing is stored."""
     history: bool = False
+    listed: bool = False
+    """Nothing is folded: every change is a row."""
     truncates: tuple[tuple[str, int | None], ...] = ()
     """Where all rows went, and when; for history alone: other folds begin behind the last one."""
 
@@ -134,8 +136,10 @@ class _Spread:
         if not rows.all():
             batch, effects = batch.filter(pa.array(rows)), effects[rows]
         versions = self._versions(batch)
+        spread = self._keyed_steps if self._keyed else self._counted_steps
+        if self.table.listed:
+            spread = self._listed_steps
         for encoding, version, part, kinds in _alike(batch, versions, effects):
-            spread = self._keyed_steps if self._keyed else self._counted_steps
             steps = spread(part, kinds, encoding, version)
             if steps.num_rows:
                 yield steps
@@ -194,6 +198,18 @@ class _Spread:
                 told.append(text)
         return self._made(batch.take(pa.array(places, pa.int64())), keys, [None] * len(keys), kinds, told, version)
 
+    def _listed_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+        """Each change as it came: the row after it, or where there is none the row before."""
+        names = ("key", "before", "after", "before_image", "after_image")
+        told, images = [], []
+        for key, before, after, before_image, after_image in zip(
+            *(batch.column(name).to_pylist() for name in names), strict=True
+        ):
+            told.append(_with_members(key, before if after is None else after))
+            images.append(before_image if after is None else after_image)
+        count = batch.num_rows
+        return self._made(batch, [""] * count, [None] * count, images, told, version)
+
     def _content(self, text: str, encoding: str, version: int) -> str:
         found = []
         for name, value in json_text.members(text).items():
@@ -235,6 +251,13 @@ class _Spread:
         if not table.top:
             return steps
         return steps.filter(pc.or_(steps.column("again"), pc.greater(steps.column("position"), table.top)))
+
+
+def _with_members(key: str | None, row: str | None) -> str | None:
+    """A row with the members of its key, which some dialects tell apart; those of the row itself count."""
+    if key is None or row is None or key == "{}":
+        return row if row is not None else key
+    return key if row == "{}" else f"{key[:-1]},{row[1:]}"
 
 
 def _plain(column: pa.Array) -> pa.Array:

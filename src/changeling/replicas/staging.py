@@ -14,6 +14,7 @@ from changeling.replicas import staged
 from changeling.replicas.effect import Effect
 from changeling.replicas.fold import Row
 from changeling.replicas.keys import object_text
+from changeling.replicas.service import service_names
 from changeling.replicas.spreading import FoldedTable
 from changeling.replicas.typed_rows import TypedRows
 
@@ -63,6 +64,20 @@ class Staging:
         self.typed.asides = []
         copies = pa.array(np.repeat(np.arange(len(keys)), np.maximum(count.to_numpy(), 0)), pa.int64())
         self._write([array.take(copies) for array in arrays], [], [], {})
+
+    def listed(self, rows: pa.Table) -> None:
+        """Changes, each a row of its own."""
+        beside = service_names(self._table.shape, "changes")
+        for start in range(0, rows.num_rows, _FLUSH):
+            for encoding, version, alike in _alike(rows.slice(start, _FLUSH)):
+                keys = alike.column("key").to_pylist()
+                arrays = self.typed.whole(alike.column("told").to_pylist(), keys, encoding, version)
+                micros = pc.divide(alike.column("commit_time").combine_chunks(), 1000)
+                moments = micros.cast(pa.timestamp("us", "UTC"))
+                told = [alike.column(name).combine_chunks() for name in ("op", "effect", "position")]
+                self._write(
+                    arrays, keys, alike.column("position").to_pylist(), dict(zip(beside, [*told, moments], strict=True))
+                )
 
     def gone(self, rows: pa.Table) -> None:
         """Rows that are not there any more."""
@@ -187,7 +202,7 @@ class Staging:
                 known.setdefault(staged.base_name(place), arrays[number_at])
         else:
             layout = self._writer.columns
-            known = {column.name: array for column, array in zip(self._table.shape.columns, arrays, strict=True)}
+            known |= {column.name: array for column, array in zip(self._table.shape.columns, arrays, strict=True)}
         columns = [known[field.name] if field.name in known else pa.nulls(count, field.type) for field in layout]
         self._writer.write(pa.record_batch(columns, schema=_bare(layout)))
 

@@ -17,17 +17,18 @@ from changeling.model import times
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
 from changeling.replicas.asides import Asides
+from changeling.replicas.base_rows import base_rows
 from changeling.replicas.combining import completed, named, placed, recounted, staged_frame, together
 from changeling.replicas.committing import Committer
 from changeling.replicas.jobs import fold
 from changeling.replicas.learning import Learner, Policies
-from changeling.replicas.points import Point, Points, from_row
+from changeling.replicas.points import Point
 from changeling.replicas.reading import Identity
 from changeling.replicas.shape import Shape
 from changeling.replicas.spreading import FoldedTable
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.tables import Replica, ReplicaTables
-from changeling.replicas.works import Base, Bases, after, between, last_truncate, of_table, some_key
+from changeling.replicas.works import Base, Bases, after, between, last_truncate, of_table, points_of, some_key
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class States:
 
     def __init__(self, log: Log, policy: Policies) -> None:
         self._lake = log.lake
-        self._points = Points(from_row(row) for row in self._lake.rows(layout.POINTS).to_pylist())
+        self._points = points_of(self._lake)
         self._tables = ReplicaTables(self._lake)
         self._committer = Committer(self._lake, self._tables, Asides(self._lake))
         self._bases = Bases(self._lake, self._points)
@@ -94,6 +95,13 @@ class States:
         limit = self._first_later(source, moment, start, end or "")
         base = self._base(identity, replica, limit, times.to_text(moment))
         return self._folded(identity, replica, Moment(base, limit))
+
+    def from_base(self, table: TableName, base: str, before: int | None) -> State:
+        """A full load and the changes of the log on top of it, strictly before a moment where one is given."""
+        identity, _ = self._find(table)
+        end = self._points.last.of(identity.source).position or ""
+        limit = None if before is None else self._first_later(identity.source, before - 1, "", end)
+        return self._folded(identity, None, Moment(Base(), limit), base)
 
     def as_of_transaction(self, table: TableName, number: str) -> State:
         """The state after a transaction."""
@@ -179,18 +187,20 @@ class States:
         begun = changes.where(f.col("transaction.id") == found.id).agg(f.min("position")).first()
         return str(found.position if begun is None else begun[0])
 
-    def _folded(self, identity: Identity, replica: Replica | None, moment: Moment) -> State:
+    def _folded(self, identity: Identity, replica: Replica | None, moment: Moment, given: str | None = None) -> State:
         source, table, base, limit = identity.source, identity.table, moment.base, moment.limit
         last = self._points.last.of(source)
         limit = limit or after(last.position or "")
         own = of_table(source, table)
         truncated = last_truncate(self._lake, source, table, base.position, limit, last.batch)
         if truncated is not None:
-            base = Base(truncated)
+            base, given = Base(truncated), None
         changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, last.batch))
         key = some_key(self._lake, source, table)
         columns = self._learner.columns(source, table, key)
-        folded = FoldedTable(source, table, columns, columns.shape(limit), stored=base.snapshot is not None)
+        folded = FoldedTable(
+            source, table, columns, columns.shape(limit), stored=base.snapshot is not None or given is not None
+        )
         place = f"{self._lake.load(layout.POINTS).location()}/staged/{uuid4()}"
 
         def prepared(one: FoldedTable) -> tuple[FoldedTable, Target]:
@@ -202,7 +212,9 @@ class States:
         )
         shape = done.shape
         below = None
-        if base.snapshot is not None and replica is not None:
+        if given is not None:
+            below = base_rows(self._lake.spark, given, shape)
+        elif base.snapshot is not None and replica is not None:
             below = self._committer.rows_at(replica, base.snapshot, shape)
         if outcome.files:
             made = completed if shape.key else recounted

@@ -14,6 +14,7 @@ from changeling.log.lake import PROPERTIES, Lake, quoted
 from changeling.log.layout import Table
 from changeling.model.table import TableName
 from changeling.replicas.reading import IDENTITY, SHAPE, STATE, Identity, ReplicaState
+from changeling.replicas.service import SERVICE, service_names
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
 
@@ -41,37 +42,6 @@ class Replica:
     def table(self) -> Table:
         """As the lake knows it."""
         return Table(self.name, columns_of(self.shape, self.identity.kind))
-
-
-SERVICE = {
-    "rows": (),
-    "history": (
-        ("valid_from", pa.timestamp("us", "UTC"), "TIMESTAMP"),
-        ("valid_to", pa.timestamp("us", "UTC"), "TIMESTAMP"),
-        ("is_current", pa.bool_(), "BOOLEAN"),
-        ("op", pa.string(), "STRING"),
-        ("valid_from_position", pa.string(), "STRING"),
-        ("valid_to_position", pa.string(), "STRING"),
-    ),
-    "changes": (
-        ("op", pa.string(), "STRING"),
-        ("position", pa.string(), "STRING"),
-        ("commit_time", pa.timestamp("us", "UTC"), "TIMESTAMP"),
-    ),
-}
-"""Columns that replicas of a kind have beside those of the table."""
-
-
-def service_names(shape: Shape, kind: str) -> list[str]:
-    """The names of the columns beside the table's own, with `_` in front where the table has one of that name."""
-    taken = {column.name for column in shape.columns}
-    found = []
-    for name, _, _ in SERVICE[kind]:
-        while name in taken:
-            name = f"_{name}"
-        taken.add(name)
-        found.append(name)
-    return found
 
 
 def columns_of(shape: Shape, kind: str) -> pa.Schema:

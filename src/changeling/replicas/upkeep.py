@@ -6,11 +6,11 @@ retention: the states that as-of begins with.
 
 from datetime import UTC, datetime, timedelta
 
-from changeling.log import layout
 from changeling.log.lake import Lake
 from changeling.log.upkeep import KEEP_SNAPSHOTS, Done, compact, remove_orphans
-from changeling.replicas.points import Point, Points, from_row
+from changeling.replicas.points import Point
 from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.works import points_of
 
 TAG = "point-"
 _ORPHANS_AFTER = timedelta(days=3)
@@ -19,7 +19,7 @@ _MERGED_FOR = timedelta(days=1)
 
 def merged_until(lake: Lake) -> datetime:
     """From when on changes may not be in every replica yet: the log must keep them, whatever their age."""
-    last = _points(lake).last
+    last = points_of(lake).last
     return last.made_at - _MERGED_FOR
 
 
@@ -28,13 +28,9 @@ def maintain(lake: Lake, retention: timedelta, keep_snapshots: timedelta = KEEP_
     if not lake.exists():
         return []
     now = datetime.now(UTC)
-    kept = chosen(_points(lake).all(), now, retention, keep_snapshots)
+    kept = chosen(points_of(lake).all(), now, retention, keep_snapshots)
     tables = ReplicaTables(lake)
     return [_maintain(tables, replica, kept, now, keep_snapshots) for replica in tables.known.values()]
-
-
-def _points(lake: Lake) -> Points:
-    return Points(from_row(row) for row in lake.rows(layout.POINTS).to_pylist())
 
 
 def chosen(points: list[Point], now: datetime, retention: timedelta, keep_all: timedelta) -> list[Point]:

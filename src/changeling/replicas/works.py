@@ -12,7 +12,7 @@ from changeling.log.lake import Lake
 from changeling.log.upkeep import DROPPED
 from changeling.model.table import TableName
 from changeling.replicas.frontier import TableDelta
-from changeling.replicas.points import Points
+from changeling.replicas.points import Points, from_row
 from changeling.replicas.spreading import READ_COLUMNS, FoldedTable, SpreadKernel
 from changeling.replicas.tables import Replica
 
@@ -41,6 +41,13 @@ class Work:
     """The result takes the place of all rows."""
     rewrite: bool = False
     """Columns changed in a way that needs all rows written anew."""
+
+
+def points_of(lake: Lake) -> Points:
+    """The points of a pipeline; none where its log is older than they are."""
+    if layout.POINTS.name not in lake.names():
+        return Points([])
+    return Points(from_row(row) for row in lake.rows(layout.POINTS).to_pylist())
 
 
 def of_table(source: str, table: TableName) -> Column:
