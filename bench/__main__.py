@@ -8,16 +8,39 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import debezium_spark, files_log, kafka_log, kernels, memory, xtdb_spark
+from bench import (
+    as_of,
+    debezium_spark,
+    files_log,
+    kafka_log,
+    kernels,
+    memory,
+    merge_batch,
+    mixed_feed,
+    text_to_replica,
+    xtdb_spark,
+)
 from bench.measuring import Benchmark, Result
 from changeling.model.errors import nearest
 
+FAMILIES = (
+    kernels,
+    memory,
+    xtdb_spark,
+    debezium_spark,
+    files_log,
+    kafka_log,
+    text_to_replica,
+    merge_batch,
+    mixed_feed,
+    as_of,
+)
 RESULTS = Path(__file__).parent / "results.json"
 
 
 def main(arguments: list[str]) -> int:
     known: dict[str, Benchmark] = {}
-    for family in (kernels, memory, xtdb_spark, debezium_spark, files_log, kafka_log):
+    for family in FAMILIES:
         known |= family.benchmarks()
     chosen = arguments or list(known)
     for name in chosen:

@@ -16,10 +16,10 @@ _LAST_NAMES = ("Doe", "Smith", "Haddad", "Kierkegaard", "Lin", "Petrov", "Dubois
 _STATUSES = ("new", "paid", "packed", "shipped", "completed")
 
 
-def events(count: int, seed: int = 7) -> Iterator[bytes]:
+def events(count: int, seed: int = 7, inserts: float = 0.6, deletes: float = 0.1) -> Iterator[bytes]:
     """That many events, one a line: two thirds of users, one third of orders, mixed c, u and d.
 
-    One transaction holds one to three events; a document that is deleted may come back later.
+    One transaction holds one to three events. `inserts` and `deletes` are the shares of them among all events.
     """
     random_ = random.Random(seed)
     alive: dict[str, dict[str, object]] = {}
@@ -29,14 +29,14 @@ def events(count: int, seed: int = 7) -> Iterator[bytes]:
         if place == size:
             tx, place, size = tx + 1, 0, random_.choice((1, 1, 1, 2, 3))
         draw = random_.random()
-        if draw < 0.6 or not names:
+        if draw < inserts or not names:
             name, before = _new_name(number, random_), None
             after: dict[str, object] | None = _document(name, random_)
         else:
             at = random_.randrange(len(names))
             name = names[at]
             before = alive[name]
-            after = None if draw < 0.7 else _patched(name, before, random_)
+            after = None if draw < inserts + deletes else _patched(name, before, random_)
             if after is None:
                 names[at] = names[-1]
                 names.pop()
@@ -47,7 +47,8 @@ def events(count: int, seed: int = 7) -> Iterator[bytes]:
             alive[name] = after
             if len(names) > 50_000:
                 del alive[names.pop(0)]
-        yield _event(name, before, after, tx, place)
+        table = "users" if name.startswith("user") else "orders"
+        yield event(table, before, after, tx, place)
         place += 1
 
 
@@ -91,8 +92,14 @@ def _moment(random_: random.Random) -> str:
     return f"2023-12-{random_.randrange(1, 29):02d}T10:15:{random_.randrange(60):02d}.{random_.randrange(1000):03d}Z"
 
 
-def _event(name: str, before: dict[str, object] | None, after: dict[str, object] | None, tx: int, place: int) -> bytes:
-    moment = FIRST_MS + (tx - FIRST_TX) * 7
+def moment_of(tx: int) -> int:
+    """When a transaction was, in milliseconds."""
+    return FIRST_MS + (tx - FIRST_TX) * 7
+
+
+def event(table: str, before: dict[str, object] | None, after: dict[str, object] | None, tx: int, place: int) -> bytes:
+    """One event of a document."""
+    moment = moment_of(tx)
     letter = "c" if before is None else "d" if after is None else "u"
     return _quote(
         {
@@ -105,7 +112,7 @@ def _event(name: str, before: dict[str, object] | None, after: dict[str, object]
                 "ts_ms": moment,
                 "snapshot": None,
                 "db": "mydb",
-                "table": "users" if name.startswith("user") else "orders",
+                "table": table,
                 "tx_id": tx,
                 "system_time": moment,
             },
@@ -119,6 +126,11 @@ def _event(name: str, before: dict[str, object] | None, after: dict[str, object]
 def file_of(count: int) -> Path:
     """A file of that many events, made once; the name tells the count."""
     return _file(DATA / f"xtdb-{count}.jsonl", events(count))
+
+
+def updates_file_of(count: int) -> Path:
+    """The same kind of events, most of them updates: each document is told of seven times."""
+    return _file(DATA / f"xtdb-updates-{count}.jsonl", events(count, inserts=0.15, deletes=0.05))
 
 
 def debezium_file_of(count: int) -> Path:

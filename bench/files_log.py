@@ -23,6 +23,8 @@ name: {name}
 warehouse: ./lake
 sources:
   - {{name: drop, type: files, path: {path}, format: xtdb, batch_bytes: 4000000000}}
+tables:
+  - {{name: "*", mode: append}}
 """
 
 

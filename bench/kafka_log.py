@@ -27,6 +27,8 @@ name: {name}
 warehouse: ./lake
 sources:
   - {{name: bus, type: kafka, servers: "{servers}", topics: [events], format: xtdb, batch_records: {count}}}
+tables:
+  - {{name: "*", mode: append}}
 """
 
 

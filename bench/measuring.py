@@ -31,10 +31,13 @@ class Result:
 Benchmark = Callable[[], Result]
 
 
-def medians(runs: int, *works: Callable[[], object]) -> list[float]:
+def medians(
+    runs: int, *works: Callable[[], object], before_each_round: Callable[[], object] = lambda: None
+) -> list[float]:
     """The median time of each work in seconds; they take turns, so that a slow spell of the machine meets all of them."""
     times: list[list[float]] = [[] for _ in works]
     for _ in range(runs):
+        before_each_round()
         for place, work in enumerate(works):
             start = time.perf_counter()
             work()

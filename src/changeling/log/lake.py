@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import copy
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +18,7 @@ from changeling.log.lock import Holder, holder_of
 from changeling.log.state import STATE_TAG, State
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
-from changeling.spark.failures import SPARKS, told
+from changeling.spark.failures import in_one_sentence
 
 Result = TypeVar("Result")
 LAYOUT = "changeling.layout"
@@ -70,14 +69,14 @@ class Lake:
 
     def names(self) -> list[str]:
         """The tables that are there; none where the namespace is not."""
-        with _told():
+        with in_one_sentence():
             if not self.spark.sql(f"SHOW NAMESPACES IN {NAME} LIKE '{self.namespace}'").collect():
                 return []
             return [row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()]
 
     def create(self) -> None:
         """Makes the tables that are not there, and brings older ones to this layout; raises `ChangelingError` for newer ones."""
-        with _told():
+        with in_one_sentence():
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {NAME}.`{self.namespace}`")
             there = set(self.names())
             for table in TABLES:
@@ -126,7 +125,7 @@ class Lake:
 
     def target(self, table: Table, moment: datetime) -> Target:
         """Where files with rows of that moment go."""
-        with _told():
+        with in_one_sentence():
             java = self.load(table)
             schema = msgspec.json.decode(self._jvm.org.apache.iceberg.SchemaParser.toJson(java.schema()))
             return Target(java.location(), numbered(table, schema), table.sort, _partition(table, moment))
@@ -135,7 +134,7 @@ class Lake:
         self, table: Table, files: Sequence[Written], moment: datetime, summary: Mapping[str, str] | None = None
     ) -> None:
         """Commits files, all or none, with these entries in the snapshot's summary."""
-        with _told():
+        with in_one_sentence():
             java = self.load(table)
             commit = java.newAppend()
             for written in files:
@@ -146,7 +145,7 @@ class Lake:
 
     def replace(self, table: Table, files: Sequence[Written], summary: Mapping[str, str]) -> None:
         """Commits files in the place of all rows that the table has, with these entries in the snapshot's summary."""
-        with _told():
+        with in_one_sentence():
             java = self.load(table)
             commit = java.newOverwrite().overwriteByRowFilter(
                 self._jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
@@ -173,7 +172,7 @@ class Lake:
 
     def state(self, table: Table) -> State:
         """How far each source is, by the table's own snapshots."""
-        with _told():
+        with in_one_sentence():
             return state.newest(summary for _, summary in self._snapshots(table))
 
     def _snapshots(self, table: Table) -> Iterator[tuple[int, dict[str, str]]]:
@@ -190,7 +189,7 @@ class Lake:
 
     def tag_state(self, table: Table) -> None:
         """Tags the newest snapshot that tells the state."""
-        with _told():
+        with in_one_sentence():
             found = next((number for number, summary in self._snapshots(table) if state.PROPERTY in summary), None)
             if found is not None:
                 self.spark.sql(
@@ -199,7 +198,7 @@ class Lake:
 
     def tags(self, table: Table) -> dict[str, datetime]:
         """The tags of a table, each with the moment of its snapshot."""
-        with _told():
+        with in_one_sentence():
             java = self.load(table)
             refs = {str(name): ref.snapshotId() for name, ref in dict(java.refs()).items() if ref.isTag()}
             return {
@@ -209,14 +208,14 @@ class Lake:
 
     def size(self, table: Table) -> Size:
         """How many files the table has."""
-        with _told():
+        with in_one_sentence():
             snapshot = self.load(table).currentSnapshot()
             told = {} if snapshot is None else dict(snapshot.summary())
             return Size(int(told.get("total-data-files", 0)), int(told.get("total-delete-files", 0)))
 
     def expire(self, table: Table, before: datetime) -> int:
         """Expires snapshots made before a moment, but for the current one and those with a tag; tells how many went."""
-        with _told():
+        with in_one_sentence():
             java = self.load(table)
             there = len(list(java.snapshots()))
             java.expireSnapshots().expireOlderThan(int(before.timestamp() * 1000)).retainLast(1).commit()
@@ -227,7 +226,7 @@ class Lake:
 
         The catalog takes the note only if nobody wrote another one meanwhile.
         """
-        with _told():
+        with in_one_sentence():
             java = self.load(layout.BATCHES)
             operations = java.operations()
             base = operations.current()
@@ -244,12 +243,12 @@ class Lake:
 
     def let_go(self) -> None:
         """Takes the note away."""
-        with _told():
+        with in_one_sentence():
             self.load(layout.BATCHES).updateProperties().remove(HOLDER).commit()
 
     def remove(self) -> list[str]:
         """Drops the tables with their files; tells their names."""
-        with _told():
+        with in_one_sentence():
             there = self.names()
             for name in there:
                 self.spark.sql(f"DROP TABLE {NAME}.`{self.namespace}`.{quoted(name)} PURGE")
@@ -263,7 +262,7 @@ class Lake:
 
     def rows(self, table: Table) -> pa.Table:
         """All rows of a small table."""
-        with _told():
+        with in_one_sentence():
             return self.frame(table).toArrow()
 
     def retried(self, text: str) -> list[Any]:
@@ -274,18 +273,18 @@ class Lake:
         """Does what others may get in the way of: a few times."""
         for pause in _PAUSES:
             try:
-                with _told():
+                with in_one_sentence():
                     return action()
             except ChangelingError as error:
                 if not str(error).startswith(_CONFLICTS):
                     raise
             time.sleep(pause)
-        with _told():
+        with in_one_sentence():
             return action()
 
     def sql(self, text: str) -> DataFrame:
         """Runs a statement in this pipeline's session."""
-        with _told():
+        with in_one_sentence():
             return self.spark.sql(text)
 
 
@@ -296,12 +295,3 @@ def quoted(name: str) -> str:
 
 def _partition(table: Table, moment: datetime) -> str | None:
     return None if table.days is None else f"{table.days}_day={moment:%Y-%m-%d}"
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """What Spark and Iceberg raise becomes one clear error."""
-    try:
-        yield
-    except SPARKS as error:
-        raise told(error) from error

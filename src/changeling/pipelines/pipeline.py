@@ -127,6 +127,7 @@ class Pipeline:
         from changeling.log.log import Log
         from changeling.pipelines.running import rules_of
         from changeling.replicas.states import States
+        from changeling.spark.failures import in_one_sentence
 
         if sum(given is not None for given in (as_of, as_of_transaction, point, base)) > 1:
             raise UsageError("ask for a moment, a transaction, a point or a base: one of them")
@@ -134,7 +135,7 @@ class Pipeline:
             raise UsageError("`before` cuts the changes on top of a base: name one, or ask `as_of` a moment")
         name = TableName.parse(table)
         moment = None if as_of is None else moment_of(as_of)
-        with self._redacted():
+        with self._redacted(), in_one_sentence():
             lake = lake_of(self._loaded)
             if not lake.exists():
                 raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` makes it")

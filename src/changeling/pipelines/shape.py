@@ -38,6 +38,9 @@ def check(value: Any, kind: inspect.Type, path: Path = ()) -> None:
         _check_number(value, kind, path)
     elif isinstance(kind, inspect.StrType):
         _check_text(value, kind, meaning, path)
+    elif isinstance(kind, inspect.BoolType):
+        if not isinstance(value, bool):
+            raise Wrong(f"must be true or false, not {_named(value)}", path)
     else:
         raise TypeError(f"a pipeline has no place for {kind}")
 

@@ -55,8 +55,8 @@ class Asides:
         if rows is None:
             self._lake.retried(f"DELETE FROM {self._lake.name(ASIDES)} AS a WHERE {own}")
             return
-        columns = f.arrays_zip(f.array(*(f.lit(name) for name in names)), staged.TOLD)
-        told = f.transform(f.filter(columns, lambda one: one["1"]), lambda one: one["0"])
+        columns = f.array(*(f.lit(name) for name in names))
+        told = f.filter(columns, lambda name, place: f.get(staged.TOLD, place))
         told = f.when(f.col(staged.TOLD).isNull(), f.array().cast("array<string>")).otherwise(told)
         wanted = rows.select(f.col(staged.KEY).alias("row"), f.col(staged.EFFECT), told.alias("told"))
         self._merge(

@@ -113,27 +113,39 @@ class Committer:
             self._asides.mark_stale(identity, state.point, rows.where(is_again), again, keys)
         reach("replica.before")
         if work.from_scratch:
-            now = self._now(rows, again, again, shape)
+            now = self._now(work, outcome, rows, again, again)
             self._overwrite(work, together(again, now, shape), state)
         elif work.rewrite:
-            now = self._now(rows, current, again, shape)
+            now = self._now(work, outcome, rows, current, again)
             self._replace(replace(work.replica, shape=shape), named(together(current, now, shape), shape), state)
         else:
-            self._merge(work.replica, self._now(rows, current, again, shape), shape, state)
+            self._merge(work.replica, self._now(work, outcome, rows, current, again), shape, state)
         reach("replica.after")
         return self._tables.committed(replace(work.replica, shape=shape), state)
 
     def _now(
-        self, rows: DataFrame | None, current: DataFrame | None, again: DataFrame | None, shape: Shape
+        self,
+        work: Work,
+        outcome: TableOutcome,
+        rows: DataFrame | None,
+        current: DataFrame | None,
+        again: DataFrame | None,
     ) -> DataFrame:
         """The rows that changed, as they are now."""
+        shape = work.folded.shape
         if rows is None:
             empty = self._spark.range(0)
             return empty.select(*(f.lit(None).alias(name) for name in columns(shape)), f.lit("").alias(staged.EFFECT))
-        made = completed if shape.key else recounted
+        if not shape.key:
+            made = recounted
+        elif outcome.patched:
+            made = completed
+        else:
+            return completed(rows, None, shape)
+        if not work.folded.again:
+            return made(rows, current, shape)
         is_again = f.coalesce(f.col(staged.AGAIN), f.lit(False))
-        one = made(rows.where(~is_again), current, shape)
-        return one.unionByName(made(rows.where(is_again), again, shape))
+        return made(rows.where(~is_again), current, shape).unionByName(made(rows.where(is_again), again, shape))
 
     def _merge(self, replica: Replica, now: DataFrame, shape: Shape, state: ReplicaState) -> None:
         view = f"changeling_{uuid4().hex}"

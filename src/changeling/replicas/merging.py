@@ -34,6 +34,7 @@ from changeling.replicas.spreading import FoldedTable
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.works import Work, after, points_of, some_key
+from changeling.spark.failures import in_one_sentence
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,10 @@ class Merge:
 
     def step(self, *, end: bool) -> Report | None:
         """Merges what is new; None where there is nothing. `end`: what the log has is all there is, transactions included."""
+        with in_one_sentence():
+            return self._step(end)
+
+    def _step(self, end: bool) -> Report | None:
         begun = monotonic()
         batches = {name: state.batch for name, state in self._log.state.sources.items()}
         delta = self._pending or self._frontier.next(self._points.last, batches, end=end)
@@ -176,6 +181,10 @@ class Merge:
         """Makes the replicas of a table again from the log, beside those that are there, and swaps them in; counts rows."""
         while self._pending is not None:
             self.step(end=False)
+        with in_one_sentence():
+            return self._rebuild(table)
+
+    def _rebuild(self, table: TableName) -> int:
         last = self._points.last
         found = [known for known in self._tables.known.values() if table.fits(known.identity.table)]
         exact = [known for known in found if str(known.identity.table) == str(table)]

@@ -1,6 +1,8 @@
 """What Spark raises, as the one sentence that a user needs."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -29,6 +31,15 @@ def _text(error: Exception) -> str:
             cause = cause.getCause()
         return f"{cause.getClass().getName()}: {cause.getMessage()}"
     return str(error)
+
+
+@contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """What Spark raises meanwhile is told so."""
+    try:
+        yield
+    except SPARKS as error:
+        raise told(error) from error
 
 
 SPARKS = (Py4JError, PySparkException)

@@ -1,0 +1,53 @@
+"""A pipeline over a folder of events, driven by hand: what is dropped there is taken into the log, and then merged."""
+
+import json
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+from bench.accounts import DECLARED, TABLE
+from changeling.log.log import Log
+from changeling.pipelines.lakehouse import lake_of
+from changeling.pipelines.loading import load
+from changeling.pipelines.pipeline import Pipeline
+from changeling.pipelines.running import ingest_of, merge_of, record_sources
+
+
+class Feed:
+    """The accounts in a folder of their own."""
+
+    def __init__(self, folder: Path, mode: Literal["merge", "history"] = "merge") -> None:
+        self._drop = folder / "in"
+        self._drop.mkdir(parents=True)
+        file = folder / "feed.yaml"
+        source = {"name": "drop", "type": "files", "path": "./in", "format": "xtdb", "batch_bytes": 4_000_000_000}
+        rule = {"name": TABLE, "key": ["_id"], "columns": DECLARED, "mode": mode}
+        # Any JSON is YAML.
+        file.write_text(json.dumps({"name": folder.name, "warehouse": "./lake", "sources": [source], "tables": [rule]}))
+        self.pipeline = Pipeline.load(file)
+        loaded = load(file)
+        self.lake = lake_of(loaded)
+        self.lake.create()
+        log = Log(self.lake)
+        (records,) = record_sources(loaded)
+        self._ingest = ingest_of(loaded, log, records)
+        self._merge = merge_of(loaded, log)
+        self._numbers = count()
+        self.replica = f"lake.{folder.name}_replica.{TABLE}"
+        """The rows of now."""
+
+    def drop(self, events: Iterable[bytes]) -> None:
+        """One more file."""
+        with (self._drop / f"{next(self._numbers):06d}.jsonl").open("wb", buffering=1 << 20) as out:
+            out.writelines(event + b"\n" for event in events)
+
+    def take(self) -> None:
+        """All that was dropped goes into the log."""
+        while self._ingest.step() is not None:
+            pass
+
+    def merge(self) -> None:
+        """All that is in the log goes into the replicas."""
+        while self._merge.step(end=True) is not None:
+            pass

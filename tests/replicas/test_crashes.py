@@ -1,0 +1,126 @@
+"""A merge that fails anywhere and is done again ends with the same replicas as one that nothing disturbed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeling.log.failpoints import POINTS, FailpointReached
+from tests.log.lakes import Shop
+from tests.replicas.shops import asides, bus, item, points, replica, replicas
+
+MERGING = [point for point in POINTS if point.startswith(("asides", "replica", "point"))]
+BAG: dict[str, Any] = {"table": "bag", "columns": {"a": "int64"}, "key": ()}
+KEYED: dict[str, Any] = {"table": "odd", "columns": {"id": "int64", "n": "int32"}}
+FIRST = [
+    item(1, "insert", {"id": 1, "name": "Ann", "n": 1}),
+    item(1, "insert", {"id": 2, "name": "Bob", "n": 2}, order=1),
+    item(2, "insert", {"a": 7}, **BAG),
+    item(3, "insert", {"a": 7}, **BAG),
+    item(4, "insert", {"id": 1, "n": 2**40}, **KEYED),
+    item(5, "insert", {"id": 2, "n": 2**41}, **KEYED),
+]
+SECOND = [
+    item(6, "update", {"id": 3}, {"id": 1}),
+    item(7, "delete", None, {"a": 7}, **BAG),
+    item(8, "insert", {"id": 3, "n": 2**42}, **KEYED),
+    item(8, "update", {"id": 1, "n": 5}, {"id": 1}, order=1, **KEYED),
+    item(
+        9,
+        "insert",
+        {"id": 4, "name": "Dan", "n": 4, "more": "x"},
+        columns={"id": "int64", "name": "utf8", "n": "int32", "more": "utf8"},
+    ),
+    item(3, "update", {"id": 2, "name": "Bo"}, {"id": 2}, order=5),
+]
+
+
+def begun(folder: Path) -> Shop:
+    """A pipeline whose replicas are at a first point, with more to come."""
+    made = bus(folder, tables=[{"name": "users", "mode": "history"}])
+    made.write("a.json", *FIRST)
+    made.pipeline.run(once=True)
+    made.write("b.json", *SECOND)
+    return made
+
+
+def tables(made: Shop) -> dict[str, Any]:
+    found: dict[str, Any] = {name: replica(made, name) for name in replicas(made)}
+    return {**found, "asides": asides(made), "points": points(made)}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    made = begun(tmp_path_factory.mktemp("undisturbed"))
+    made.pipeline.run(once=True)
+    found = tables(made)
+    assert found["public__users"] == [
+        {"id": 2, "name": "Bo", "n": 2, "more": None},
+        {"id": 3, "name": "Ann", "n": 1, "more": None},
+        {"id": 4, "name": "Dan", "n": 4, "more": "x"},
+    ]
+    assert found["public__bag"] == [{"a": 7}]
+    assert found["public__odd"] == [{"id": 1, "n": 5}, {"id": 2, "n": None}, {"id": 3, "n": None}]
+    assert found["asides"] == [("odd", '{"id":2}', "n", str(2**41)), ("odd", '{"id":3}', "n", str(2**42))]
+    assert len(found["public__users__history"]) == 5
+    assert [point["point"] for point in found["points"]] == [1, 2]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_failpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CHANGELING_FAILPOINT", raising=False)
+
+
+@pytest.mark.parametrize("point", [f"{point}@1" for point in MERGING] + ["asides.after@3", "replica.after@3"])
+def test_a_merge_that_fails_is_made_good(
+    point: str,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    undisturbed: dict[str, Any],
+) -> None:
+    made = begun(tmp_path / "lake")
+    monkeypatch.setenv("CHANGELING_FAILPOINT", point)
+    with pytest.raises(FailpointReached):
+        made.pipeline.run(once=True)
+    monkeypatch.delenv("CHANGELING_FAILPOINT")
+    made.pipeline.run(once=True)
+    assert tables(made) == undisturbed
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["replica.after", *(pytest.param(one, marks=pytest.mark.soak) for one in MERGING if one != "replica.after")],
+)
+def test_a_merge_that_is_killed_is_made_good(
+    point: str, spark: SparkSession, tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    made = begun(tmp_path / "lake")
+    command = [sys.executable, "-m", "changeling", "run", str(made.file), "--once"]
+    environment = {**os.environ, "CHANGELING_FAILPOINT": f"{point}@1=kill"}
+    assert subprocess.run(command, env=environment, capture_output=True, check=False).returncode == -signal.SIGKILL
+    made.pipeline.run(once=True)
+    assert tables(made) == undisturbed
+
+
+@pytest.mark.parametrize("point", ["replica.before", "replica.after", "point.before", "point.after"])
+def test_a_rebuild_that_fails_changes_nothing_or_all(
+    point: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, Any]
+) -> None:
+    made = begun(tmp_path / "lake")
+    made.pipeline.run(once=True)
+    monkeypatch.setenv("CHANGELING_FAILPOINT", point)
+    with pytest.raises(FailpointReached):
+        made.pipeline.rebuild("users")
+    monkeypatch.delenv("CHANGELING_FAILPOINT")
+    found = tables(made)
+    assert {**found, "points": None} == {**undisturbed, "points": None}
+    made.pipeline.run(once=True)
+    assert made.pipeline.rebuild("users") == 3
+    assert {**tables(made), "points": None} == {**undisturbed, "points": None}
