@@ -21,6 +21,7 @@ from changeling.model.table import TableName
 from changeling.pipelines.definition import FilesSource, KafkaSource, RecordSource, TableRule, span_millis
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.replaying import settle
+from changeling.replicas import upkeep
 from changeling.replicas.merging import Merge, Rules
 from changeling.replicas.merging import Report as Merged
 from changeling.sources.files import FilesSource as Files
@@ -76,6 +77,7 @@ class Runner:
         self._loaded, self._lake, self._lock, self._listener, self._stop = loaded, lake, lock, listener, stop
         self._ingests: list[Ingest] = []
         self._totals: dict[str, Totals] = {}
+        self._merging = _Retry()
 
     def run(self, once: bool, poll_seconds: float = 1.0) -> list[Totals]:
         """Reads until there is nothing new (`once`), or until it is told to stop; then a batch is still brought to its end.
@@ -108,12 +110,24 @@ class Runner:
 
     def _merge(self, merge: Merge, *, end: bool) -> None:
         """Brings the replicas to the newest point; the end of the input is the end of every transaction in it."""
-        report = merge.step(end=end)
-        while report is not None:
-            self._listener.merged(report)
-            for text in report.warnings:
-                self._listener.warns("replicas", text)
-            report = merge.step(end=end)
+        if not self._merging.due():
+            return
+        try:
+            while (report := merge.step(end=end)) is not None:
+                self._listener.merged(report)
+                for text in report.warnings:
+                    self._listener.warns("replicas", self._loaded.redacted(text))
+                if report.point.number % _EXPIRE_AFTER == 0:
+                    upkeep.expire(self._lake, timedelta(milliseconds=span_millis(self._loaded.definition.retention)))
+        except (ChangelingError, OSError) as error:
+            self._lock.failed(self._loaded.redacted(str(error)), "replicas")
+            if end or isinstance(error, UsageError | ConnectionError):
+                raise
+            text = self._loaded.redacted(f"{error}; trying again in {self._merging.failed():.0f} s")
+            self._listener.warns("replicas", text)
+        else:
+            if self._merging.recovered():
+                self._lock.failed(None, "replicas")
 
     def _step(self, ingest: Ingest, retry: "_Retry | None") -> bool:
         name = ingest.source.name

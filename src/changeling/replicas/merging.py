@@ -218,8 +218,7 @@ class Merge:
             shape=work.folded.shape,
             plan=plan,
         )
-        made = self._committer.commit(work, outcome, state)
-        return self._tables.note(made)
+        return self._tables.catch_up(self._committer.commit(work, outcome, state))
 
     def _record(self, delta: Delta) -> Point:
         """Writes the point down: from now on it is there."""

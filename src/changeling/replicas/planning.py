@@ -14,6 +14,7 @@ from changeling.replicas.frontier import Delta, TableDelta
 from changeling.replicas.learning import Learner
 from changeling.replicas.points import Points, SourcePoint
 from changeling.replicas.reading import Identity
+from changeling.replicas.service import SERVICE
 from changeling.replicas.shape import Shape
 from changeling.replicas.spreading import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
@@ -41,7 +42,12 @@ class Planner:
         """The works of the replicas that are not at the point yet."""
         made = []
         for table in delta.tables:
-            for kind in _KINDS[self._mode(table.source, table.table)]:
+            wanted = _KINDS[self._mode(table.source, table.table)]
+            for kind in set(SERVICE).difference(wanted):
+                known = self._tables.known.get(Identity(table.source, table.table, kind))
+                if known is not None:
+                    self._tables.leave_behind(known)
+            for kind in wanted:
                 replica = self._replica(table, Identity(table.source, table.table, kind), delta)
                 if replica.state.point < delta.point.number:
                     made.append(self._work(table, replica, delta))
@@ -95,7 +101,7 @@ class Planner:
         return replace(folded, history=replica.identity.kind == "history")
 
     def _work(self, table: TableDelta, replica: Replica, delta: Delta) -> Work:
-        if replica.snapshot is None or self._needs_all(table, replica, delta):
+        if replica.snapshot is None or replica.behind or self._needs_all(table, replica):
             return self._from_scratch(table, replica, delta)
         held = self._points.last.of(table.source).position or ""
         folded = self._folded(table, replica, delta)
@@ -108,7 +114,7 @@ class Planner:
             return Work(table, replica, folded)
         return self._late(table, replica, folded, delta)
 
-    def _needs_all(self, table: TableDelta, replica: Replica, delta: Delta) -> bool:
+    def _needs_all(self, table: TableDelta, replica: Replica) -> bool:
         """Whether a truncate leaves nothing of what is stored; for histories, whether it came late."""
         if table.truncated is None or replica.identity.kind == "changes":
             return False
@@ -118,6 +124,11 @@ class Planner:
 
     def _from_scratch(self, table: TableDelta, replica: Replica, delta: Delta) -> Work:
         """All changes, or those behind the last truncate."""
+        if not self._bases.log_is_whole():
+            self._warnings.append(
+                f"the log does not reach back to the first change of every table: the replica of {table.table} is made of the "
+                "changes that it still has"
+            )
         folded = replace(self._folded(table, replica, delta), stored=False)
         truncates = self._truncates(table, delta, "")
         if folded.history:

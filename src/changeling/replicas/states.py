@@ -197,7 +197,8 @@ class States:
             base, given = Base(truncated), None
         changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, last.batch))
         key = some_key(self._lake, source, table)
-        columns = self._learner.columns(source, table, key)
+        starts = self._starts(source, table)
+        columns = self._learner.columns(source, table, key, starts)
         folded = FoldedTable(
             source, table, columns, columns.shape(limit), stored=base.snapshot is not None or given is not None
         )
@@ -208,7 +209,12 @@ class States:
 
         asides = Target(f"{place}/asides", layout.ASIDES.columns)
         ((done, outcome),) = fold(
-            changes, [folded], prepared, asides, 0, lambda one, kinds: self._learner.widened(one, kinds, key, limit)
+            changes,
+            [folded],
+            prepared,
+            asides,
+            0,
+            lambda one, kinds: self._learner.widened(one, kinds, key, limit, starts),
         )
         shape = done.shape
         below = None
@@ -222,6 +228,14 @@ class States:
             discard([*outcome.files, *outcome.aside_files])
             return State(named(together(below, now, shape), shape), shape)
         return State(named(self._nothing(shape) if below is None else below, shape), shape)
+
+    def _starts(self, source: str, table: TableName) -> dict[int, str]:
+        """Where each version of a table's schema begins: a late change may be the first that has it."""
+        if len(self._learner.versions(source, table)) < 2:
+            return {}
+        own = of_table(source, table) & f.col("schema_id").isNotNull()
+        found = self._lake.frame(layout.CHANGES).where(own).groupBy("schema_id").agg(f.min("position").alias("start"))
+        return {row.schema_id: row.start for row in found.collect()}
 
     def _nothing(self, shape: Shape) -> DataFrame:
         return placed(self._lake.spark.range(0), Shape(()), shape)

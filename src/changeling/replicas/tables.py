@@ -18,6 +18,7 @@ from changeling.replicas.service import SERVICE, service_names
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
 
+_BEHIND = "changeling.behind"
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 _MERGED = {
     "write.merge.mode": "merge-on-read",
@@ -37,6 +38,8 @@ class Replica:
     state: ReplicaState = field(default_factory=ReplicaState)
     snapshot: int | None = None
     """The current one; None while it never had a row."""
+    behind: bool = False
+    """Changes passed it by, since its table was kept in another mode meanwhile."""
 
     @property
     def table(self) -> Table:
@@ -90,7 +93,7 @@ class ReplicaTables:
         identity = msgspec.json.decode(properties[IDENTITY], type=Identity)
         shape = msgspec.json.decode(properties[SHAPE], type=Shape)
         state, snapshot = self._state(java)
-        return Replica(name, identity, shape, state, snapshot)
+        return Replica(name, identity, shape, state, snapshot, behind=_BEHIND in properties)
 
     def _state(self, java: Any) -> tuple[ReplicaState, int | None]:
         current = java.currentSnapshot()
@@ -188,6 +191,18 @@ class ReplicaTables:
         """The replica after a commit: with its new snapshot."""
         snapshot = self.lake.load(replica.table).currentSnapshot()
         return self.note(replace(replica, state=state, snapshot=None if snapshot is None else snapshot.snapshotId()))
+
+    def leave_behind(self, replica: Replica) -> None:
+        """Notes that changes pass a replica by: before it goes on it must be made again."""
+        if not replica.behind:
+            self.lake.retried(f"ALTER TABLE {self.lake.name(replica.table)} SET TBLPROPERTIES ('{_BEHIND}' = 'true')")
+            self.note(replace(replica, behind=True))
+
+    def catch_up(self, replica: Replica) -> Replica:
+        """Notes that a replica has all changes again."""
+        if replica.behind:
+            self.lake.retried(f"ALTER TABLE {self.lake.name(replica.table)} UNSET TBLPROPERTIES ('{_BEHIND}')")
+        return self.note(replace(replica, behind=False))
 
     def drop(self, replica: Replica) -> None:
         """Removes a replica with its files."""

@@ -6,6 +6,7 @@ retention: the states that as-of begins with.
 
 from datetime import UTC, datetime, timedelta
 
+from changeling.log import layout
 from changeling.log.lake import Lake
 from changeling.log.upkeep import KEEP_SNAPSHOTS, Done, compact, remove_orphans
 from changeling.replicas.points import Point
@@ -30,7 +31,26 @@ def maintain(lake: Lake, retention: timedelta, keep_snapshots: timedelta = KEEP_
     now = datetime.now(UTC)
     kept = chosen(points_of(lake).all(), now, retention, keep_snapshots)
     tables = ReplicaTables(lake)
-    return [_maintain(tables, replica, kept, now, keep_snapshots) for replica in tables.known.values()]
+    done = [_maintain(tables, replica, kept, now, keep_snapshots) for replica in tables.known.values()]
+    _forget_points(lake, now - retention)
+    return done
+
+
+def expire(lake: Lake, retention: timedelta) -> None:
+    """Expires snapshots only: a run does so now and then, since each point adds some and every commit writes their list."""
+    now = datetime.now(UTC)
+    kept = chosen(points_of(lake).all(), now, retention, KEEP_SNAPSHOTS)
+    tables = ReplicaTables(lake)
+    for replica in tables.known.values():
+        _tag(tables, replica, kept)
+        tables.lake.expire(replica.table, now - KEEP_SNAPSHOTS)
+
+
+def _forget_points(lake: Lake, before: datetime) -> None:
+    """Drops points that are past retention; the newest stays."""
+    found = [point for point in points_of(lake).all()[:-1] if point.made_at < before]
+    if found:
+        lake.retried(f"DELETE FROM {lake.name(layout.POINTS)} WHERE point <= {found[-1].number}")
 
 
 def chosen(points: list[Point], now: datetime, retention: timedelta, keep_all: timedelta) -> list[Point]:
