@@ -118,13 +118,13 @@ def test_000_19_the_csv_samples_are_one_row_s_life_in_any_order_of_arrival(order
 
 def test_000_34_to_000_36_nation_is_inserted_updated_and_deleted_by_whole_rows(regions: Regions) -> None:
     first = {"n_comment": "Testing comment", "n_nationkey": "100", "n_regionkey": "2", "n_name": "Testing name"}
-    states = ([first], [{**first, "n_name": "Updating test name"}], [])
+    states: list[list[Row]] = [[first], [{**first, "n_name": "Updating test name"}], []]
     assert [found["nation"] for found in regions.found] == [contents(NATION, rows) for rows in states]
 
 
 def test_000_37_to_000_39_region_is_inserted_updated_in_part_and_deleted_by_its_key(regions: Regions) -> None:
     first = {"r_regionkey": "10", "r_comment": "India", "r_name": "India"}
-    states = ([first], [{**first, "r_comment": "USA"}], [])
+    states: list[list[Row]] = [[first], [{**first, "r_comment": "USA"}], []]
     for found, rows in zip(regions.found, states, strict=True):
         region = found["io_blitzz.region"]
         own = [row for row in region.rows if row["r_regionkey"] == "10"]

@@ -1,4 +1,4 @@
-"""XTDB's transaction 12350 over two tables (seed 002) while a pipeline runs: seen whole or not at all."""
+"""Transactions while a pipeline runs, XTDB's over two tables (seed 002) and DataWorks' of two halves (seed 001): whole or not at all."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ from changeling.model.errors import UsageError
 from changeling.pipelines.quiet import Quiet
 from changeling.replicas.merging import Report as Merged
 from tests.log.lakes import Shop, shop
-from tests.replicas.seeds import now, records, then
+from tests.replicas.seeds import now, records, source, then
 
 WAIT = 60
 JANE, BACK, OLD_ORDER = records("xtdb/seed-transaction")
@@ -152,3 +152,15 @@ def test_002_37_a_transaction_with_nothing_after_it_is_seen_whole_when_it_has_se
         ("12347", True),
         ("12350", False),
     ]
+
+
+def test_001_16_half_an_update_is_not_seen_and_the_other_half_completes_it(spark: SparkSession, tmp_path: Path) -> None:
+    made = shop(tmp_path, source("rows", "dataworks", table="shop.users", key=["id"]), settle="1h")
+    first, second = records("dataworks/seed-update")
+    made.write("rows/0", *records("dataworks/seed-insert"), first)
+    with running(made) as watch:
+        watch.rest(2)
+        assert [row["name"] for row in now(made, "users").rows] == ["Alice"]
+        made.write("rows/1", second)
+        watch.point(2)
+        assert [row["name"] for row in now(made, "users").rows] == ["Alicia"]

@@ -50,6 +50,8 @@ class Lake:
         self.spark = spark.newSession()
         for name, value in catalog.spark.items():
             self.spark.conf.set(name, value)
+        # Names are data: `Id` and `id` are two columns.
+        self.spark.conf.set("spark.sql.caseSensitive", "true")
         if catalog.database is not None:
             prepare(catalog.database)
             check_place(catalog, namespace)

@@ -28,13 +28,14 @@ def staged_frame(spark: SparkSession, files: Sequence[Written]) -> DataFrame:
 
 def placed(rows: DataFrame, stored: Shape, wanted: Shape) -> DataFrame:
     """Stored rows, with the columns of one shape, in the places and types of another."""
+    values = placed_columns(stored, wanted)
+    return rows.select(*(value.alias(staged.column_name(place)) for place, value in enumerate(values)))
+
+
+def placed_columns(stored: Shape, wanted: Shape) -> list[Column]:
+    """The columns of one shape, given rows that have those of another."""
     known = {column.id: column for column in stored.columns}
-    return rows.select(
-        *(
-            _as(known.get(column.id), column).alias(staged.column_name(place))
-            for place, column in enumerate(wanted.columns)
-        )
-    )
+    return [_as(known.get(column.id), column) for column in wanted.columns]
 
 
 def _as(stored: ReplicaColumn | None, wanted: ReplicaColumn) -> Column:

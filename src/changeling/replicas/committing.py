@@ -20,6 +20,7 @@ from changeling.replicas.combining import (
     key_places,
     named,
     placed,
+    placed_columns,
     recounted,
     staged_frame,
     together,
@@ -27,6 +28,7 @@ from changeling.replicas.combining import (
 from changeling.replicas.folding import TableOutcome
 from changeling.replicas.intervals import closings_and_openings, intervals, merge_statement
 from changeling.replicas.reading import STATE, ReplicaState
+from changeling.replicas.service import service_names
 from changeling.replicas.shape import Shape
 from changeling.replicas.tables import Replica, ReplicaTables, properties
 from changeling.replicas.works import Work
@@ -51,6 +53,24 @@ class Committer:
         rows = self._spark.read.option("versionAsOf", snapshot).table(self._lake.name(replica.table))
         return placed(rows, self._tables.state_at(replica, snapshot).shape, shape)
 
+    def rewritten(self, replica: Replica, shape: Shape) -> Replica:
+        """The replica with other columns and the same rows, written anew in one commit; earlier snapshots stay as they were."""
+        kind, made = replica.identity.kind, replace(replica, shape=shape)
+        beside = zip(service_names(replica.shape, kind), service_names(shape, kind), strict=True)
+        stored = self._lake.frame(replica.table)
+        own = placed_columns(replica.shape, shape)
+        rows = stored.select(
+            *(value.alias(column.name) for value, column in zip(own, shape.columns, strict=True)),
+            *(f.col(quoted(old)).alias(new) for old, new in beside),
+        )
+        writer = rows.writeTo(self._lake.name(replica.table)).using("iceberg")
+        for name, value in properties(made).items():
+            writer = writer.tableProperty(name, value)
+        state = msgspec.structs.replace(replica.state, shape=shape)
+        with self._saying(state):
+            self._lake.repeated(writer.replace)
+        return self._tables.committed(made, state)
+
     def commit(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Brings the outcome of a fold into a replica; the replica as it is then."""
         if work.folded.history:
@@ -69,73 +89,61 @@ class Committer:
 
     def _history(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Every state of rows: nothing is taken away but what late changes tell otherwise."""
-        shape = work.folded.shape
-        replica = replace(work.replica, shape=shape)
+        shape, replica = work.folded.shape, work.replica
         rows = staged_frame(self._spark, outcome.files) if outcome.files else None
+        name = self._lake.name(replica.table)
         reach("replica.before")
         if work.from_scratch:
-            made = intervals(self._spark, rows, shape)
-            name = self._lake.name(replica.table)
+            writer = intervals(self._spark, rows, shape).writeTo(name)
             with self._saying(state):
-                if work.rewrite:
-                    self._replace(replica, made, state)
-                else:
-                    self._lake.repeated(lambda: made.writeTo(name).overwrite(f.lit(True)))
+                self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
         else:
-            stored = self._lake.frame(work.replica.table)
-            source = closings_and_openings(rows, stored, work)
+            source = closings_and_openings(rows, self._lake.frame(replica.table), work)
             if source is None:
-                return work.replica
-            view = f"changeling_{uuid4().hex}"
-            source.createOrReplaceTempView(view)
-            with self._saying(state):
-                self._lake.retried(merge_statement(self._lake.name(replica.table), view, work))
-            self._spark.catalog.dropTempView(view)
+                return replica
+            with self._saying(state), self._viewed(source) as view:
+                self._lake.retried(merge_statement(name, view, work))
         reach("replica.after")
         return self._tables.committed(replica, state)
 
     def _on_top(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
-        if not outcome.files and not work.rewrite:
+        if not outcome.files:
             return work.replica
-        shape = work.folded.shape
-        rows = staged_frame(self._spark, outcome.files) if outcome.files else None
+        shape, base = work.folded.shape, work.base
+        rows = staged_frame(self._spark, outcome.files)
         current = self.rows_at(work.replica, None, shape)
-        base = work.base
         again = None if base is None or base.snapshot is None else self.rows_at(work.replica, base.snapshot, shape)
-        if rows is not None:
-            self._keep_aside(work, outcome, rows, state)
-        if rows is not None and outcome.touched:
-            names = {column.id: column.name for column in shape.columns}
-            keys = list(zip(key_places(shape), (names[number] for number in shape.key), strict=True))
-            is_again = f.coalesce(f.col(staged.AGAIN), f.lit(False))
-            identity = work.replica.identity
-            self._asides.mark_stale(identity, state.point, rows.where(~is_again), current, keys)
-            self._asides.mark_stale(identity, state.point, rows.where(is_again), again, keys)
+        self._keep_aside(work, outcome, rows, state)
+        if outcome.touched:
+            self._mark_stale(work, rows, current, again, state.point)
         reach("replica.before")
         if work.from_scratch:
-            now = self._now(work, outcome, rows, again, again)
-            self._overwrite(work, together(again, now, shape), state)
-        elif work.rewrite:
-            now = self._now(work, outcome, rows, current, again)
-            self._replace(replace(work.replica, shape=shape), named(together(current, now, shape), shape), state)
+            whole = together(again, self._now(work, outcome, rows, again, again), shape)
+            writer = named(whole, shape).writeTo(self._lake.name(work.replica.table))
+            with self._saying(state):
+                self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
         else:
             self._merge(work.replica, self._now(work, outcome, rows, current, again), shape, state)
         reach("replica.after")
-        return self._tables.committed(replace(work.replica, shape=shape), state)
+        return self._tables.committed(work.replica, state)
+
+    def _mark_stale(self, work: Work, rows: DataFrame, current: DataFrame, again: DataFrame | None, point: int) -> None:
+        shape, identity = work.folded.shape, work.replica.identity
+        keys = list(zip(key_places(shape), (column.name for column in shape.key_columns), strict=True))
+        is_again = f.coalesce(f.col(staged.AGAIN), f.lit(False))
+        self._asides.mark_stale(identity, point, rows.where(~is_again), current, keys)
+        self._asides.mark_stale(identity, point, rows.where(is_again), again, keys)
 
     def _now(
         self,
         work: Work,
         outcome: TableOutcome,
-        rows: DataFrame | None,
+        rows: DataFrame,
         current: DataFrame | None,
         again: DataFrame | None,
     ) -> DataFrame:
         """The rows that changed, as they are now."""
         shape = work.folded.shape
-        if rows is None:
-            empty = self._spark.range(0)
-            return empty.select(*(f.lit(None).alias(name) for name in columns(shape)), f.lit("").alias(staged.EFFECT))
         if not shape.key:
             made = recounted
         elif outcome.patched:
@@ -148,8 +156,6 @@ class Committer:
         return made(rows.where(~is_again), current, shape).unionByName(made(rows.where(is_again), again, shape))
 
     def _merge(self, replica: Replica, now: DataFrame, shape: Shape, state: ReplicaState) -> None:
-        view = f"changeling_{uuid4().hex}"
-        now.createOrReplaceTempView(view)
         names = [quoted(column.name) for column in shape.columns]
         places = columns(shape)
         by_place = dict(zip(places, names, strict=True))
@@ -165,27 +171,8 @@ class Committer:
         else:
             on = f"s.effect = 'gone' AND {on}"
             actions = f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND s.effect <> 'gone' THEN {insert}"
-        with self._saying(state):
+        with self._saying(state), self._viewed(now) as view:
             self._lake.retried(f"MERGE INTO {self._lake.name(replica.table)} t USING {view} s ON {on} {actions}")
-        self._spark.catalog.dropTempView(view)
-
-    def _overwrite(self, work: Work, rows: DataFrame, state: ReplicaState) -> None:
-        """Other rows in the place of all."""
-        shape = work.folded.shape
-        if work.rewrite:
-            self._replace(replace(work.replica, shape=shape), named(rows, shape), state)
-            return
-        with self._saying(state):
-            writer = named(rows, shape).writeTo(self._lake.name(work.replica.table))
-            self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
-
-    def _replace(self, replica: Replica, rows: DataFrame, state: ReplicaState) -> None:
-        """Other columns and rows in the place of all, in one commit; earlier snapshots stay as they were."""
-        writer = rows.writeTo(self._lake.name(replica.table)).using("iceberg")
-        for name, value in properties(replica).items():
-            writer = writer.tableProperty(name, value)
-        with self._saying(state):
-            self._lake.repeated(writer.replace)
 
     def _keep_aside(self, work: Work, outcome: TableOutcome, rows: DataFrame | None, state: ReplicaState) -> None:
         """First of all: a replica that says that it is at a point has everything beside it."""
@@ -196,6 +183,16 @@ class Committer:
         identity = work.replica.identity
         self._asides.take(identity, state.point, rows, names, outcome.aside_files, any_before=any_before)
         reach("asides.after")
+
+    @contextmanager
+    def _viewed(self, rows: DataFrame) -> Iterator[str]:
+        """A name for rows, as long as a statement needs it."""
+        view = f"changeling_{uuid4().hex}"
+        rows.createOrReplaceTempView(view)
+        try:
+            yield view
+        finally:
+            self._spark.catalog.dropTempView(view)
 
     @contextmanager
     def _saying(self, state: ReplicaState) -> Iterator[None]:

@@ -19,7 +19,7 @@ from changeling.log import layout
 from changeling.log.failpoints import reach
 from changeling.log.files import Target, discard
 from changeling.log.log import Log
-from changeling.model.errors import ChangelingError, UsageError, nearest
+from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
 from changeling.replicas.asides import Asides
 from changeling.replicas.committing import Committer
@@ -115,7 +115,7 @@ class Merge:
         def prepared(table: FoldedTable) -> tuple[FoldedTable, Target]:
             work = places[table.source, table.table, table.history]
             self._fit(work, table)
-            table = replace(table, staged=table.stored or table.history or work.rewrite)
+            table = replace(table, staged=table.stored or table.history)
             if table.staged:
                 place = f"{staging}/{works.index(work)}"
                 return table, Target(place, staged_layout(table.shape, table.history))
@@ -154,19 +154,13 @@ class Merge:
 
     def _fit(self, work: Work, table: FoldedTable) -> None:
         """Gives the replica the columns that the fold has."""
-        reshaped = self._tables.reshape(work.replica, table.shape)
-        if reshaped is not None:
-            work.replica = reshaped
-        elif table.listed and not work.from_scratch:
-            raise ChangelingError(
-                f"the columns of {table.table} changed in a way that its table of changes cannot follow: make it again with "
-                f"`changeling replica {table.table} --rebuild`"
-            )
-        elif work.replica.snapshot is None or table.listed:
+        work.folded = table
+        if work.replica.snapshot is None and work.replica.shape != table.shape:
             self._tables.drop(work.replica)
             work.replica = self._tables.create(work.replica.identity, table.shape, [])
-        else:
-            work.rewrite = True
+            return
+        reshaped = self._tables.reshape(work.replica, table.shape)
+        work.replica = reshaped or self._committer.rewritten(work.replica, table.shape)
 
     def _widened(self, delta: Delta) -> Callable[[FoldedTable, dict[str, list[str]]], FoldedTable]:
         keys = {(table.source, table.table): table.key for table in delta.tables}

@@ -90,6 +90,8 @@ class States:
                 fitting.append(point)
                 break
             newer = point
+        if not fitting and not self._bases.log_is_whole():
+            raise self._too_early(identity, replica, times.to_text(moment))
         start = fitting[0].of(source).position or "" if fitting else ""
         end = newer.of(source).position if newer is not None else self._points.last.of(source).position
         limit = self._first_later(source, moment, start, end or "")
@@ -158,10 +160,11 @@ class States:
         else:
             found = Base() if self._bases.log_is_whole() else None
         if found is None:
-            raise UsageError(
-                f"{wanted} lies before the earliest state that is kept: {self._earliest(identity, replica)}"
-            )
+            raise self._too_early(identity, replica, wanted)
         return found
+
+    def _too_early(self, identity: Identity, replica: Replica | None, wanted: str) -> UsageError:
+        return UsageError(f"{wanted} lies before the earliest state that is kept: {self._earliest(identity, replica)}")
 
     def _earliest(self, identity: Identity, replica: Replica | None) -> str:
         there = set() if replica is None else self._there(replica)

@@ -39,8 +39,6 @@ class Work:
     """Where rows that are folded again begin; None where there are none of them."""
     from_scratch: bool = False
     """The result takes the place of all rows."""
-    rewrite: bool = False
-    """Columns changed in a way that needs all rows written anew."""
 
 
 def points_of(lake: Lake) -> Points:
