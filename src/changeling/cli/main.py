@@ -13,6 +13,8 @@ from changeling.model.errors import ChangelingError, UsageError, nearest
 
 _VERBS = (formats, decode, convert, run, status, replica, history, rejects, maintain, remove)
 _ON_SPARK = ("run", "maintain", "remove")
+_WITH_SPARK = ("replay", "as_of", "as_of_transaction", "point", "base", "rebuild")
+"""What makes other verbs need it."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost."""
     try:
         parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
-        if parsed.verb not in _ON_SPARK and not getattr(parsed, "replay", False):
+        if parsed.verb not in _ON_SPARK and not any(getattr(parsed, name, None) for name in _WITH_SPARK):
             leave_out_pandas()
         code: int = parsed.run(parsed)
         sys.stdout.flush()

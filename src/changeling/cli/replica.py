@@ -8,6 +8,7 @@ from changeling.cli.pipeline import add_pipeline, pipeline_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.text import Text
 
     from changeling.pipelines.pipeline import Pipeline
     from changeling.replicas.shape import Shape
@@ -27,6 +28,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
         "--base", metavar="PLACE", help="a full load (Parquet, CSV, JSON lines or a table), the log on top"
     )
     when.add_argument("--rebuild", action="store_true", help="make the replica again from the log, and swap it in")
+    parser.add_argument("--before", metavar="T", help="with --base: only changes strictly before a moment")
     parser.add_argument(
         "--limit", metavar="N", type=int, help=f"show so many rows (default: {_SHOWN}; all with --json)"
     )
@@ -76,11 +78,22 @@ def _print_table(rows: "pa.Table", shape: "Shape", limit: int) -> None:
     shown = rows.slice(0, limit)
     texts = [json_column(shown.column(column.name), column.kind) for column in shape.columns]
     for row in zip(*texts, strict=True):
-        made.add_row(*(value.decode() for value in row))
+        made.add_row(*(_cell(value) for value in row))
     show(made)
     left = rows.num_rows - shown.num_rows
     if left > 0:
         print(f"{left:,} more rows; --limit {rows.num_rows} shows all", file=sys.stderr)
+
+
+def _cell(value: bytes) -> "Text":
+    """A value for people: texts without quotes, NULL in grey."""
+    from rich.text import Text
+
+    from changeling.model import json_text
+
+    if value == b"null":
+        return Text("NULL", style="dim")
+    return Text(json_text.string(value) if value[:1] == b'"' else value.decode())
 
 
 def _rebuild(pipeline: "Pipeline", table: str) -> int:

@@ -38,7 +38,8 @@ def moment_of(text: "str | datetime") -> int:
     except Rejected as error:
         raise UsageError(f"--as-of {error}") from None
     if not has_offset:
-        raise UsageError(f"--as-of {text}: write the offset as well, as in {text}Z")
+        whole = text if len(text) > len("2024-01-01") else f"{text}T00:00:00"
+        raise UsageError(f"--as-of {text}: write the offset as well, as in {whole}Z")
     return nanos
 
 
