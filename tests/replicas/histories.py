@@ -69,7 +69,7 @@ class Database:
         self._records: list[str] = []
         self.versions: dict[str, dict[tuple[int, int], list[Version]]] = {table.name: {} for table in tables}
 
-    def commit(self, *, remember: bool = True) -> None:
+    def commit(self) -> None:
         """One transaction of a few changes."""
         self._records = []
         # Clocks run backwards now and then.
@@ -81,7 +81,7 @@ class Database:
             if self.random.random() < 0.004:
                 self._truncate(table)
             self._change(table)
-        states = {table.name: table.state() for table in self.tables} if remember else {}
+        states = {table.name: table.state() for table in self.tables}
         self.committed.append(Committed(self._number, self._clock, self._records, states))
 
     @property

@@ -13,8 +13,8 @@ from changeling.formats.decoding import collector_at_rest
 from changeling.log.files import Target, Writer, Written
 from changeling.replicas.effect import Effect
 from changeling.replicas.fold import Fold, Step
-from changeling.replicas.spreading import MINUS, PLUS, STEPS, UNPLACED, FoldedTable
 from changeling.replicas.staging import Staging, State
+from changeling.replicas.steps import MINUS, PLUS, STEPS, UNPLACED, FoldedTable
 from changeling.spark.adapter import conform
 
 OUTCOME = pa.schema([("outcome", pa.binary())])

@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame
 
 from changeling.log.files import Target, discard
 from changeling.replicas.folding import OUTCOME, FoldKernel, TableOutcome, merged
-from changeling.replicas.spreading import READ_COLUMNS, STEPS, FoldedTable, SpreadKernel
+from changeling.replicas.spreading import SpreadKernel
+from changeling.replicas.steps import READ_COLUMNS, STEPS, FoldedTable
 from changeling.spark.adapter import run
 from changeling.spark.failures import SPARKS, told
 

@@ -12,7 +12,7 @@ from changeling.model import json_text
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.replicas.shape import Columns, columns_of
-from changeling.replicas.spreading import FoldedTable
+from changeling.replicas.steps import FoldedTable
 
 Policies = Callable[[str, TableName], Policy]
 

@@ -30,8 +30,8 @@ from changeling.replicas.learning import Learner, Policies
 from changeling.replicas.planning import Modes, Planner
 from changeling.replicas.points import Point
 from changeling.replicas.reading import Identity, ReplicaState
-from changeling.replicas.spreading import FoldedTable
 from changeling.replicas.staged import staged_layout
+from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.works import Work, after, points_of, some_key
 from changeling.spark.failures import in_one_sentence

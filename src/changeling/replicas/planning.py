@@ -16,7 +16,7 @@ from changeling.replicas.points import Points, SourcePoint
 from changeling.replicas.reading import Identity
 from changeling.replicas.service import SERVICE
 from changeling.replicas.shape import Shape
-from changeling.replicas.spreading import FoldedTable
+from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.works import Base, Bases, Work, all_truncates, between, late_keys, of_table
 

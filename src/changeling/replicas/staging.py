@@ -15,7 +15,7 @@ from changeling.replicas.effect import Effect
 from changeling.replicas.fold import Row
 from changeling.replicas.keys import object_text
 from changeling.replicas.service import service_names
-from changeling.replicas.spreading import FoldedTable
+from changeling.replicas.steps import FoldedTable
 from changeling.replicas.typed_rows import TypedRows
 
 _FLUSH = 20_000

@@ -25,8 +25,8 @@ from changeling.replicas.learning import Learner, Policies
 from changeling.replicas.points import Point
 from changeling.replicas.reading import Identity
 from changeling.replicas.shape import Shape
-from changeling.replicas.spreading import FoldedTable
 from changeling.replicas.staged import staged_layout
+from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.works import Base, Bases, after, between, last_truncate, of_table, points_of, some_key
 

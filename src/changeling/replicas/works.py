@@ -13,7 +13,8 @@ from changeling.log.upkeep import DROPPED
 from changeling.model.table import TableName
 from changeling.replicas.frontier import TableDelta
 from changeling.replicas.points import Points, from_row
-from changeling.replicas.spreading import READ_COLUMNS, FoldedTable, SpreadKernel
+from changeling.replicas.spreading import SpreadKernel
+from changeling.replicas.steps import READ_COLUMNS, FoldedTable
 from changeling.replicas.tables import Replica
 
 MANY = 20_000
