@@ -3,8 +3,11 @@
 Rows without a key are counted: a row that comes is one more of its kind, a row that goes one less.
 """
 
+import functools
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -48,6 +51,11 @@ def _by_table(
 ) -> Iterator[tuple[list["_Spread"], pa.RecordBatch]]:
     names = [batch.column("source"), *batch.column("table").flatten()]
     encoded = [column.dictionary_encode() for column in names]
+    if batch.num_rows and all(len(column.dictionary) + bool(column.null_count) == 1 for column in encoded):
+        wanted = known.get(tuple(column[0].as_py() for column in names))
+        if wanted is not None:
+            yield wanted, batch
+        return
     codes = np.zeros(batch.num_rows, np.int64)
     for column in encoded:
         codes = codes * (len(column.dictionary) + 1) + np.asarray(pc.add(pc.fill_null(column.indices, -1), 1), np.int64)
@@ -201,16 +209,17 @@ def _plain(column: pa.Array) -> pa.Array:
 def _effects(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
     """The effect of each change, and which of them are changes of a row."""
     columns = [batch.column(name).dictionary_encode() for name in ("op", "before_image", "after_image", "encoding")]
+    sizes = [len(column.dictionary) for column in columns]
     codes = np.zeros(batch.num_rows, np.int64)
-    for column in columns:
-        codes = codes * len(column.dictionary) + np.asarray(column.indices, np.int64)
-    distinct, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    found = np.empty(len(distinct), object)
-    for place, first in enumerate(firsts):
-        op, before, after, encoding = (column[int(first)].as_py() for column in columns)
-        found[place] = effect(Operation(op), Image(before), Image(after), encoding)
-    effects = found[inverse]
-    return effects, np.array([kind is not None for kind in found], bool)[inverse]
+    for column, size in zip(columns, sizes, strict=True):
+        codes = codes * size + np.asarray(column.indices, np.int64)
+    found = np.empty(max(1, math.prod(sizes)), object)
+    for code in np.flatnonzero(np.bincount(codes)).tolist():
+        places = np.unravel_index(code, sizes)
+        parts = [column.dictionary[int(place)].as_py() for column, place in zip(columns, places, strict=True)]
+        found[code] = effect(Operation(parts[0]), Image(parts[1]), Image(parts[2]), parts[3])
+    rows: np.ndarray = np.array([kind is not None for kind in found], bool)[codes]
+    return found[codes], rows
 
 
 def _alike(
@@ -220,44 +229,54 @@ def _alike(
     if not batch.num_rows:
         return
     encodings = batch.column("encoding").dictionary_encode()
+    if len(encodings.dictionary) == 1 and (versions == versions[0]).all():
+        yield encodings.dictionary[0].as_py(), int(versions[0]), batch, effects
+        return
     codes = np.asarray(encodings.indices, np.int64)
     pairs = np.stack([codes, versions])
     distinct, inverse = np.unique(pairs, axis=1, return_inverse=True)
     inverse = inverse.reshape(-1)
     for place in range(distinct.shape[1]):
         encoding, version = encodings.dictionary[int(distinct[0, place])].as_py(), int(distinct[1, place])
-        if distinct.shape[1] == 1:
-            yield encoding, version, batch, effects
-        else:
-            rows = inverse == place
-            yield encoding, version, batch.filter(pa.array(rows)), effects[rows]
+        rows = inverse == place
+        yield encoding, version, batch.filter(pa.array(rows)), effects[rows]
 
 
 def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: list[str | None], reader: KeyReader) -> dict[int, str]:
     """The changes that move a row, and the key that it had."""
     befores = batch.column("before")
     written = (effects == Effect.WHOLE) | (effects == Effect.PATCH)
+    found = written & ~np.asarray(befores.is_null()) & ~np.asarray(batch.column("key").is_null())
+    candidates = pa.array(np.flatnonzero(found), pa.int64())
     moved: dict[int, str] = {}
-    candidates = np.flatnonzero(written & ~np.asarray(befores.is_null()))
     if not len(candidates):
         return moved
-    texts = befores.take(pa.array(candidates, pa.int64())).to_pylist()
-    names = batch.column("key").take(pa.array(candidates, pa.int64())).to_pylist()
-    for place, before, key in zip(candidates.tolist(), texts, names, strict=True):
-        old = _old(key, before, reader)
-        if old is not None and old != keys[place]:
-            moved[place] = old
+    texts = befores.take(candidates).to_pylist()
+    own = batch.column("key").take(candidates).to_pylist()
+    names = tuple(json_text.members(own[0]))
+    was, now = _keys_in(texts, names), _keys_in(own, names)
+    for place, old, new, text, key in zip(candidates.to_pylist(), was, now, texts, own, strict=True):
+        # The same bytes, so the same key: nothing else need be looked at.
+        if old != new and (other := _old(key, text, reader)) is not None and other != keys[place]:
+            moved[place] = other
     return moved
 
 
-def _old(key: str | None, before: str, reader: KeyReader) -> str | None:
-    if key is None:
-        return None
+def _keys_in(texts: list[str], names: tuple[str, ...]) -> list[Any]:
+    """The values of some columns in each object; what else is there is not looked at."""
+    return _decoder(names).decode("[" + ",".join(texts) + "]")
+
+
+@functools.lru_cache(maxsize=1024)
+def _decoder(names: tuple[str, ...]) -> "msgspec.json.Decoder[list[Any]]":
+    fields: list[Any] = [(f"k{place}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for place in range(len(names))]
+    made: Any = msgspec.defstruct("Key", fields, rename={f"k{place}": name for place, name in enumerate(names)})
+    return msgspec.json.Decoder(list[made])
+
+
+def _old(key: str, before: str, reader: KeyReader) -> str | None:
     was, now = json_text.members(before), json_text.members(key)
     if any(name not in was for name in now):
-        return None
-    if all(was[name] == value for name, value in now.items()):
-        # The same bytes, so the same key: nothing else need be looked at.
         return None
     try:
         return reader.of({name: was[name] for name in now})
