@@ -14,6 +14,7 @@ _ENVELOPE = """
     before string, after string, source struct<`table` string, tx_id bigint>,
     transaction struct<data_collection_order bigint>
 """
+_PARTS = 4
 _DUCKDB_EVENTS = """
     read_ndjson('{path}', columns = {{
         before: 'VARCHAR', after: 'VARCHAR', source: 'STRUCT("table" VARCHAR, tx_id BIGINT)',
@@ -52,7 +53,8 @@ def _last(events: DataFrame, *images: str) -> DataFrame:
 
 
 def _write(lake: Lake, rows: DataFrame) -> None:
-    rows = rows.persist()
+    # Kept for both tables, in few parts: each becomes a file.
+    rows = rows.coalesce(_PARTS).persist()
     for table in TABLES:
         writer = rows.where(f.col(f"{table}._id").isNotNull()).select(f"{table}.*").writeTo(name(lake, table))
         for key, value in PROPERTIES.items():
