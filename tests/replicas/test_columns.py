@@ -61,6 +61,55 @@ def test_a_column_that_is_dropped_and_comes_again_is_another_one(spark: SparkSes
     assert replica(made) == [{"id": 1, "c": None}, {"id": 2, "c": None}, {"id": 3, "c": 5}]
 
 
+def test_an_older_schema_that_comes_late_leaves_stored_values_alone(spark: SparkSession, tmp_path: Path) -> None:
+    made = bus(tmp_path, tables=[{"name": "users", "mode": "history"}])
+    old, new = {"id": "int64", "a": "utf8"}, {"id": "int64", "a": "utf8", "n": "utf8"}
+    run(made, "a", item(600, "insert", {"id": 5, "a": "1", "n": "2"}, columns=new))
+    run(made, "b", item(200, "insert", {"id": 2, "a": "q"}, columns=old))
+    rows = [{"id": 2, "a": "q", "n": None}, {"id": 5, "a": "1", "n": "2"}]
+    assert replica(made) == rows
+    assert [{name: row[name] for name in rows[0]} for row in replica(made, "public__users__history")] == rows
+    # It shows that `a` is another column than the first one of that name.
+    run(made, "c", item(400, "update", {"id": 2}, {"id": 2}, columns={"id": "int64"}))
+    rows[0]["a"] = None
+    assert replica(made) == rows
+    assert then(made, as_of_transaction=200) == [{"id": 2, "a": "q"}]
+    made.pipeline.rebuild("users")
+    assert replica(made) == rows
+
+
+def test_a_column_that_goes_and_comes_back_in_one_batch_is_there(spark: SparkSession, tmp_path: Path) -> None:
+    made = bus(tmp_path)
+    old, new = {"id": "int64", "a": "utf8"}, {"id": "int64", "a": "utf8", "n": "utf8"}
+    first = item(100, "insert", {"id": 1, "a": "1", "n": "N"}, columns=new)
+    second = item(200, "insert", {"id": 2, "a": "q"}, columns=old)
+    third = item(300, "insert", {"id": 3, "a": "q", "n": "M"}, columns=new)
+    run(made, "a", first, second, third)
+    assert replica(made)[1:] == [{"id": 2, "a": "q", "n": None}, {"id": 3, "a": "q", "n": "M"}]
+    run(made, "b", item(400, "insert", {"id": 4, "a": "r", "n": "O"}, columns=new))
+    assert replica(made)[1:] == [
+        {"id": 2, "a": "q", "n": None},
+        {"id": 3, "a": "q", "n": "M"},
+        {"id": 4, "a": "r", "n": "O"},
+    ]
+
+
+def test_a_type_that_does_not_go_with_the_one_before_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    made = bus(tmp_path)
+    run(made, "a", item(1, "insert", {"id": 1, "v": 7}, columns={"id": "int64", "v": "int32"}))
+    for number in (2, 3):
+        text = item(number, "insert", {"id": number, "v": "x"}, columns={"id": "int64", "v": "utf8"})
+        run(
+            made,
+            str(number),
+            text,
+            item(number, "insert", {"id": number, "a": 1}, table="other", columns={"id": "int64", "a": "int32"}),
+        )
+    assert replica(made) == [{"id": 1, "v": 7}]
+    assert [row["id"] for row in replica(made, "public__other")] == [2, 3]
+    assert ["column v was int32 and is string" in row["reason"] for row in made.rejects()] == [True, True]
+
+
 def test_a_type_that_iceberg_cannot_widen_in_place_is_widened_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
     made = bus(tmp_path, tables=[{"name": "users", "mode": "history"}])
     run(made, "a", item(1, "insert", {"id": 1, "n": 5}, columns={"id": "int64", "n": "int64"}))
@@ -96,8 +145,8 @@ def test_names_are_anything(spark: SparkSession, tmp_path: Path) -> None:
     for number, name in enumerate(names):
         rows = [{"_id": f"id-{one}", "n": one, **odd, "more": 1 if one > 9 else None} for one in (number, number + 10)]
         assert replica(made, name) == sorted(rows, key=repr), name
-    found = made.pipeline.current('"a/../../x"')
-    assert found is not None
+    for spelled in ('"a/../../x"', '"quo""te"'):
+        assert made.pipeline.current(spelled) is not None
     inside = tmp_path / "lake of one" / "lake"
     assert {path.resolve().is_relative_to(inside) for path in tmp_path.rglob("*.parquet")} == {True}
     assert [path for path in tmp_path.parent.glob("x*") if path.is_dir()] == []

@@ -176,6 +176,6 @@ def test_rows_that_were_only_touched_are_stale_and_keep_their_values(spark: Spar
     shop(tmp_path, {**source, "columns": {"id": "uint64", "n": "int32"}, "options": {"mode": "KEYS_ONLY"}})
     run(made, "b", *(json.dumps({"update": {}, "key": [n], "ts": [n + 8, 1]}) for n in (1, 9)))
     assert [(int(row["id"]), row["n"]) for row in replica(made, "users")] == [(1, 1), (2, 2)]
-    assert [(key, value) for _, key, _, value in asides(made)] == [('{"id":1}', None)]
+    assert [(key, value) for _, key, _, value in asides(made)] == [('{"id":1}', None), ('{"id":9}', None)]
     (table,) = [row for row in made.pipeline.status() if row["kind"] == "table"]
-    assert (table["stale"], table["aside"]) == (1, 0)
+    assert (table["stale"], table["aside"]) == (2, 0)

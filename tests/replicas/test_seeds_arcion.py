@@ -80,6 +80,7 @@ def regions(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
         source("bare", "arcion-csv", table="bare.region", **snapshot, **key),
         source("records", "arcion-json"),
         source("native", "arcion-native", table="tpch.region", **key),
+        source("pages", "arcion-native", table="paged.region", **key),
         tables=[
             {"name": "nation", "source": "records", "key": ["n_nationkey"]},
             {"name": "region", "source": "records", **key},
@@ -88,6 +89,14 @@ def regions(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
     regions = Regions(made)
     snapshots, realtime = records("arcion-native/sample-snapshot"), records("arcion-native/sample-realtime-region")
     made.write("bare/0", *records("arcion-csv/seed-snapshot-line"))
+    for place in range(3):
+        made.write(f"pages/0-{place}", json.dumps({"r_regionkey": str(place), "r_name": "n", "r_comment": "c"}))
+    deleted = {
+        **json.loads(realtime[1]),
+        "tableName": None,
+        "before": {"r_regionkey": "2", "r_name": "n", "r_comment": "c"},
+    }
+    made.write("pages/1", json.dumps(deleted))
     for step, mentioned in enumerate(((0,), (1,), (2, 3))):
         lives = [life(10 + place)[order[step]] for place, order in enumerate(ORDERS)]
         made.write(f"lines/{step}", *lives, *map(of_csv, mentioned))
@@ -150,6 +159,11 @@ def test_a_snapshot_is_the_base_of_the_realtime_changes(regions: Regions) -> Non
     seven = {"r_regionkey": "7", "r_name": "Test_Region", "r_comment": "Test_Comment"}
     states = ([america, {"r_regionkey": "2"}], [america, asia], [asia, seven])
     assert [found["tpch.region"] for found in regions.found] == [contents(NATIVE, rows) for rows in states]
+
+
+def test_a_snapshot_in_several_files_is_the_base_as_well(regions: Regions) -> None:
+    left = [{"r_regionkey": key, "r_name": "n", "r_comment": "c"} for key in "01"]
+    assert now(regions.made, "paged.region") == contents(NATIVE, left)
 
 
 def test_000_03_a_line_of_a_snapshot_is_a_row(regions: Regions) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from changeling.log import layout
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
+from tests.log.commands import printed_objects
 from tests.log.lakes import Shop, shop
 from tests.replicas.seeds import UTC as MOMENT
 from tests.replicas.seeds import Contents, Row, contents, now, source, stored, then
@@ -110,6 +111,11 @@ def test_003_05_and_003_25_as_of_a_time_is_the_source_at_that_time(number: int, 
     moment = time(number) if number != 6 else time(number) + timedelta(milliseconds=999)
     columns = BEFORE if number < 6 else AFTER
     assert then(stores.made, f"public.{table}", as_of=moment) == contents(columns, SOURCE[number])
+
+
+def test_003_25_an_append_table_shows_its_rows_on_the_command_line(stores: Stores) -> None:
+    shown = [{**row, "total": str(row["total"])} for row in contents(AFTER, SOURCE[8]).rows]
+    assert sorted(printed_objects(stores.made, "replica", "public.raw"), key=repr) == shown
 
 
 def test_003_20_mutable_and_immutable_tables_of_one_source(stores: Stores) -> None:

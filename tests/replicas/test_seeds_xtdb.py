@@ -202,11 +202,10 @@ def test_as_of_a_moment_ends_before_the_first_transaction_that_is_later(time: st
         assert then(made, "products", as_of=time) == expected("products", [])
 
 
-def test_a_point_is_one_state_of_all_tables(made: Shop) -> None:
-    first = {"users": [BACK], "products": [WIDGET]}
-    for table, rows in first.items():
-        assert then(made, table, point=1) == expected(table, rows)
-    assert then(made, "orders", point=1) == expected("orders", [])
+@pytest.mark.parametrize(("table", "rows"), [("users", [BACK]), ("products", [WIDGET]), ("orders", [])])
+def test_a_point_is_one_state_of_all_tables(table: str, rows: list[Row], made: Shop) -> None:
+    # 12348 and 12350's other events came later: no table has them there, whatever their positions.
+    assert then(made, table, point=1) == expected(table, rows)
 
 
 def test_the_history_of_users_has_every_state_with_what_began_and_ended_it(made: Shop) -> None:

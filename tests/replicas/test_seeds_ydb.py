@@ -69,7 +69,7 @@ class Feeds:
         self.made.pipeline.run(once=True)
         tables = (*MODES, "known", "unknown", "Root.scanned")
         self.found.append({table: now(self.made, table) for table in tables})
-        names = ("known", "scanned")
+        names = ("known", "unknown", "scanned")
         self.stale.append(
             {name: [key for key, column, _ in kept_aside(self.made, name) if column is None] for name in names}
         )
@@ -175,8 +175,10 @@ def test_a_change_without_values_leaves_the_row_and_marks_it_stale_until_it_is_w
     assert (status["stale"], status["aside"]) == (1, 0)
 
 
-def test_rows_that_only_a_feed_without_values_told_of_are_not_made_up(feeds: Feeds) -> None:
+def test_rows_that_only_a_feed_without_values_told_of_are_counted_and_not_made_up(feeds: Feeds) -> None:
     assert [found["unknown"] for found in feeds.found] == [contents({"id": "int64"}, [])] * 3
+    keys = [f'{{"id":{id}}}' for id in (1, 2, 3)]
+    assert [stale["unknown"] for stale in feeds.stale] == [keys, keys[1:], keys[1:]]
 
 
 def test_a_scan_of_an_old_image_feed_makes_rows_that_its_changes_leave_stale(feeds: Feeds) -> None:

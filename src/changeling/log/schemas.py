@@ -196,6 +196,8 @@ class Registry:
         same = [version for version in versions if version.schema == plain]
         if not same or (policy == "ignore" and all(version.status == "aside" for version in same)):
             return True
+        if all(version.status == "aside" for version in same):
+            return False
         newest = next((known for known in reversed(versions) if known.status != "aside"), versions[-1])
         if (
             newest.schema == plain

@@ -19,6 +19,14 @@ class TableName(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return ".".join(part for part in (self.catalog, self.schema, self.name) if part is not None)
 
+    def spelled(self) -> str:
+        """The name as `parse` takes it."""
+        return ".".join(
+            '"' + part.replace('"', '""') + '"' if set(part) & set('."') else part
+            for part in (self.catalog, self.schema, self.name)
+            if part is not None
+        )
+
     def fits(self, other: "TableName") -> bool:
         """Whether both may name one table: they agree as far as both are given."""
         return self.name == other.name and all(
@@ -35,9 +43,12 @@ class TableName(msgspec.Struct, frozen=True):
 
 
 def _split(text: str) -> list[str]:
-    parts, quoted = [""], False
+    parts, quoted, closed = [""], False, False
     for letter in text:
+        # A quote inside quotes is written twice.
+        twice, closed = letter == '"' and closed and not quoted, letter == '"' and quoted
         if letter == '"':
+            parts[-1] += letter if twice else ""
             quoted = not quoted
         elif letter == "." and not quoted:
             parts.append("")

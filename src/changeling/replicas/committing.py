@@ -114,8 +114,6 @@ class Committer:
         current = self.rows_at(work.replica, None, shape)
         again = None if base is None or base.snapshot is None else self.rows_at(work.replica, base.snapshot, shape)
         self._keep_aside(work, outcome, rows, state)
-        if outcome.touched:
-            self._mark_stale(work, rows, current, again, state.point)
         reach("replica.before")
         if work.from_scratch:
             whole = together(again, self._now(work, outcome, rows, again, again), shape)
@@ -126,13 +124,6 @@ class Committer:
             self._merge(work.replica, self._now(work, outcome, rows, current, again), shape, state)
         reach("replica.after")
         return self._tables.committed(work.replica, state)
-
-    def _mark_stale(self, work: Work, rows: DataFrame, current: DataFrame, again: DataFrame | None, point: int) -> None:
-        shape, identity = work.folded.shape, work.replica.identity
-        keys = list(zip(key_places(shape), (column.name for column in shape.key_columns), strict=True))
-        is_again = f.coalesce(f.col(staged.AGAIN), f.lit(False))
-        self._asides.mark_stale(identity, point, rows.where(~is_again), current, keys)
-        self._asides.mark_stale(identity, point, rows.where(is_again), again, keys)
 
     def _now(
         self,

@@ -15,7 +15,7 @@ class Effect(StrEnum):
     PATCH = "patch"
     """Columns that are told are written, the others stay; a row that is not there comes to be."""
     TOUCH = "touch"
-    """It changed, and nobody told how: a row that is there is stale from now on."""
+    """It changed, and nobody told how: it is stale from now on, and stays as it was."""
     GONE = "gone"
 
 

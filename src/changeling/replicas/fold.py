@@ -38,11 +38,9 @@ class Row:
     base: str | None = None
     """The key of the stored row that has the columns which are not told; None where they are NULL."""
     exists: bool = True
-    """False where only the stored row can tell whether there is one."""
+    """False where only the stored row can tell whether there is one, or where nothing but a touch tells of it."""
     stale: bool = False
     """A change touched it and did not tell its values."""
-    stale_if_stored: bool = False
-    """The same, where there is a stored row."""
 
     def image(self) -> dict[str, bytes]:
         """The values by column."""
@@ -85,10 +83,9 @@ class Fold:
     def _after(self, step: Step, below: Row | None) -> Row | None:
         if step.effect is Effect.GONE:
             return None
-        if step.effect is Effect.WHOLE or (below is None and step.effect is Effect.PATCH):
+        if step.effect is Effect.WHOLE:
             return Row(step.told)
-        if below is None:
-            return None
+        below = below or Row(exists=False)
         if step.effect is Effect.TOUCH:
-            return replace(below, stale=below.exists or below.stale, stale_if_stored=not below.exists)
+            return replace(below, stale=True)
         return replace(below, cells={**below.cells, **step.told}, exists=True)

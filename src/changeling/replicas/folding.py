@@ -30,8 +30,6 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that need a stored row to be complete."""
     asides: int = 0
     stale: int = 0
-    touched: int = 0
-    """Rows that are stale where there is a stored one."""
     files: list[Written] = []
     aside_files: list[Written] = []
     wider: dict[str, list[str]] = {}
@@ -88,7 +86,6 @@ def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
         patched=one.patched + other.patched,
         asides=one.asides + other.asides,
         stale=one.stale + other.stale,
-        touched=one.touched + other.touched,
         files=one.files + other.files,
         aside_files=one.aside_files + other.aside_files,
         wider=wider,
@@ -274,7 +271,6 @@ class _TableFold:
             patched=staging.patched,
             asides=staging.kept_aside,
             stale=staging.stale,
-            touched=staging.touched,
             wider={name: sorted(kinds) for name, kinds in staging.typed.wider.items()},
             moves=sorted(self._moves),
         )

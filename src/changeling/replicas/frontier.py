@@ -29,6 +29,9 @@ class TableDelta(msgspec.Struct, frozen=True):
     """The last position at which all its rows went."""
     key: str | None
     """Some key, for its columns."""
+    version: int | None = None
+    """The version of the schema that its last change has, of those that tell one, and where that stands."""
+    version_at: str = ""
 
 
 class Delta(msgspec.Struct, frozen=True):
@@ -140,6 +143,7 @@ class Frontier:
                 behind = behind | (part & (f.col("position") <= held))
         of_table = taken & (f.col("op").isin(*ROWS, "truncate")) & f.col("table.name").isNotNull()
         late = of_table & behind
+        told = f.when(of_table & f.col("schema_id").isNotNull(), f.col("position"))
         rows = (
             new.groupBy("source", "table")
             .agg(
@@ -149,6 +153,8 @@ class Frontier:
                 f.min(f.when(late, f.col("position"))).alias("first_late"),
                 f.max(f.when(of_table & (f.col("op") == "truncate"), f.col("position"))).alias("truncated"),
                 f.max(f.when(of_table, f.col("key"))).alias("key"),
+                f.max_by(f.col("schema_id"), told).alias("version"),
+                f.max(told).alias("version_at"),
                 f.max(f.when(taken, f.col("position"))).alias("last"),
                 f.max_by(f.col("transaction.id"), f.when(taken, f.col("position"))).alias("transaction"),
                 f.max(f.when(taken, f.col("commit_time"))).alias("commit_time"),
@@ -186,4 +192,14 @@ def _advanced(before: SourcePoint, batch: int, rows: list[Any]) -> SourcePoint:
 
 def _table_delta(row: Any) -> TableDelta:
     table = TableName(row.table.catalog, row.table.schema, row.table.name)
-    return TableDelta(row.source, table, row.changes, row.late, row.first_late, row.truncated, row.key)
+    return TableDelta(
+        row.source,
+        table,
+        row.changes,
+        row.late,
+        row.first_late,
+        row.truncated,
+        row.key,
+        row.version,
+        row.version_at or "",
+    )

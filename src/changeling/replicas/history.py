@@ -90,7 +90,7 @@ def text_of(value: str | bytes | None) -> str:
 
 def _image(fold: Fold, key: str | None) -> Image | None:
     row = None if key is None else fold.row(key)
-    return None if row is None else row.image()
+    return None if row is None or not row.exists else row.image()
 
 
 def _keys(change: Change) -> set[str]:

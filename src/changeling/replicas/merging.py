@@ -33,7 +33,7 @@ from changeling.replicas.reading import Identity, ReplicaState
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
-from changeling.replicas.works import Work, after, points_of, some_key
+from changeling.replicas.works import Work, after, last_version, points_of, some_key
 from changeling.spark.failures import in_one_sentence
 
 
@@ -100,6 +100,7 @@ class Merge:
         if delta is None:
             return None
         works = self._planner.works(delta)
+        delta = _disturbed(delta, works)
         merged = self._merge(works, delta)
         point = self._record(delta)
         self._pending = None
@@ -129,7 +130,7 @@ class Merge:
             prepared,
             self._asides.target(),
             delta.point.number,
-            self._widened(delta),
+            self._widened(delta, works),
         )
         done = []
         plan = msgspec.json.encode(delta).decode()
@@ -145,9 +146,7 @@ class Merge:
             ]
         )
         return [
-            Merged(
-                work.delta.table, work.delta.changes, work.delta.late, outcome.asides + outcome.stale + outcome.touched
-            )
+            Merged(work.delta.table, work.delta.changes, work.delta.late, outcome.asides + outcome.stale)
             for work, (_, outcome) in zip(works, outcomes, strict=True)
             if not work.folded.history
         ]
@@ -162,12 +161,14 @@ class Merge:
         reshaped = self._tables.reshape(work.replica, table.shape)
         work.replica = reshaped or self._committer.rewritten(work.replica, table.shape)
 
-    def _widened(self, delta: Delta) -> Callable[[FoldedTable, dict[str, list[str]]], FoldedTable]:
-        keys = {(table.source, table.table): table.key for table in delta.tables}
+    def _widened(self, delta: Delta, works: list[Work]) -> Callable[[FoldedTable, dict[str, list[str]]], FoldedTable]:
+        found = {(table.source, table.table): table for table in delta.tables}
+        versions = {(work.folded.source, work.folded.table, work.folded.history): work.version for work in works}
 
         def widen(folded: FoldedTable, kinds: dict[str, list[str]]) -> FoldedTable:
-            key = keys[folded.source, folded.table]
-            return self._learner.widened(folded, kinds, key, delta.limits.get(folded.source))
+            table = found[folded.source, folded.table]
+            version = versions[folded.source, folded.table, folded.history]
+            return self._learner.widened(folded, kinds, table.key, version)
 
         return widen
 
@@ -193,9 +194,8 @@ class Merge:
             number=last.number + 1,
             sources={**last.sources, source: msgspec.structs.replace(last.of(source), late=None)},
         )
-        delta = Delta(
-            point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, some_key(self._lake, source, name))]
-        )
+        key, version = some_key(self._lake, source, name), last_version(self._lake, source, name)
+        delta = Delta(point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, key, *version)])
         works = [self._planner.again(known, delta) for known in exact or found]
         self._merge(works, delta)
         self._record(delta)
@@ -208,8 +208,10 @@ class Merge:
             point=point,
             applied=before.applied + work.delta.changes,
             late=before.late + work.delta.late,
-            asides=before.asides + outcome.asides + outcome.stale + outcome.touched,
+            asides=before.asides + outcome.asides + outcome.stale,
             shape=work.folded.shape,
+            version=work.version,
+            version_at=work.version_at,
             plan=plan,
         )
         return self._tables.catch_up(self._committer.commit(work, outcome, state))
@@ -223,3 +225,15 @@ class Merge:
         reach("point.after")
         self._points.add(point)
         return point
+
+
+def _disturbed(delta: Delta, works: list[Work]) -> Delta:
+    """The point, with earlier ones no bases any more for sources of which a table's columns are not what they were."""
+    renamed = {work.delta.source for work in works if work.renamed}
+    if not renamed:
+        return delta
+    sources = {
+        name: msgspec.structs.replace(one, late="") if name in renamed else one
+        for name, one in delta.point.sources.items()
+    }
+    return msgspec.structs.replace(delta, point=msgspec.structs.replace(delta.point, sources=sources))

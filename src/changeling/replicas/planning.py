@@ -50,7 +50,8 @@ class Planner:
             for kind in wanted:
                 replica = self._replica(table, Identity(table.source, table.table, kind), delta)
                 if replica.state.point < delta.point.number:
-                    made.append(self._work(table, replica, delta))
+                    version, position = _version(table, replica)
+                    made.append(replace(self._work(table, replica, delta), version=version, version_at=position))
         return made
 
     def changes(self, work: Work, delta: Delta) -> Column:
@@ -82,19 +83,20 @@ class Planner:
             raise ChangelingError(
                 f"the log does not reach back to the first change of {table.table}: what is past retention cannot be made again"
             )
-        return self._from_scratch(table, replica, delta)
+        work = self._from_scratch(table, replica, delta)
+        return replace(work, version=table.version, version_at=table.version_at)
 
     def _replica(self, table: TableDelta, identity: Identity, delta: Delta) -> Replica:
         known = self._tables.known.get(identity)
         if known is not None:
             return known
         rivals = [other.table for other in delta.tables if other.table != table.table]
-        shape = self._learner.columns(table.source, table.table, table.key).shape(delta.limits.get(table.source))
+        shape = self._learner.columns(table.source, table.table, table.key).shape(table.version)
         return self._tables.create(identity, Shape(shape.columns) if identity.kind == "changes" else shape, rivals)
 
     def _folded(self, table: TableDelta, replica: Replica, delta: Delta) -> FoldedTable:
         columns = self._learner.columns(table.source, table.table, table.key)
-        shape = columns.shape(delta.limits.get(table.source))
+        shape = columns.shape(_version(table, replica)[0])
         folded = FoldedTable(table.source, table.table, columns, shape, stored=True)
         if replica.identity.kind == "changes":
             return replace(folded, shape=Shape(shape.columns), stored=False, listed=True)
@@ -105,6 +107,12 @@ class Planner:
             return self._from_scratch(table, replica, delta)
         held = self._points.last.of(table.source).position or ""
         folded = self._folded(table, replica, delta)
+        if not folded.columns.fits(replica.shape, replica.state.version, folded.shape, held):
+            if self._bases.log_is_whole():
+                return replace(self._from_scratch(table, replica, delta), renamed=True)
+            # Rows that the log does not have any more go on under the names that they have.
+            named = folded.columns.identified(replica.shape, replica.state.version)
+            replica = self._tables.note(replace(replica, shape=named))
         if folded.listed:
             return Work(table, replica, folded)
         folded = replace(folded, floor=held)
@@ -170,3 +178,11 @@ class Planner:
     def _truncates(self, table: TableDelta, delta: Delta, after: str) -> tuple[tuple[str, int | None], ...]:
         limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
         return all_truncates(self._lake, table.source, table.table, after, limit, batch)
+
+
+def _version(table: TableDelta, replica: Replica) -> tuple[int | None, str]:
+    """The version of the schema that a table's last change has, and where that stands."""
+    state = replica.state
+    if state.version is not None and state.version_at > table.version_at:
+        return state.version, state.version_at
+    return table.version, table.version_at

@@ -36,6 +36,9 @@ class ReplicaState(msgspec.Struct, frozen=True):
     """How many values were ever kept aside."""
     shape: Shape = Shape(())
     """The columns that the rows of this snapshot have."""
+    version: int | None = None
+    """The version of the schema that gave them, and the position of the last change that had it."""
+    version_at: str = ""
     plan: str = ""
     """The point as it was planned: whoever finds one replica ahead of the others goes on with the same."""
 

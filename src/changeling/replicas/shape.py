@@ -59,20 +59,27 @@ class Columns:
 
     places: dict[int, dict[str, Place]] = field(default_factory=dict)
     """By the number of a version and the name of a column in it."""
-    shapes: tuple[tuple[str, Shape], ...] = ()
-    """From which position on which shape holds; the told columns only."""
+    shapes: dict[int, Shape] = field(default_factory=dict)
+    """By the number of a version; the told columns only. One that is passed over has the shape of the one before it."""
+    begun: dict[str, str] = field(default_factory=dict)
+    """The first position of each column, by its id."""
     extra: tuple[ReplicaColumn, ...] = ()
     """Columns that values have and no schema tells of."""
     versions: tuple[tuple[str, int], ...] = ()
     """From which position on which version holds."""
     policy: Policy = "evolve"
+    key: tuple[str, ...] = ()
+    """The ids of the key columns where no schema tells them."""
 
-    def shape(self, limit: str | None = None) -> Shape:
-        """What the replica looks like after all changes before a position."""
-        held = [shape for position, shape in self.shapes if limit is None or position < limit]
-        told = held[-1] if held else self.shapes[0][1] if self.shapes else Shape(())
+    def shape(self, version: int | None = None) -> Shape:
+        """What the replica looks like when a version holds; without one, when the last does."""
+        if version not in self.shapes:
+            version = self.versions[-1][1] if self.versions else None
+        told = Shape(()) if version is None else self.shapes[version]
         names = {column.name for column in told.columns}
-        return Shape(told.columns + tuple(column for column in self.extra if column.name not in names), told.key)
+        columns = told.columns + tuple(column for column in self.extra if column.name not in names)
+        known = {column.id for column in columns}
+        return Shape(columns, told.key or tuple(number for number in self.key if number in known))
 
     def holding(self, position: str) -> int | None:
         """The version that holds at a position, for changes that do not say which they have."""
@@ -88,21 +95,44 @@ class Columns:
             return Place(_extra_id(name), None)
         return None
 
+    def fits(self, stored: Shape, version: int | None, wanted: Shape, held: str) -> bool:
+        """Whether stored rows, whose columns a version named, can go on to another shape as they are.
+
+        A version that comes late may show that two columns are one, or that one is two; and a column may come back that stored
+        rows up to a position do not have any more.
+        """
+        if self.identified(stored, version) != stored:
+            return False
+        there = {column.id for column in stored.columns}
+        return all(column.id in there or self.begun.get(column.id, held) >= held for column in wanted.columns)
+
+    def identified(self, stored: Shape, version: int | None) -> Shape:
+        """Stored columns under the ids that they have by what is known now."""
+        places = {column.id: self.place(version, column.name) for column in stored.columns}
+        ids = {number: number if place is None else place.id for number, place in places.items()}
+        columns = tuple(ReplicaColumn(ids[column.id], column.name, column.type) for column in stored.columns)
+        return Shape(columns, tuple(ids[number] for number in stored.key))
+
 
 def columns_of(versions: Sequence[Version], untold: TableSchema | None, policy: Policy, key: Sequence[str]) -> Columns:
     """What is known of a table's columns: from the versions that were told, by position, and from what values showed.
 
     `key` names the key columns where no schema does.
     """
-    chain = _Chain()
-    for version in versions:
-        if version.status != "aside":
-            chain.take(version)
+    chain = _Chain([version for version in versions if version.status != "aside"])
     extra = _extra(chain.names, untold, policy)
-    shapes = tuple((start, _with_key(shape, extra, key)) for start, shape in chain.shapes)
-    if not shapes:
-        shapes = ((_START, _with_key(Shape(()), extra, key)),)
-    return Columns(chain.places, shapes, extra, tuple(chain.versions), policy)
+    by_name = {column.name: column.id for column in extra}
+    if chain.last is not None:
+        by_name |= {name: place.id for name, place in chain.places[chain.last].items()}
+    return Columns(
+        chain.places,
+        chain.shapes,
+        chain.begun,
+        extra,
+        tuple((version.position or _START, version.id) for version in chain.versions),
+        policy,
+        tuple(by_name[name] for name in key if name in by_name),
+    )
 
 
 def _extra(told: set[str], untold: TableSchema | None, policy: Policy) -> tuple[ReplicaColumn, ...]:
@@ -119,62 +149,75 @@ def _extra_id(name: str) -> str:
     return f"+{name}"
 
 
-def _with_key(shape: Shape, extra: Sequence[ReplicaColumn], key: Sequence[str]) -> Shape:
-    if shape.key:
-        return shape
-    by_name = {column.name: column.id for column in (*extra, *shape.columns)}
-    return Shape(shape.columns, tuple(by_name[name] for name in key if name in by_name))
-
-
 class _Chain:
-    """Follows columns from version to version."""
+    """Follows columns from version to version.
 
-    def __init__(self) -> None:
+    A column is called by the name that it had in the version of it that was met first: one that is met later, wherever it stands,
+    gives no other name to what is stored already.
+    """
+
+    def __init__(self, versions: Sequence[Version]) -> None:
+        self.versions = versions
         self.places: dict[int, dict[str, Place]] = {}
-        self.shapes: list[tuple[str, Shape]] = []
-        self.versions: list[tuple[str, int]] = []
-        self.names: set[str] = set()
-        self._last: tuple[TableSchema, dict[str, str]] | None = None
+        self.shapes: dict[int, Shape] = {}
+        self.begun: dict[str, str] = {}
+        lines = self._lines()
+        ids = {line: f"{min(met)[1]}@{min(met)[0]}" for line, met in lines.items()}
+        self.names = {name for met in lines.values() for _, name in met}
+        self.last: int | None = None
+        shape = Shape(())
+        for version in versions:
+            numbers = {name: ids[line] for name, line in self._of[version.id].items()}
+            self.places[version.id] = {
+                column.name: Place(numbers[column.name], column)
+                for column in version.schema.columns
+                if column.name in numbers
+            }
+            if version.status == "accepted":
+                shape = _shape(shape, version.schema, numbers)
+                self.last = version.id
+                for number in numbers.values():
+                    self.begun.setdefault(number, version.position or _START)
+            self.shapes[version.id] = shape
 
-    def take(self, version: Version) -> None:
-        start = version.position or _START
-        numbers = self._numbers(version)
-        self.places[version.id] = {
-            column.name: Place(numbers[column.name], column)
-            for column in version.schema.columns
-            if column.name in numbers
-        }
-        self.versions.append((start, version.id))
-        if version.status == "accepted":
-            self.shapes.append((start, self._shape(version.schema, numbers)))
-            self.names |= set(numbers)
-            self._last = (version.schema, numbers)
+    def _lines(self) -> dict[int, set[tuple[int, str]]]:
+        """The columns, numbered: each with the versions that have it, and its name there."""
+        self._of: dict[int, dict[str, int]] = {}
+        lines: dict[int, set[tuple[int, str]]] = {}
+        last: tuple[TableSchema, dict[str, int]] | None = None
+        for version in self.versions:
+            found = self._continued(version, last)
+            for column in version.schema.columns:
+                if column.name not in found and (version.status == "accepted" or last is None):
+                    found[column.name] = len(lines)
+                    lines[len(lines)] = set()
+            for name, line in found.items():
+                if version.status == "accepted":
+                    lines[line].add((version.id, name))
+                else:
+                    lines[line] = lines[line] or {(version.id, name)}
+            self._of[version.id] = found
+            if version.status == "accepted":
+                last = (version.schema, found)
+        return lines
 
-    def _numbers(self, version: Version) -> dict[str, str]:
-        """The id of each column; one that an ignored version adds has none."""
-        schema = version.schema
-        if self._last is None:
-            return {column.name: f"{column.name}@{version.id}" for column in schema.columns}
-        before, known = self._last
-        was = {now: old for old, now in difference(before, schema).renamed}
-        found = {}
-        for column in schema.columns:
-            number = known.get(was.get(column.name, column.name))
-            if number is not None:
-                found[column.name] = number
-            elif version.status == "accepted":
-                found[column.name] = f"{column.name}@{version.id}"
-        return found
+    def _continued(self, version: Version, last: tuple[TableSchema, dict[str, int]] | None) -> dict[str, int]:
+        """The columns that were there before."""
+        if last is None:
+            return {}
+        before, known = last
+        was = {now: old for old, now in difference(before, version.schema).renamed}
+        names = ((column.name, was.get(column.name, column.name)) for column in version.schema.columns)
+        return {name: known[old] for name, old in names if old in known}
 
-    def _shape(self, schema: TableSchema, numbers: dict[str, str]) -> Shape:
-        """Columns that were there keep their order and the widest type that they had; new ones stand behind them."""
-        before = {column.id: column for column in (self.shapes[-1][1].columns if self.shapes else ())}
-        now = {numbers[column.name]: column for column in schema.columns}
-        order = [number for number in before if number in now] + [number for number in now if number not in before]
-        columns = [
-            ReplicaColumn(number, now[number].name, _wider(before.get(number), now[number].type)) for number in order
-        ]
-        return Shape(tuple(columns), tuple(numbers[name] for name in schema.key))
+
+def _shape(before: Shape, schema: TableSchema, numbers: dict[str, str]) -> Shape:
+    """Columns that were there keep their order and the widest type that they had; new ones stand behind them."""
+    there = {column.id: column for column in before.columns}
+    now = {numbers[column.name]: column for column in schema.columns}
+    order = [number for number in there if number in now] + [number for number in now if number not in there]
+    columns = [ReplicaColumn(number, now[number].name, _wider(there.get(number), now[number].type)) for number in order]
+    return Shape(tuple(columns), tuple(numbers[name] for name in schema.key))
 
 
 def _wider(before: ReplicaColumn | None, now: str) -> str:

@@ -28,7 +28,7 @@ def staged_layout(shape: Shape, history: bool = False) -> pa.Schema:
         (EFFECT, pa.string()),
         (TOLD, pa.list_(pa.bool_())),
         (AGAIN, pa.bool_()),
-        (STALE, pa.string()),
+        (STALE, pa.bool_()),
         (COUNT, pa.int64()),
         (POSITION, pa.string()),
     ]

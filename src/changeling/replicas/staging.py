@@ -32,7 +32,7 @@ class Staging:
     def __init__(self, table: FoldedTable, writer: Writer, asides: Writer, point: int) -> None:
         self._table, self._writer, self._asides, self._point = table, writer, asides, point
         self.typed = TypedRows(table.columns, table.shape)
-        self.rows = self.patched = self.kept_aside = self.stale = self.touched = 0
+        self.rows = self.patched = self.kept_aside = self.stale = 0
         self._waiting: list[dict[str, Any]] = []
         self._cells: list[Row] = []
 
@@ -91,7 +91,9 @@ class Staging:
             if self._table.stored:
                 self._add(Row(base=key), {staged.KEY: key, staged.EFFECT: Effect.GONE.value, staged.AGAIN: again})
             return
-        if not self._table.stored and not row.exists:
+        if not self._table.staged and not row.exists:
+            self.stale += 1
+            self._keep_aside([(key, None, None, None, STALE, position)])
             return
         self._add(
             row,
@@ -99,7 +101,7 @@ class Staging:
                 staged.KEY: key,
                 staged.EFFECT: _effect(row),
                 staged.AGAIN: again,
-                staged.STALE: "yes" if row.stale else "stored" if row.stale_if_stored else None,
+                staged.STALE: row.stale,
                 staged.POSITION: position,
             },
         )
@@ -176,8 +178,7 @@ class Staging:
         self._write(arrays, keys, [entry.get(staged.POSITION) or "" for entry in waiting], known)
 
     def _mark_stale(self, waiting: list[dict[str, Any]]) -> None:
-        self.touched += sum(entry.get(staged.STALE) == "stored" for entry in waiting)
-        stale = [entry for entry in waiting if entry.get(staged.STALE) == "yes"]
+        stale = [entry for entry in waiting if entry.get(staged.STALE)]
         if stale and not self._table.history:
             self.stale += len(stale)
             self._keep_aside([(entry[staged.KEY], None, None, None, STALE, entry[staged.POSITION]) for entry in stale])
@@ -244,7 +245,7 @@ class Staging:
 _OWN = {
     staged.EFFECT: pa.string(),
     staged.AGAIN: pa.bool_(),
-    staged.STALE: pa.string(),
+    staged.STALE: pa.bool_(),
     staged.POSITION: pa.string(),
     staged.TIME: pa.int64(),
     staged.OP: pa.string(),
@@ -254,9 +255,10 @@ _OWN = {
 
 
 def _effect(row: Row) -> str:
-    if row.base is None:
-        return Effect.WHOLE.value
-    return (Effect.PATCH if row.exists else Effect.TOUCH).value
+    if not row.exists:
+        # A row that went and was only touched since is not there, whatever is stored.
+        return (Effect.GONE if row.base is None else Effect.TOUCH).value
+    return (Effect.WHOLE if row.base is None else Effect.PATCH).value
 
 
 def _readable(row: str, shape: Any, shown: Callable[[str, Any], str]) -> str:

@@ -140,7 +140,9 @@ class States:
         exact = [identity for identity in fitting if str(identity.table) == str(table)]
         fitting = exact or fitting
         if not fitting:
-            raise UsageError(f"there is no table {table}; {nearest(str(table), map(str, self.tables()))}")
+            raise UsageError(
+                f"there is no table {table}; {nearest(table.spelled(), (one.spelled() for one in self.tables()))}"
+            )
         if len(fitting) > 1:
             choices = ", ".join(sorted(f"{identity.table} of {identity.source}" for identity in fitting))
             raise UsageError(f"several tables are called {table}: {choices}; write more of the name")
@@ -200,10 +202,10 @@ class States:
             base, given = Base(truncated), None
         changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, last.batch))
         key = some_key(self._lake, source, table)
-        starts = self._starts(source, table)
-        columns = self._learner.columns(source, table, key, starts)
+        columns = self._learner.columns(source, table, key)
+        version = self._version(changes, replica, base)
         folded = FoldedTable(
-            source, table, columns, columns.shape(limit), stored=base.snapshot is not None or given is not None
+            source, table, columns, columns.shape(version), stored=base.snapshot is not None or given is not None
         )
         place = f"{self._lake.load(layout.POINTS).location()}/staged/{uuid4()}"
 
@@ -217,7 +219,7 @@ class States:
             prepared,
             asides,
             0,
-            lambda one, kinds: self._learner.widened(one, kinds, key, limit, starts),
+            lambda one, kinds: self._learner.widened(one, kinds, key, version),
         )
         shape = done.shape
         below = None
@@ -232,13 +234,15 @@ class States:
             return State(named(together(below, now, shape), shape), shape)
         return State(named(self._nothing(shape) if below is None else below, shape), shape)
 
-    def _starts(self, source: str, table: TableName) -> dict[int, str]:
-        """Where each version of a table's schema begins: a late change may be the first that has it."""
-        if len(self._learner.versions(source, table)) < 2:
-            return {}
-        own = of_table(source, table) & f.col("schema_id").isNotNull()
-        found = self._lake.frame(layout.CHANGES).where(own).groupBy("schema_id").agg(f.min("position").alias("start"))
-        return {row.schema_id: row.start for row in found.collect()}
+    def _version(self, changes: DataFrame, replica: Replica | None, base: Base) -> int | None:
+        """The version of the schema that the last change has, or the state that it begins with; None where none is told."""
+        told = f.when(f.col("schema_id").isNotNull(), f.col("position"))
+        found = changes.agg(f.max_by("schema_id", told)).first()
+        if found is not None and found[0] is not None:
+            return int(found[0])
+        if replica is None or base.snapshot is None:
+            return None
+        return self._tables.state_at(replica, base.snapshot).version
 
     def _nothing(self, shape: Shape) -> DataFrame:
         return placed(self._lake.spark.range(0), Shape(()), shape)

@@ -40,6 +40,11 @@ class Work:
     """Where rows that are folded again begin; None where there are none of them."""
     from_scratch: bool = False
     """The result takes the place of all rows."""
+    version: int | None = None
+    """The version of the schema that its columns are of, and the position of the last change that has it."""
+    version_at: str = ""
+    renamed: bool = False
+    """What is known of its columns now is not what was known: earlier states are no bases any more."""
 
 
 def points_of(lake: Lake) -> Points:
@@ -112,6 +117,14 @@ def some_key(lake: Lake, source: str, table: TableName) -> str | None:
     """A key of some row of a table, for its columns."""
     found = lake.frame(layout.CHANGES).where(of_table(source, table)).agg(f.max("key")).first()
     return None if found is None else found[0]
+
+
+def last_version(lake: Lake, source: str, table: TableName) -> tuple[int | None, str]:
+    """The version of the schema that a table's last change has, of those that tell one, and where that stands."""
+    told = f.when(f.col("schema_id").isNotNull(), f.col("position"))
+    changes = lake.frame(layout.CHANGES).where(of_table(source, table))
+    found = changes.agg(f.max_by("schema_id", told), f.max(told)).first()
+    return (None, "") if found is None else (found[0], found[1] or "")
 
 
 def after(position: str) -> str:
