@@ -33,7 +33,7 @@ from changeling.replicas.reading import Identity, ReplicaState
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
-from changeling.replicas.works import Work, after, last_version, points_of, some_key
+from changeling.replicas.works import Work, after, first_with, last_version, points_of, some_key
 from changeling.spark.failures import in_one_sentence
 
 
@@ -75,7 +75,7 @@ class Merge:
         self._asides = Asides(self._lake)
         self._committer = Committer(self._lake, self._tables, self._asides)
         self._frontier = Frontier(self._lake, settle)
-        self._learner = Learner(log.registry, rules.policy, log.register)
+        self._learner = Learner(log.registry, rules.policy, log.register, first_with(self._lake))
         self._planner = Planner(self._lake, self._points, self._tables, self._learner, rules.mode)
         self._pending = self._cut_off()
         self._committer.after_cut_off = self._pending is not None

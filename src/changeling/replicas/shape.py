@@ -70,6 +70,8 @@ class Columns:
     policy: Policy = "evolve"
     key: tuple[str, ...] = ()
     """The ids of the key columns where no schema tells them."""
+    returns: tuple[tuple[frozenset[int], str, int], ...] = ()
+    """Versions that say the same as earlier ones: changes that have one of these, from a position on, have that one."""
 
     def shape(self, version: int | None = None) -> Shape:
         """What the replica looks like when a version holds; without one, when the last does."""
@@ -104,7 +106,10 @@ class Columns:
         if self.identified(stored, version) != stored:
             return False
         there = {column.id for column in stored.columns}
-        return all(column.id in there or self.begun.get(column.id, held) >= held for column in wanted.columns)
+        return all(
+            column.id in there or column.id not in self.begun or self.begun[column.id] > held
+            for column in wanted.columns
+        )
 
     def identified(self, stored: Shape, version: int | None) -> Shape:
         """Stored columns under the ids that they have by what is known now."""
@@ -132,7 +137,18 @@ def columns_of(versions: Sequence[Version], untold: TableSchema | None, policy: 
         tuple((version.position or _START, version.id) for version in chain.versions),
         policy,
         tuple(by_name[name] for name in key if name in by_name),
+        tuple(
+            (frozenset(earlier_alike(versions, version)), version.position or _START, version.id)
+            for version in chain.versions
+            if earlier_alike(versions, version)
+        ),
     )
+
+
+def earlier_alike(versions: Sequence[Version], version: Version) -> list[int]:
+    """The versions before one that say the same: it came back."""
+    before = versions[: [known.id for known in versions].index(version.id)]
+    return [known.id for known in before if known.schema == version.schema]
 
 
 def _extra(told: set[str], untold: TableSchema | None, policy: Policy) -> tuple[ReplicaColumn, ...]:

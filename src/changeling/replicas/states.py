@@ -28,7 +28,17 @@ from changeling.replicas.shape import Shape
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
-from changeling.replicas.works import Base, Bases, after, between, last_truncate, of_table, points_of, some_key
+from changeling.replicas.works import (
+    Base,
+    Bases,
+    after,
+    between,
+    first_with,
+    last_truncate,
+    of_table,
+    points_of,
+    some_key,
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class States:
         self._tables = ReplicaTables(self._lake)
         self._committer = Committer(self._lake, self._tables, Asides(self._lake))
         self._bases = Bases(self._lake, self._points)
-        self._learner = Learner(log.registry, policy, lambda versions: None)
+        self._learner = Learner(log.registry, policy, lambda versions: None, first_with(self._lake))
 
     def now(self, table: TableName) -> State:
         """The state of the last point."""

@@ -1,6 +1,6 @@
 """What a merge has to do for one replica: from which base on it is folded, and which changes that takes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -125,6 +125,17 @@ def last_version(lake: Lake, source: str, table: TableName) -> tuple[int | None,
     changes = lake.frame(layout.CHANGES).where(of_table(source, table))
     found = changes.agg(f.max_by("schema_id", told), f.max(told)).first()
     return (None, "") if found is None else (found[0], found[1] or "")
+
+
+def first_with(lake: Lake) -> Callable[[str, TableName, list[int], str], str | None]:
+    """Finds the first position behind another of a table's changes that have one of some versions of its schema."""
+
+    def find(source: str, table: TableName, versions: list[int], behind: str) -> str | None:
+        wanted = of_table(source, table) & f.col("schema_id").isin(versions) & (f.col("position") > behind)
+        found = lake.frame(layout.CHANGES).where(wanted).agg(f.min("position")).first()
+        return None if found is None else found[0]
+
+    return find
 
 
 def after(position: str) -> str:
