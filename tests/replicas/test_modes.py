@@ -46,6 +46,20 @@ def test_raw_changes_alone_still_have_states(spark: SparkSession, tmp_path: Path
     assert then(made, as_of_transaction=1) == [ANN]
 
 
+def test_a_table_that_was_kept_in_another_mode_meanwhile_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    made = bus(tmp_path)
+    run(made, "a", item(1, "insert", ANN), item(2, "update", {"id": 1, "n": 2}, {"id": 1}))
+    bus(tmp_path, tables=[{"name": "users", "mode": "append"}])
+    run(made, "b", item(4, "update", {"id": 1, "n": 4}, {"id": 1}))
+    assert made.pipeline.current("users") is None
+    assert then(made) == [{**ANN, "n": 4}]
+    bus(tmp_path)
+    run(made, "c", item(5, "update", {"id": 1, "name": "Anna"}, {"id": 1}))
+    assert replica(made) == [{"id": 1, "name": "Anna", "n": 4}]
+    assert then(made, as_of_transaction=4) == [{**ANN, "n": 4}]
+    assert then(made, as_of_transaction=1) == [ANN]
+
+
 def test_a_late_change_splits_the_time_of_a_state(spark: SparkSession, tmp_path: Path) -> None:
     made = bus(tmp_path, tables=[{"name": "users", "mode": "history"}])
     run(made, "a", item(1, "insert", ANN), item(5, "update", {"id": 1, "n": 5}, {"id": 1}))

@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.cli.startup import bring_back_pandas
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +58,8 @@ def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, 
         found = pipeline.current(parsed.table)
         if found is not None:
             return found
+    # Without a replica its rows are folded from the log.
+    bring_back_pandas()
     state = pipeline.state(parsed.table, **then)
     return state.rows.toArrow(), state.shape
 

@@ -20,3 +20,8 @@ def leave_out_pandas() -> None:
     """PyArrow goes without pandas from here on; measured, that saves a third of a short command's time."""
     if "pandas" not in sys.modules:
         sys.meta_path.insert(0, _WithoutPandas())
+
+
+def bring_back_pandas() -> None:
+    """For a command that turns out to need Spark after all."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _WithoutPandas)]

@@ -218,7 +218,7 @@ class Merge:
 
     def _record(self, delta: Delta) -> Point:
         """Writes the point down: from now on it is there."""
-        tables = {known.name: known.snapshot for known in self._tables.known.values() if known.snapshot is not None}
+        tables = {known.name: known.snapshot for known in self._tables.known.values() if known.is_current}
         point = msgspec.structs.replace(delta.point, made_at=datetime.now(UTC), tables=tables)
         reach("point.before")
         self._lake.append_rows(layout.POINTS, [point.to_row()], point.made_at)

@@ -14,6 +14,8 @@ from changeling.replicas.shape import Shape
 STATE = "changeling.replica"
 IDENTITY = "changeling.table"
 SHAPE = "changeling.shape"
+BEHIND = "changeling.behind"
+"""Changes passed a replica by, since its table was kept in another mode meanwhile."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -51,6 +53,7 @@ class Found:
     identity: Identity
     shape: Shape
     state: ReplicaState
+    behind: bool = False
 
 
 def replicas(tables: Tables, pipeline: str) -> Iterator[Found]:
@@ -72,6 +75,7 @@ def replicas(tables: Tables, pipeline: str) -> Iterator[Found]:
             msgspec.json.decode(table.properties[IDENTITY], type=Identity),
             msgspec.json.decode(table.properties[SHAPE], type=Shape),
             msgspec.json.decode(said[STATE], type=ReplicaState) if STATE in said else ReplicaState(),
+            BEHIND in table.properties,
         )
 
 
@@ -81,7 +85,7 @@ def current(tables: Tables, pipeline: str, table: TableName) -> tuple[pa.Table, 
         one for one in replicas(tables, pipeline) if one.identity.kind == "rows" and table.fits(one.identity.table)
     ]
     found = [one for one in found if str(one.identity.table) == str(table)] or found
-    if not found:
+    if not found or any(one.behind for one in found):
         return None
     if len(found) > 1:
         choices = ", ".join(sorted(f"{one.identity.table} of {one.identity.source}" for one in found))

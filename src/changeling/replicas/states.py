@@ -22,7 +22,7 @@ from changeling.replicas.combining import completed, named, placed, recounted, s
 from changeling.replicas.committing import Committer
 from changeling.replicas.jobs import fold
 from changeling.replicas.learning import Learner, Policies
-from changeling.replicas.points import Point
+from changeling.replicas.points import Point, Points
 from changeling.replicas.reading import Identity
 from changeling.replicas.shape import Shape
 from changeling.replicas.staged import staged_layout
@@ -47,6 +47,8 @@ class Moment:
 
     base: Base
     limit: str | None
+    batch: int | None = None
+    """The last batch that counts; None for that of the last point."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class States:
     def now(self, table: TableName) -> State:
         """The state of the last point."""
         identity, replica = self._find(table)
-        if replica is not None and replica.snapshot is not None:
+        if replica is not None and replica.is_current:
             return State(self._tables.lake.frame(replica.table), replica.shape)
         return self._folded(identity, replica, Moment(Base(), None))
 
@@ -87,7 +89,15 @@ class States:
             return State(named(self._committer.rows_at(replica, point.tables[replica.name], shape), shape), shape)
         if held is None:
             raise UsageError(f"point {number} has nothing of source {identity.source}")
-        return self._folded(identity, replica, Moment(self._base(identity, replica, after(held)), after(held)))
+        earlier = Points(one for one in self._points.all() if one.number <= number)
+        base = None
+        if replica is not None:
+            base = Bases(self._lake, earlier).before(replica, after(held), self._tables.snapshots(replica))
+        elif self._bases.log_is_whole():
+            base = Base()
+        if base is None:
+            raise self._too_early(identity, replica, f"point {number}")
+        return self._folded(identity, replica, Moment(base, after(held), point.of(identity.source).batch))
 
     def as_of(self, table: TableName, moment: int) -> State:
         """The state before the first transaction that is later than a moment, in nanoseconds."""
@@ -205,12 +215,13 @@ class States:
     def _folded(self, identity: Identity, replica: Replica | None, moment: Moment, given: str | None = None) -> State:
         source, table, base, limit = identity.source, identity.table, moment.base, moment.limit
         last = self._points.last.of(source)
+        batch = moment.batch or last.batch
         limit = limit or after(last.position or "")
         own = of_table(source, table)
-        truncated = last_truncate(self._lake, source, table, base.position, limit, last.batch)
+        truncated = last_truncate(self._lake, source, table, base.position, limit, batch)
         if truncated is not None:
             base, given = Base(truncated), None
-        changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, last.batch))
+        changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, batch))
         key = some_key(self._lake, source, table)
         columns = self._learner.columns(source, table, key)
         version = self._version(changes, replica, base)

@@ -13,12 +13,11 @@ from changeling.log import layout
 from changeling.log.lake import PROPERTIES, Lake, quoted
 from changeling.log.layout import Table
 from changeling.model.table import TableName
-from changeling.replicas.reading import IDENTITY, SHAPE, STATE, Identity, ReplicaState
+from changeling.replicas.reading import BEHIND, IDENTITY, SHAPE, STATE, Identity, ReplicaState
 from changeling.replicas.service import SERVICE, service_names
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
 
-_BEHIND = "changeling.behind"
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 _MERGED = {
     "write.merge.mode": "merge-on-read",
@@ -40,6 +39,11 @@ class Replica:
     """The current one; None while it never had a row."""
     behind: bool = False
     """Changes passed it by, since its table was kept in another mode meanwhile."""
+
+    @property
+    def is_current(self) -> bool:
+        """It has rows, and no changes passed it by."""
+        return self.snapshot is not None and not self.behind
 
     @property
     def table(self) -> Table:
@@ -93,7 +97,7 @@ class ReplicaTables:
         identity = msgspec.json.decode(properties[IDENTITY], type=Identity)
         shape = msgspec.json.decode(properties[SHAPE], type=Shape)
         state, snapshot = self._state(java)
-        return Replica(name, identity, shape, state, snapshot, behind=_BEHIND in properties)
+        return Replica(name, identity, shape, state, snapshot, behind=BEHIND in properties)
 
     def _state(self, java: Any) -> tuple[ReplicaState, int | None]:
         current = java.currentSnapshot()
@@ -195,13 +199,13 @@ class ReplicaTables:
     def leave_behind(self, replica: Replica) -> None:
         """Notes that changes pass a replica by: before it goes on it must be made again."""
         if not replica.behind:
-            self.lake.retried(f"ALTER TABLE {self.lake.name(replica.table)} SET TBLPROPERTIES ('{_BEHIND}' = 'true')")
+            self.lake.retried(f"ALTER TABLE {self.lake.name(replica.table)} SET TBLPROPERTIES ('{BEHIND}' = 'true')")
             self.note(replace(replica, behind=True))
 
     def catch_up(self, replica: Replica) -> Replica:
         """Notes that a replica has all changes again."""
         if replica.behind:
-            self.lake.retried(f"ALTER TABLE {self.lake.name(replica.table)} UNSET TBLPROPERTIES ('{_BEHIND}')")
+            self.lake.retried(f"ALTER TABLE {self.lake.name(replica.table)} UNSET TBLPROPERTIES ('{BEHIND}')")
         return self.note(replace(replica, behind=False))
 
     def drop(self, replica: Replica) -> None:
