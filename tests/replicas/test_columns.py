@@ -137,7 +137,17 @@ def test_a_column_that_no_schema_tells_of_is_passed_over_or_stops_the_run(
 
 def test_names_are_anything(spark: SparkSession, tmp_path: Path) -> None:
     made = shop(tmp_path / "lake of one")
-    names: list[str] = ["a/../../x", "we`ird", "ta'ble", 'quo"te', "select", "Users", "users", "ünder.score"]
+    names: list[str] = [
+        "a/../../x",
+        "we`ird",
+        "ta'ble",
+        'quo"te',
+        "select",
+        "Users",
+        "users",
+        "ünder.score",
+        "long" * 75,
+    ]
     odd = {"Id": 1, "id": 2, "a.b": 3, "back`tick": 4, "quo'te": 5, "select": 6, "c0": 7, "effect": 8, "ü": 9}
     run(made, "a", *(event(number, table=name, **odd) for number, name in enumerate(names)))
     run(made, "b", *(event(number + 10, table=name, **odd, more=1) for number, name in enumerate(names)))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +19,8 @@ from changeling.replicas.service import SERVICE, service_names
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
 
+_LONGEST = 120
+"""Letters of a folder's name; file systems take no more than 255."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 _MERGED = {
     "write.merge.mode": "merge-on-read",
@@ -136,10 +139,12 @@ class ReplicaTables:
 
     def _location(self, name: str) -> str:
         """Names are data: one with odd letters must not become a path."""
-        if _PLAIN.fullmatch(name) and not name.startswith("."):
+        if _PLAIN.fullmatch(name) and not name.startswith(".") and len(name) <= _LONGEST:
             return ""
         place = str(self._log.load(layout.CHANGES).location()).rsplit("/", 2)[0]
         folder = quote(name, safe="").replace(".", "%2E").replace("%", "_")
+        if len(folder) > _LONGEST:
+            folder = f"{folder[:_LONGEST]}_{sha256(name.encode()).hexdigest()[:16]}"
         return f"LOCATION '{place}/{self.lake.namespace}/{folder}'"
 
     def reshape(self, replica: Replica, shape: Shape) -> Replica | None:
