@@ -115,7 +115,7 @@ def all_truncates(
 
 def some_key(lake: Lake, source: str, table: TableName) -> str | None:
     """A key of some row of a table, for its columns."""
-    found = lake.frame(layout.CHANGES).where(of_table(source, table)).agg(f.max("key")).first()
+    found = lake.frame(layout.CHANGES).where(of_table(source, table) & f.col("key").isNotNull()).select("key").first()
     return None if found is None else found[0]
 
 
