@@ -64,5 +64,10 @@ class Learner:
         sample = Sampled(table, kinds, tuple(column.name for column in folded.shape.key_columns))
         self._register(self._registry.meet(source, sample))
         columns = self.columns(source, table, key)
+        if columns.extra == folded.columns.extra:
+            raise ChangelingError(
+                f"source {source}: no column of {table} can be made for the values of {', '.join(map(repr, sorted(kinds)))}: "
+                "declare the table's columns in the pipeline file, with `schema: ignore`"
+            )
         shape = columns.shape(version)
         return replace(folded, columns=columns, shape=Shape(shape.columns) if folded.listed else shape)

@@ -32,7 +32,7 @@ from changeling.replicas.points import Point
 from changeling.replicas.reading import Identity, ReplicaState
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.steps import FoldedTable
-from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.tables import ReplicaTables
 from changeling.replicas.works import Work, after, first_with, last_version, points_of, some_key
 from changeling.spark.failures import in_one_sentence
 
@@ -132,11 +132,10 @@ class Merge:
             delta.point.number,
             self._widened(delta, works),
         )
-        done = []
         plan = msgspec.json.encode(delta).decode()
         for work, (folded, outcome) in zip(works, outcomes, strict=True):
             work.folded = folded
-            done.append(self._commit(work, outcome, plan, delta.point.number))
+            self._commit(work, outcome, plan, delta.point.number)
         discard(
             [
                 file
@@ -202,7 +201,7 @@ class Merge:
         replica = next(known for known in self._tables.known.values() if known.identity == Identity(source, name))
         return self._tables.lake.frame(replica.table).count()
 
-    def _commit(self, work: Work, outcome: TableOutcome, plan: str, point: int) -> Replica:
+    def _commit(self, work: Work, outcome: TableOutcome, plan: str, point: int) -> None:
         before = work.replica.state
         state = ReplicaState(
             point=point,
@@ -214,7 +213,7 @@ class Merge:
             version_at=work.version_at,
             plan=plan,
         )
-        return self._tables.catch_up(self._committer.commit(work, outcome, state))
+        self._tables.catch_up(self._committer.commit(work, outcome, state))
 
     def _record(self, delta: Delta) -> Point:
         """Writes the point down: from now on it is there."""

@@ -1,6 +1,5 @@
 """Collects what became of the rows of one table, types them a few thousand at a time, and writes them to files."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from changeling.replicas.effect import Effect
 from changeling.replicas.fold import Row
 from changeling.replicas.keys import object_text
 from changeling.replicas.service import service_names
+from changeling.replicas.shape import Shape
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.typed_rows import TypedRows
 
@@ -226,7 +226,7 @@ class Staging:
             pa.repeat(pa.scalar(self._table.source, pa.string()), count),
             tables_array([self._table.table] * count),
             pa.array(rows, pa.string()),
-            pa.array([_readable(row, shape, object_text) for row in rows], pa.string()),
+            pa.array([_readable(row, shape) for row in rows], pa.string()),
             *(pa.array([entry[place] for entry in entries], pa.string()) for place in (1, 2, 3, 4, 5)),
             pa.repeat(pa.scalar(self._point, pa.int64()), count),
         ]
@@ -261,9 +261,9 @@ def _effect(row: Row) -> str:
     return (Effect.WHOLE if row.base is None else Effect.PATCH).value
 
 
-def _readable(row: str, shape: Any, shown: Callable[[str, Any], str]) -> str:
+def _readable(row: str, shape: Shape) -> str:
     try:
-        return shown(row, shape)
+        return object_text(row, shape)
     except ValueError:
         return row
 
