@@ -83,7 +83,7 @@ class Shown:
         changes = sum(table.changes for table in report.tables)
         late = sum(table.late for table in report.tables)
         asides = sum(table.asides for table in report.tables)
-        told = [f"{changes:,} changes in {len(report.tables):,} tables"]
+        told = [f"{changes:,} changes in {len(report.tables):,} table{'' if len(report.tables) == 1 else 's'}"]
         told += [f"{late:,} late"] if late else []
         told += [f"[red]{asides:,} kept aside[/red]"] if asides else []
         self._console.print(
