@@ -10,8 +10,21 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "changeling"
 
 # Lowest first. "api" stands for the modules directly in the package.
-ROOMS = ["model", "formats", "carriers", "spark", "sources", "log", "replicas", "feeds", "pipelines", "api", "cli"]
-WITHOUT_SPARK = {"model", "formats"}
+ROOMS = [
+    "model",
+    "formats",
+    "carriers",
+    "postgres",
+    "spark",
+    "sources",
+    "log",
+    "replicas",
+    "feeds",
+    "pipelines",
+    "api",
+    "cli",
+]
+WITHOUT_SPARK = {"model", "formats", "postgres"}
 SPARK_ONLY_IN_FUNCTIONS = {"cli"}
 
 MAX_LINES = 350

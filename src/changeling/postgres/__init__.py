@@ -1,0 +1,1 @@
+"""PostgreSQL as others speak to it: connections, catalog, types, and the wire of logical replication. Knows no Spark."""

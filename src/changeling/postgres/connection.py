@@ -1,0 +1,75 @@
+"""Connections to a PostgreSQL server, with the settings that every value is read under."""
+
+from collections.abc import Mapping
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq.abc import PGconn
+
+from changeling.model.errors import ChangelingError, UsageError
+
+_READING = {
+    "datestyle": "ISO, MDY",
+    "intervalstyle": "postgres",
+    "timezone": "UTC",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "client_encoding": "UTF8",
+    # A capture that waits is no idle transaction, and one that reads much is not slow.
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "lock_timeout": "0",
+}
+_PATIENCE = {"connect_timeout": "10", "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3"}
+_NAME = "changeling"
+
+
+def connect(url: str, *, settings: Mapping[str, str] | None = None) -> "psycopg.Connection[tuple[object, ...]]":
+    """A connection that commits each statement; everything libpq understands may stand in `url` and its environment.
+
+    Raises `ChangelingError` where there is none to be had, without the password.
+    """
+    try:
+        connection = psycopg.connect(_conninfo(url), autocommit=True)
+        for name, value in {**_READING, **(settings or {})}.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    except psycopg.Error as error:
+        raise unreachable(url, error) from None
+    return connection
+
+
+def connect_for_replication(url: str) -> PGconn:
+    """A connection that takes commands of the replication protocol, such as CREATE_REPLICATION_SLOT."""
+    connection = pq.PGconn.connect(make_conninfo(_conninfo(url), replication="database").encode())
+    if connection.status != pq.ConnStatus.OK:
+        text = connection.error_message.decode(errors="replace").strip()
+        connection.finish()
+        raise unreachable(url, psycopg.OperationalError(text))
+    return connection
+
+
+def where(url: str) -> str:
+    """The server and the database of a url, for people: never the password."""
+    known = conninfo_to_dict(url)
+    host, port, name = known.get("host") or "localhost", known.get("port") or 5432, known.get("dbname") or ""
+    return f"{host}:{port}/{name}"
+
+
+def unreachable(url: str, error: psycopg.Error) -> ChangelingError:
+    """What a user reads where the server cannot be asked."""
+    told = " ".join(str(error).split())
+    password = conninfo_to_dict(url).get("password")
+    if password:
+        told = told.replace(str(password), "***")
+    return ChangelingError(f"PostgreSQL at {where(url)}: {told}")
+
+
+def _conninfo(url: str) -> str:
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise UsageError(
+            "the url is none that PostgreSQL takes: write postgresql://user:password@host:5432/database"
+        ) from None
+    return make_conninfo("", **{"application_name": _NAME, **_PATIENCE, **given})
