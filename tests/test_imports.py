@@ -19,6 +19,7 @@ ROOMS = [
     "sources",
     "log",
     "replicas",
+    "targets",
     "feeds",
     "pipelines",
     "api",

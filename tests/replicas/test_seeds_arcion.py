@@ -161,9 +161,6 @@ def test_a_snapshot_is_the_base_of_the_realtime_changes(regions: Regions) -> Non
     assert [found["tpch.region"] for found in regions.found] == [contents(NATIVE, rows) for rows in states]
 
 
-@pytest.mark.xfail(
-    reason="places of arrival of later files sort behind positions of a log with a small number", strict=True
-)
 def test_a_snapshot_in_several_files_is_the_base_as_well(regions: Regions) -> None:
     left = [{"r_regionkey": key, "r_name": "n", "r_comment": "c"} for key in "01"]
     assert now(regions.made, "paged.region") == contents(NATIVE, left)

@@ -7,12 +7,25 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from changeling import __version__
-from changeling.cli import convert, decode, formats, history, maintain, rejects, remove, replica, run, status
+from changeling.cli import (
+    convert,
+    decode,
+    formats,
+    history,
+    maintain,
+    rejects,
+    remove,
+    replica,
+    run,
+    snapshot,
+    status,
+    verify,
+)
 from changeling.cli.startup import leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
 
-_VERBS = (formats, decode, convert, run, status, replica, history, rejects, maintain, remove)
-_ON_SPARK = ("run", "maintain", "remove")
+_VERBS = (formats, decode, convert, run, status, replica, history, verify, snapshot, rejects, maintain, remove)
+_ON_SPARK = ("run", "maintain", "remove", "verify")
 _WITH_SPARK = ("replay", "as_of", "as_of_transaction", "point", "base", "rebuild")
 """What makes other verbs need it."""
 
@@ -25,7 +38,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost."""
+    """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost,
+    5 replicas differ from their database."""
     try:
         parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
         if parsed.verb not in _ON_SPARK and not any(getattr(parsed, name, None) for name in _WITH_SPARK):
@@ -64,7 +78,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         prog="changeling",
         description="Every change-data-capture dialect, one change log.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong call, 3 done but some records rejected, "
-        "4 refused because something would be lost.",
+        "4 refused because something would be lost, 5 verify found differences.",
     )
     parser.add_argument("--version", action="version", version=f"changeling {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)

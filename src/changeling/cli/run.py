@@ -16,6 +16,9 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument("--pipeline", metavar="FILE", help="the same, as other verbs take it")
     parser.add_argument("--once", action="store_true", help="stop when all that is there now has been read")
     parser.add_argument("--take-over", action="store_true", help="go on where a run on another machine is gone")
+    parser.add_argument(
+        "--resnapshot", action="store_true", help="take all tables of PostgreSQL sources anew, as after a lost slot"
+    )
     parser.add_argument("--json", action="store_true", help="the summary as lines of JSON")
     parser.set_defaults(run=run)
 
@@ -27,7 +30,13 @@ def run(parsed: argparse.Namespace) -> int:
     pipeline = pipeline_of(parsed.file or parsed.pipeline)
     stop = _stopped_by_signals()
     with Shown(pipeline.name) as shown:
-        totals = pipeline.run(once=parsed.once, listener=shown, stop=stop, take_over=parsed.take_over)
+        totals = pipeline.run(
+            once=parsed.once,
+            listener=shown,
+            stop=stop,
+            take_over=parsed.take_over,
+            resnapshot=parsed.resnapshot,
+        )
     if parsed.json:
         print("\n".join(summary_lines(totals)))
     else:

@@ -60,7 +60,7 @@ class Decoder:
                 continue
             changes.extend(found)
             places.extend([place] * len(found))
-        _fill_positions(changes, places, batch)
+        _fill_positions(changes, places, batch, self._format)
         made = self._build(changes, places, batch, reasons)
         return Decoded(made, _rejects(batch, reasons))
 
@@ -134,7 +134,7 @@ def reason_of(error: BaseException) -> str:
     return str(error)
 
 
-def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.RecordBatch) -> None:
+def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.RecordBatch, form: Format) -> None:
     if all(change.position is not None for change in changes):
         return
     arrivals = [layout.arrival(origin) for origin in layout.origins(batch)]
@@ -144,7 +144,9 @@ def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.Reco
         before = place
         if change.position is None:
             change.arrived = True
-            change.position = f"{arrivals[place]}.{encode(ordinal)}" if ordinal else arrivals[place]
+            arrival = f"{arrivals[place]}.{encode(ordinal)}" if ordinal else arrivals[place]
+            front = form.before_arrival(change)
+            change.position = f"{encode(*front)}.{arrival}" if front else arrival
 
 
 def _rejects(batch: pa.RecordBatch, reasons: dict[int, str]) -> pa.RecordBatch:

@@ -25,6 +25,9 @@ POINTS = (
     "replica.after",
     "point.before",
     "point.after",
+    "target.staged",
+    "target.before",
+    "target.after",
 )
 _VARIABLE = "CHANGELING_FAILPOINT"
 _passed: dict[str, int] = {}

@@ -58,6 +58,7 @@ class Ingest:
     ) -> None:
         self._log, self._lake, self.source = log, log.lake, source
         self._policy, self._fail = policy, fail_on_reject
+        self._format = None if source.format is None else formats.get(source.format)
         self._pending: Plan | None = None
         self._warnings: list[str] = []
         done = log.state.batch(source.name)
@@ -88,7 +89,7 @@ class Ingest:
 
         The others are registered when records come, under the names that those give to their tables.
         """
-        options, names_table = self.source.options, formats.get(self.source.format).names_table
+        options, names_table = self.source.options, self._format is None or self._format.names_table
         for schema in options.schemas:
             table = schema.table or (None if names_table else options.table)
             if table is not None and schema.columns and (schema.id is not None or not names_table):
@@ -211,22 +212,33 @@ class Ingest:
         self, plan: Plan, given: Input, moment: datetime, rejects_stay: bool
     ) -> tuple[Outcome, tuple[Version, ...]]:
         """Reads until every schema in the batch is known: a new one costs a second reading of its batch."""
-        registry, name = self._log.registry, self.source.name
         targets = {table.name: self._lake.target(table, moment) for table in (layout.CHANGES, layout.REJECTS)}
-        added: list[Version] = []
-        seen: list[Seen] = []
+        seen = [
+            Seen(one.table, one.schema, one.position, one.position, False) for one in self.source.foreseen(plan.text)
+        ]
+        added = self._learn(seen)
         while True:
             outcome = self._run(plan, given, moment, targets, seen, rejects_stay)
             seen = outcome.schemas
-            declared = self.source.options.schemas
-            learned = registry.learn(
-                name, seen, self._policy, self._log.furthest, declared, by_number=self._numbers_schemas
-            )
-            self._log.register(learned)
+            learned = self._learn(seen)
             added += learned
             if not outcome.unknown and not learned:
                 return outcome, tuple(added)
             discard([*outcome.changes, *outcome.rejects])
+
+    def _learn(self, seen: Sequence[Seen]) -> list[Version]:
+        """Registers the schemas that are new."""
+        learned = self._log.registry.learn(
+            self.source.name,
+            seen,
+            self._policy,
+            self._log.furthest,
+            self.source.options.schemas,
+            by_number=self._numbers_schemas,
+            tells_all=self._format is None,
+        )
+        self._log.register(learned)
+        return learned
 
     def _run(
         self,
@@ -257,7 +269,7 @@ class Ingest:
 
     @property
     def _numbers_schemas(self) -> bool:
-        return formats.get(self.source.format).numbers_schemas
+        return self._format is not None and self._format.numbers_schemas
 
     def _options(self) -> ReadOptions:
         if not self._numbers_schemas:

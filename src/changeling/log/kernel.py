@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.formats import registry
-from changeling.formats.decoding import Decoder
+from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.options import ReadOptions
 from changeling.log.files import Target, Writer
 from changeling.log.layout import MOMENT
@@ -32,7 +32,8 @@ class Batch:
 
     source: str
     number: int
-    format: str
+    format: str | None
+    """None where the reader gives changes in place of records."""
     options: ReadOptions
     moment: int
     """When it is read, in microseconds."""
@@ -69,8 +70,9 @@ class IngestKernel:
 class _Task:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._format = registry.get(batch.format)
-        self._decoder = Decoder(self._format, batch.options)
+        form = None if batch.format is None else registry.get(batch.format)
+        self._decode = _as_they_are if form is None else Decoder(form, batch.options)
+        self._extraction_time = None if form is None else form.extraction_time
         self._changes = Writer(batch.changes)
         self._rejects = None if batch.rejects is None else Writer(batch.rejects)
         self._schemas = SchemaIds(batch.known)
@@ -82,7 +84,7 @@ class _Task:
 
     def take(self, records: pa.RecordBatch, no_records: pa.RecordBatch) -> None:
         """Decodes a batch of records and writes what comes of it."""
-        decoded = self._decoder(records)
+        decoded = self._decode(records)
         changes = decoded.changes
         if self._batch.topics is not None:
             changes = _with_topics(changes, self._batch.topics)
@@ -141,7 +143,7 @@ class _Task:
         newest = pc.max(times).as_py()
         if newest is not None and (self._newest is None or newest > self._newest.commit_time):
             place = pc.index(times, newest).as_py()
-            told = self._format.extraction_time
+            told = self._extraction_time
             meta = changes.column("meta")[place].as_py()
             self._newest = Newest(newest, None if told is None or meta is None else told(meta))
 
@@ -170,6 +172,13 @@ class _Task:
         names = [column.name for column in target.columns]
         return pa.record_batch([known[name] for name in names], names=names)
 
+
+def _as_they_are(changes: pa.RecordBatch) -> Decoded:
+    """Changes that need no decoding."""
+    return Decoded(changes, _NO_REJECTS)
+
+
+_NO_REJECTS = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
 
 REJECT_ID = (
     "CASE WHEN origin.file IS NULL "

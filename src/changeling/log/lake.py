@@ -23,7 +23,12 @@ from changeling.spark.failures import in_one_sentence
 Result = TypeVar("Result")
 LAYOUT = "changeling.layout"
 HOLDER = "changeling.holder"
-_CONFLICTS = ("ValidationException", "CommitFailedException", "NotFoundException")
+_CONFLICTS = (
+    "ValidationException",
+    "CommitFailedException",
+    "NotFoundException",
+    "IllegalArgumentException: Cannot fast-forward",
+)
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 PROPERTIES = {
     "format-version": "3",
@@ -52,6 +57,8 @@ class Lake:
             self.spark.conf.set(name, value)
         # Names are data: `Id` and `id` are two columns.
         self.spark.conf.set("spark.sql.caseSensitive", "true")
+        # Nor is `${env:HOME}` in a name anything but itself.
+        self.spark.conf.set("spark.sql.variable.substitute", "false")
         if catalog.database is not None:
             prepare(catalog.database)
             check_place(catalog, namespace)
@@ -157,6 +164,20 @@ class Lake:
             for name, value in summary.items():
                 commit.set(name, value)
             commit.commit()
+
+    def branch(self, table: Table, name: str) -> None:
+        """A branch of a table as it is now, in place of one that somebody left behind."""
+        with in_one_sentence():
+            java = self.load(table)
+            change = java.manageSnapshots()
+            there = name in dict(java.refs())
+            current = java.currentSnapshot().snapshotId()
+            (change.replaceBranch(name, current) if there else change.createBranch(name, current)).commit()
+
+    def become(self, table: Table, name: str) -> None:
+        """The table becomes what its branch is, at once; raises `ChangelingError` where others wrote it meanwhile."""
+        with in_one_sentence():
+            self.load(table).manageSnapshots().fastForwardBranch("main", name).removeBranch(name).commit()
 
     def append_rows(self, table: Table, rows: list[dict[str, object]], moment: datetime) -> None:
         """Commits a few rows that the driver has."""

@@ -130,11 +130,13 @@ class Registry:
         declared: Iterable[TableSchema] = (),
         *,
         by_number: bool = False,
+        tells_all: bool = False,
     ) -> list[Version]:
         """Registers schemas that came with records; new versions only, in the order of their positions.
 
         Those that the user `declared` for whatever table comes hold from the start. `furthest` tells the last position in the
-        log of a version's changes; `by_number` is as for `known`. Raises `ChangelingError` where the policy is to fail: then
+        log of a version's changes; `by_number` is as for `known`. A source that `tells_all` tells the rows of a table again
+        when it was altered: then versions are accepted that do not fit the rows before. Raises `ChangelingError` where the policy is to fail: then
         none is registered.
         """
         added: list[Version] = []
@@ -149,7 +151,7 @@ class Registry:
             origin: Literal["declared", "carried"] = "declared" if plain in told else "carried"
             position = None if origin == "declared" else one.first
             try:
-                added.append(self._add(source, one.table, plain, position, origin, chosen, None))
+                added.append(self._add(source, one.table, plain, position, origin, chosen, None, tells_all=tells_all))
             except ChangelingError:
                 self.forget(added)
                 raise
@@ -220,6 +222,8 @@ class Registry:
         origin: Literal["declared", "carried"],
         policy: Policy,
         number: int | None,
+        *,
+        tells_all: bool = False,
     ) -> Version:
         before = [version for version in self.of(source, table) if version.status == "accepted"]
         earlier = [version for version in before if (version.position or _START) <= (position or _START)]
@@ -234,7 +238,7 @@ class Registry:
             )
         if policy == "ignore":
             return self._put(source, table, schema, position, origin, "ignored", number, str(found))
-        if found.conflicts:
+        if found.conflicts and not tells_all:
             note = f"the schema of {table} changed in a way that does not fit its rows ({'; '.join(found.conflicts)}):{both}"
             return self._put(source, table, schema, position, origin, "aside", number, note)
         return self._put(source, table, schema, position, origin, "accepted", number, str(found))

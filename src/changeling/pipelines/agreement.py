@@ -136,8 +136,24 @@ def _check_rules(definition: Definition) -> None:
             raise Wrong("a typed table of every change belongs to `mode: append`", (*path, "typed"))
         _check_columns(rule.columns, (*path, "columns"))
         _check_key(rule.key, rule.columns, (*path, "key"))
+        _check_captured(definition, rule, path)
         if rule.id is not None:
             _check_number(rule, numbers, (*path, "id"))
+
+
+def _check_captured(definition: Definition, rule: TableRule, path: Path) -> None:
+    """What is left out before anything is stored, where the database is asked for the rest."""
+    asked = [name for name in ("include", "exclude", "mask", "hash", "where") if getattr(rule, name)]
+    if not asked:
+        return
+    others = [
+        source.name
+        for source in definition.sources
+        if rule.source in (None, source.name) and not isinstance(source, PostgresSource)
+    ]
+    if others:
+        problem = f"this can be asked of postgres sources only: say `source:`, and not {others[0]!r}"
+        raise Wrong(problem, (*path, asked[0]))
 
 
 def _check_number(rule: TableRule, numbers: dict[int, list[str | None]], path: Path) -> None:

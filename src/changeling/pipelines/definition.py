@@ -87,14 +87,26 @@ class KafkaSource(_Records, tag_field="type", tag="kafka", frozen=True, kw_only=
 
 
 class PostgresSource(_Part, tag_field="type", tag="postgres", frozen=True, kw_only=True):
-    """Tables of a PostgreSQL database. Declared only: it cannot be run yet."""
+    """Tables of a PostgreSQL database: a snapshot of them, then every change."""
 
     name: Name
     """The name of the stream."""
     url: Text
-    """postgresql://user:password@host/database."""
+    """postgresql://user:password@host/database, or anything else that libpq takes."""
     tables: Texts
-    """Which tables: schema.name, or patterns with `*`."""
+    """Which tables: schema.name, or patterns with `*`; without a schema, those of `public`."""
+    slot: Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,63}$")] | None = None
+    """The replication slot; it is made where there is none. By default changeling_PIPELINE_SOURCE."""
+    publication: Text | None = None
+    """The publication; it is made, or tables added to it, where they are missing. By default it is called as the slot."""
+    without_identity: Literal["refuse", "inserts"] = "refuse"
+    """What happens to tables with nothing that identifies a row: they stop the run, or only their inserts are captured."""
+    batch_bytes: Count = 256 * 1024 * 1024
+    """About how many bytes of the server's log, or of tables, one batch reads."""
+    lag_alarm: Count = 1024 * 1024 * 1024
+    """From how many bytes on that the server keeps for the slot a warning is given."""
+    salt: str = ""
+    """What is put in front of values that are hashed, so that nobody can look them up in a list."""
 
 
 RecordSource: TypeAlias = FilesSource | KafkaSource
@@ -120,6 +132,16 @@ class TableRule(_Part, frozen=True, kw_only=True):
     """With `mode: append`: every change as a row of a typed table as well, beside the log."""
     schema: Literal["evolve", "ignore", "fail"] = "evolve"
     """What a column that the table does not have does: it is added, passed over, or stops the run."""
+    include: tuple[Text, ...] = ()
+    """Of a postgres source: the columns to capture, by name or pattern; the others are never stored. Keys always are."""
+    exclude: tuple[Text, ...] = ()
+    """Of a postgres source: columns that are never stored."""
+    mask: tuple[Text, ...] = ()
+    """Of a postgres source: columns of which only `***` is stored."""
+    hash: tuple[Text, ...] = ()
+    """Of a postgres source: columns of which only the SHA-256 is stored."""
+    where: Text | None = None
+    """Of a postgres source: a condition in SQL on the columns that identify a row; other rows are never stored."""
 
 
 class TableTopic(_Part, tag_field="type", tag="table", frozen=True, kw_only=True):
@@ -193,11 +215,6 @@ class Definition(_Part, frozen=True, kw_only=True):
     def unsupported(self) -> list[str]:
         """What the pipeline asks for and nothing can run yet, a sentence each; empty where all of it can be run."""
         return [
-            *(
-                f"source {source.name!r}: type postgres is not supported yet"
-                for source in self.sources
-                if isinstance(source, PostgresSource)
-            ),
             *(f"feed {feed.name!r}: feeds are not supported yet" for feed in self.feeds),
             *(f"target {target.name!r}: targets are not supported yet" for target in self.targets),
         ]

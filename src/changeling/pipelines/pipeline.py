@@ -1,7 +1,7 @@
 """A pipeline to use from Python: `Pipeline.load("shop.yaml").run(once=True)`."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from changeling.pipelines.running import Listener, Totals
     from changeling.replicas.history import Moment
     from changeling.replicas.shape import Shape
+    from changeling.pipelines.verifying import Verified
     from changeling.replicas.states import State
 
 
@@ -66,15 +67,20 @@ class Pipeline:
         listener: "Listener | None" = None,
         stop: threading.Event | None = None,
         take_over: bool = False,
+        resnapshot: bool = False,
     ) -> "list[Totals]":
         """Brings what is new into the log: all that is there now (`once`), or for ever, until `stop` is set.
 
-        `take_over` goes on where a run on another machine ended without a word.
+        `take_over` goes on where a run on another machine ended without a word. `resnapshot` takes all tables of PostgreSQL
+        sources anew, which is the way on where a slot was lost.
         """
         from changeling.pipelines.running import Runner
 
         with self._writing("run", take_over) as (lake, lock):
-            return Runner(self._loaded, lake, lock, listener or Quiet(), stop or threading.Event()).run(once)
+            runner = Runner(
+                self._loaded, lake, lock, listener or Quiet(), stop or threading.Event(), resnapshot=resnapshot
+            )
+            return runner.run(once)
 
     def status(self) -> list[dict[str, Any]]:
         """How far each source is; needs no Spark."""
@@ -96,6 +102,13 @@ class Pipeline:
 
         with self._redacted():
             return list(life(tables_of(self._loaded), TableName.parse(table), key))
+
+    def changes(self, table: str, last: int = 100) -> "pa.Table":
+        """The last changes of a table in its log, oldest first, as `changeling.encode` takes them. Needs no Spark."""
+        from changeling.log.told_changes import last_changes
+
+        with self._redacted():
+            return last_changes(tables_of(self._loaded), TableName.parse(table), last)
 
     def replica(
         self,
@@ -164,6 +177,35 @@ class Pipeline:
         with self._redacted():
             return current(tables_of(self._loaded), self.name, TableName.parse(table))
 
+    def verify(self, tables: Sequence[str] = (), *, most: int = 20) -> "Iterator[Verified]":
+        """Compares replicas with the tables of their database, row for row, at one place of its log; all where none is named.
+
+        Where no run goes on, the log is brought up to date first. `most` rows that differ are told of each table.
+        """
+        from changeling.pipelines.verifying import verify
+
+        with self._redacted():
+            yield from verify(self._loaded, tables, most, lambda: self.run(once=True))
+
+    def repair(self, found: "Sequence[Verified]") -> bool:
+        """Takes the tables that differ anew; whether that is done, or left to the run that goes on."""
+        from changeling.log.lock import is_held
+        from changeling.pipelines.verifying import ask_again
+
+        with self._redacted():
+            ask_again(self._loaded, found)
+        if is_held(lock_file(self._loaded)):
+            return False
+        self.run(once=True)
+        return True
+
+    def snapshot(self, tables: Sequence[str]) -> list[str]:
+        """Asks for tables of PostgreSQL sources to be taken anew, by the run that goes on or the next one; tells which."""
+        from changeling.pipelines.verifying import ask_for
+
+        with self._redacted():
+            return ask_for(self._loaded, tables)
+
     def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; tells for each source how many came into the log, and how many stay."""
         from changeling.log.log import Log
@@ -198,10 +240,19 @@ class Pipeline:
             return [*maintain(lake, retention, keep_changes=kept), *replicas]
 
     def remove(self) -> list[str]:
-        """Drops the pipeline's tables and replicas with all that is in them; tells their names."""
+        """Drops what the pipeline has on database servers, then its tables and replicas with all that is in them.
+
+        Tells the names of what was dropped.
+        """
+        from changeling.pipelines.capturing import capture_settings, postgres_sources
+        from changeling.sources.postgres_capture import Capture
+
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
+            dropped = []
+            for source in postgres_sources(self._loaded):
+                dropped += Capture(capture_settings(self._loaded, source)).remove()
             lake = lake_of(self._loaded)
-            return [*lake.beside(f"{self.name}_replica").remove(), *lake.remove()]
+            return [*dropped, *lake.beside(f"{self.name}_replica").remove(), *lake.remove()]
 
     @contextmanager
     def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":

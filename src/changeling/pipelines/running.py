@@ -18,7 +18,15 @@ from changeling.log.state import SourceState
 from changeling.log.upkeep import expire
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
-from changeling.pipelines.definition import FilesSource, KafkaSource, RecordSource, TableRule, span_millis
+from changeling.pipelines.definition import (
+    FilesSource,
+    KafkaSource,
+    PostgresSource,
+    RecordSource,
+    TableRule,
+    span_millis,
+)
+from changeling.pipelines.definition import Source as Declared
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.replaying import settle
 from changeling.replicas import upkeep
@@ -73,8 +81,18 @@ class Totals:
 class Runner:
     """One run of a pipeline, which must hold its lock."""
 
-    def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: Listener, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        lake: Lake,
+        lock: Lock,
+        listener: Listener,
+        stop: threading.Event,
+        *,
+        resnapshot: bool = False,
+    ) -> None:
         self._loaded, self._lake, self._lock, self._listener, self._stop = loaded, lake, lock, listener, stop
+        self._resnapshot = resnapshot
         self._ingests: list[Ingest] = []
         self._totals: dict[str, Totals] = {}
         self._merging = _Retry()
@@ -85,12 +103,20 @@ class Runner:
         Without `once`, a source that fails is tried again, after a second at first and then after longer and longer waits.
         """
         log = Log(self._lake)
-        sources = record_sources(self._loaded)
-        self._ingests = [ingest_of(self._loaded, log, source) for source in sources]
+        sources = self._loaded.definition.sources
+        self._ingests = [ingest_of(self._loaded, log, source, resnapshot=self._resnapshot) for source in sources]
         self._totals = {ingest.source.name: Totals(ingest.source.name, state=ingest.state) for ingest in self._ingests}
         for ingest, source in zip(self._ingests, sources, strict=True):
-            settle(self._lake, ingest, carrier_of(source))
-        merge = merge_of(self._loaded, log)
+            if not isinstance(source, PostgresSource):
+                settle(self._lake, ingest, carrier_of(source))
+        try:
+            self._run(merge_of(self._loaded, log), once, poll_seconds)
+        finally:
+            for ingest in self._ingests:
+                ingest.source.close()
+        return list(self._totals.values())
+
+    def _run(self, merge: Merge, once: bool, poll_seconds: float) -> None:
         retries = {ingest.source.name: _Retry() for ingest in self._ingests}
         if once:
             for ingest in self._ingests:
@@ -106,7 +132,6 @@ class Runner:
                 break
             self._listener.waits()
             self._stop.wait(poll_seconds)
-        return list(self._totals.values())
 
     def _merge(self, merge: Merge, *, end: bool) -> None:
         """Brings the replicas to the newest point; the end of the input is the end of every transaction in it."""
@@ -195,10 +220,17 @@ def record_sources(loaded: Loaded) -> list[RecordSource]:
     return [source for source in loaded.definition.sources if isinstance(source, FilesSource | KafkaSource)]
 
 
-def ingest_of(loaded: Loaded, log: Log, source: RecordSource) -> Ingest:
-    """What brings a source of the pipeline into its log."""
+def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = False) -> Ingest:
+    """What brings a source of the pipeline into its log. `resnapshot`: tables of a database are taken anew."""
+    policy = _policies(loaded, source.name)
+    if isinstance(source, PostgresSource):
+        from changeling.pipelines.capturing import capture_settings, requests_of
+        from changeling.sources.postgres import PostgresSource as Postgres
+
+        settings, requests = capture_settings(loaded, source), requests_of(loaded, source)
+        return Ingest(log, Postgres(settings, requests, resnapshot=resnapshot), policy=policy)
     made = _source(loaded, log.lake, source)
-    return Ingest(log, made, policy=_policies(loaded, source.name), fail_on_reject=source.on_error == "fail")
+    return Ingest(log, made, policy=policy, fail_on_reject=source.on_error == "fail")
 
 
 def merge_of(loaded: Loaded, log: Log) -> Merge:

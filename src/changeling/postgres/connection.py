@@ -20,7 +20,18 @@ _READING = {
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "lock_timeout": "0",
+    "transaction_timeout": "0",
+    "idle_session_timeout": "0",
+    # Rows that a policy hides are refused instead of left out.
+    "row_security": "off",
 }
+# A server that is older does not know all of them.
+_SET = """
+SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS wanted(name, value)
+WHERE current_setting(name, true) IS NOT NULL
+"""
+_ENDS_A_WAIT = ("idle_in_transaction_session_timeout", "idle_session_timeout", "transaction_timeout")
+"""Who exports a snapshot waits in a transaction."""
 _PATIENCE = {"connect_timeout": "10", "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3"}
 _NAME = "changeling"
 
@@ -32,8 +43,8 @@ def connect(url: str, *, settings: Mapping[str, str] | None = None) -> "psycopg.
     """
     try:
         connection = psycopg.connect(_conninfo(url), autocommit=True)
-        for name, value in {**_READING, **(settings or {})}.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        wanted = {**_READING, **(settings or {})}
+        connection.execute(_SET, (list(wanted), list(wanted.values())))
     except psycopg.Error as error:
         raise unreachable(url, error) from None
     return connection
@@ -46,6 +57,8 @@ def connect_for_replication(url: str) -> PGconn:
         text = connection.error_message.decode(errors="replace").strip()
         connection.finish()
         raise unreachable(url, psycopg.OperationalError(text))
+    for name in _ENDS_A_WAIT:
+        connection.exec_(f"SET {name} = 0".encode())
     return connection
 
 

@@ -1,5 +1,7 @@
 """Rows of a full load to begin with: a table, or files of Parquet, CSV or JSON lines with the columns by name."""
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -20,19 +22,24 @@ def base_rows(spark: SparkSession, place: str, shape: Shape) -> DataFrame:
         rows, as_text = _read(spark, place)
     except SPARKS as error:
         raise UsageError(f"--base {place}: {told(error)}") from None
-    there = {name: name for name in rows.columns}
-    for column in shape.key_columns:
-        if column.name not in there:
-            raise UsageError(
-                f"--base {place}: it has no column {column.name!r}, which is of the key; {nearest(column.name, there)}"
-            )
     types = dict(rows.dtypes)
+    for column in shape.key_columns:
+        if _name(column, types) not in types:
+            raise UsageError(
+                f"--base {place}: it has no column {column.source_name!r}, which is of the key; "
+                f"{nearest(column.source_name, types)}"
+            )
     return rows.select(
         *(
-            _value(column, types.get(column.name), as_text).alias(staged.column_name(number))
+            _value(column, _name(column, types), types, as_text).alias(staged.column_name(number))
             for number, column in enumerate(shape.columns)
         )
     )
+
+
+def _name(column: ReplicaColumn, there: Mapping[str, str]) -> str:
+    """What a base calls a column: as the source does, or as a replica does."""
+    return column.source_name if column.source_name in there else column.name
 
 
 def _read(spark: SparkSession, place: str) -> tuple[DataFrame, bool]:
@@ -48,11 +55,11 @@ def _read(spark: SparkSession, place: str) -> tuple[DataFrame, bool]:
     return spark.table(place), False
 
 
-def _value(column: ReplicaColumn, stored: str | None, as_text: bool) -> Column:
-    kind = sql_type(column.kind)
+def _value(column: ReplicaColumn, name: str, there: Mapping[str, str], as_text: bool) -> Column:
+    kind, stored = sql_type(column.kind), there.get(name)
     if stored is None:
         return f.lit(None).cast(kind)
-    value = f.col(quoted(column.name))
+    value = f.col(quoted(name))
     if kind == "STRING" and stored.startswith(("struct", "array", "map")):
         return f.to_json(value)
     if kind == "BINARY" and as_text:

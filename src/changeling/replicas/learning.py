@@ -33,7 +33,7 @@ class Learner:
         told = self._returned(registry.of(source, table), source, table)
         names = [] if key is None else list(json_text.members(key))
         columns = columns_of(told, registry.untold(source, table), policy, names)
-        known = {column.name for column in columns.shape().columns}
+        known = {column.source_name for column in columns.shape().columns}
         if key is None or set(names) <= known:
             return columns
         sample = {name: sorted(kinds) for name, kinds in kinds_of([key]).items() if name not in known}
@@ -61,7 +61,7 @@ class Learner:
                 f"source {source}: {table} has columns that its schema does not tell of ({', '.join(sorted(kinds))}), and its "
                 "policy is to fail. Set `schema: evolve` for this table to add them, or `schema: ignore` to pass them over."
             )
-        sample = Sampled(table, kinds, tuple(column.name for column in folded.shape.key_columns))
+        sample = Sampled(table, kinds, tuple(column.source_name for column in folded.shape.key_columns))
         self._register(self._registry.meet(source, sample))
         columns = self.columns(source, table, key)
         if columns.extra == folded.columns.extra:

@@ -13,6 +13,7 @@ from changeling.log.evolution import difference, widens
 from changeling.log.schemas import Policy, Version
 from changeling.model import types
 from changeling.model.table import Column, TableSchema
+from changeling.replicas.column_names import stored_names
 
 _START = ""
 
@@ -23,6 +24,13 @@ class ReplicaColumn(msgspec.Struct, frozen=True):
     id: str
     name: str
     type: str
+    told_name: str | None = None
+    """Its name in the source, where it cannot be stored under that."""
+
+    @property
+    def source_name(self) -> str:
+        """What the source calls it."""
+        return self.name if self.told_name is None else self.told_name
 
     @property
     def kind(self) -> types.Type:
@@ -79,7 +87,7 @@ class Columns:
             version = self.versions[-1][1] if self.versions else None
         told = Shape(()) if version is None else self.shapes[version]
         names = {column.name for column in told.columns}
-        columns = told.columns + tuple(column for column in self.extra if column.name not in names)
+        columns = _storable(told.columns + tuple(column for column in self.extra if column.name not in names))
         known = {column.id for column in columns}
         return Shape(columns, told.key or tuple(number for number in self.key if number in known))
 
@@ -113,9 +121,9 @@ class Columns:
 
     def identified(self, stored: Shape, version: int | None) -> Shape:
         """Stored columns under the ids that they have by what is known now."""
-        places = {column.id: self.place(version, column.name) for column in stored.columns}
+        places = {column.id: self.place(version, column.source_name) for column in stored.columns}
         ids = {number: number if place is None else place.id for number, place in places.items()}
-        columns = tuple(ReplicaColumn(ids[column.id], column.name, column.type) for column in stored.columns)
+        columns = tuple(msgspec.structs.replace(column, id=ids[column.id]) for column in stored.columns)
         return Shape(columns, tuple(ids[number] for number in stored.key))
 
 
@@ -149,6 +157,14 @@ def earlier_alike(versions: Sequence[Version], version: Version) -> list[int]:
     """The versions before one that say the same: it came back."""
     before = versions[: [known.id for known in versions].index(version.id)]
     return [known.id for known in before if known.schema == version.schema]
+
+
+def _storable(columns: tuple[ReplicaColumn, ...]) -> tuple[ReplicaColumn, ...]:
+    """The columns under names that they can be stored under."""
+    return tuple(
+        column if name == column.name else msgspec.structs.replace(column, name=name, told_name=column.name)
+        for column, name in zip(columns, stored_names([column.name for column in columns]), strict=True)
+    )
 
 
 def _extra(told: set[str], untold: TableSchema | None, policy: Policy) -> tuple[ReplicaColumn, ...]:
@@ -223,8 +239,17 @@ class _Chain:
             return {}
         before, known = last
         was = {now: old for old, now in difference(before, version.schema).renamed}
-        names = ((column.name, was.get(column.name, column.name)) for column in version.schema.columns)
-        return {name: known[old] for name, old in names if old in known}
+        names = ((column, was.get(column.name, column.name)) for column in version.schema.columns)
+        return {
+            column.name: known[old]
+            for column, old in names
+            if old in known and _is_one(before.column(old), column)
+        }
+
+
+def _is_one(before: Column | None, now: Column) -> bool:
+    """Whether values of both versions of a column fit into one: what was text and is a number is another column."""
+    return before is None or widens(before.canonical, now.canonical) or widens(now.canonical, before.canonical)
 
 
 def _shape(before: Shape, schema: TableSchema, numbers: dict[str, str]) -> Shape:

@@ -4,6 +4,7 @@ A state is a prefix of a source's positions. It begins with the nearest point th
 from there on: what it costs follows those, not the length of the log.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -144,6 +145,20 @@ class States:
         base = self._base(identity, replica, after(position), f"transaction {number}")
         return self._folded(identity, replica, Moment(base, after(position)))
 
+    def before(self, source: str, table: TableName, position: str) -> State:
+        """The state of all that comes before a position; it must be in the last point."""
+        identity = Identity(source, table)
+        replica = self._tables.known.get(identity)
+        return self._folded(
+            identity, replica, Moment(self._base(identity, replica, position, f"position {position}"), position)
+        )
+
+    def given(self, source: str, table: TableName, changes: DataFrame, version: int) -> State:
+        """The state that changes make, by a version of the table's schema; the log is not asked."""
+        columns = self._learner.columns(source, table, None)
+        folded = FoldedTable(source, table, columns, columns.shape(version), stored=False)
+        return self._together(folded, changes, None, lambda shape: None, version)
+
     def tables(self) -> list[TableName]:
         """All tables that the log or a replica has."""
         rows = self._lake.frame(layout.CHANGES).where("table.name IS NOT NULL").select("table.*").distinct().collect()
@@ -228,6 +243,25 @@ class States:
         folded = FoldedTable(
             source, table, columns, columns.shape(version), stored=base.snapshot is not None or given is not None
         )
+
+        def below(shape: Shape) -> DataFrame | None:
+            if given is not None:
+                return base_rows(self._lake.spark, given, shape)
+            if base.snapshot is not None and replica is not None:
+                return self._committer.rows_at(replica, base.snapshot, shape)
+            return None
+
+        return self._together(folded, changes, key, below, version)
+
+    def _together(
+        self,
+        folded: FoldedTable,
+        changes: DataFrame,
+        key: str | None,
+        below_of: Callable[[Shape], DataFrame | None],
+        version: int | None,
+    ) -> State:
+        """Changes folded on top of the rows below them."""
         place = f"{self._lake.load(layout.POINTS).location()}/staged/{uuid4()}"
 
         def prepared(one: FoldedTable) -> tuple[FoldedTable, Target]:
@@ -243,11 +277,7 @@ class States:
             lambda one, kinds: self._learner.widened(one, kinds, key, version),
         )
         shape = done.shape
-        below = None
-        if given is not None:
-            below = base_rows(self._lake.spark, given, shape)
-        elif base.snapshot is not None and replica is not None:
-            below = self._committer.rows_at(replica, base.snapshot, shape)
+        below = below_of(shape)
         if outcome.files:
             made = completed if shape.key else recounted
             now = made(staged_frame(self._lake.spark, outcome.files), below, shape).localCheckpoint()

@@ -70,8 +70,10 @@ def replica_name(table: TableName, source: str, kind: str, taken: set[str], riva
     if table.catalog is not None:
         choices.append("__".join([table.catalog, *short]))
     choices.append("__".join([source, *(part for part in (table.catalog, *short) if part is not None)]))
+    # Some catalogs have no letter for NUL.
+    choices = [choice.replace("\0", "_") for choice in choices]
     for choice in choices:
-        if choice + suffix not in taken:
+        if choice and choice + suffix not in taken:
             return choice + suffix
     return next(
         f"{choices[-1]}_{number}{suffix}"
@@ -142,7 +144,8 @@ class ReplicaTables:
         if _PLAIN.fullmatch(name) and not name.startswith(".") and len(name) <= _LONGEST:
             return ""
         place = str(self._log.load(layout.CHANGES).location()).rsplit("/", 2)[0]
-        folder = quote(name, safe="").replace(".", "%2E").replace("%", "_")
+        # With letters that plain names do not have, so that no two names have one folder.
+        folder = quote(name, safe="").replace(".", "%2E").replace("~", "%7E").replace("%", "!")
         if len(folder) > _LONGEST:
             folder = f"{folder[:_LONGEST]}_{sha256(name.encode()).hexdigest()[:16]}"
         return f"LOCATION '{place}/{self.lake.namespace}/{folder}'"
@@ -155,6 +158,8 @@ class ReplicaTables:
         if any(
             column.id in before and not is_promotion(before[column.id].kind, column.kind) for column in shape.columns
         ):
+            return None
+        if _takes_a_name(before, shape):
             return None
         if replica.shape.key != shape.key or service_names(shape, replica.identity.kind) != service_names(
             replica.shape, replica.identity.kind
@@ -217,6 +222,12 @@ class ReplicaTables:
         """Removes a replica with its files."""
         self.lake.sql(f"DROP TABLE {self.lake.name(replica.table)} PURGE")
         self.known.pop(replica.identity, None)
+
+
+def _takes_a_name(before: Mapping[str, ReplicaColumn], shape: Shape) -> bool:
+    """Whether a column gets the name of another one that stays: Iceberg cannot do both in one commit."""
+    staying = {before[column.id].name: column.id for column in shape.columns if column.id in before}
+    return any(staying.get(column.name, column.id) != column.id for column in shape.columns)
 
 
 def _told_by(java: Any, snapshot: Any) -> ReplicaState:

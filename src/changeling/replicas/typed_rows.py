@@ -137,16 +137,16 @@ class TypedRows:
     def _column(
         self, values: list[bytes | None], reader: Reader, encoding: str, places: Sequence[int] | None = None
     ) -> pa.Array:
-        name = self.shape.column(reader.id).name
+        one = self.shape.column(reader.id)
         if not reader.told:
             array, kinds = untold(values, reader.kind, None if reader.read is same else reader.read)
             if kinds:
-                self.wider[name] |= kinds
+                self.wider[one.source_name] |= kinds
             return array
         array, misfits = column(values, reader.kind, reader.read)
         for misfit in misfits:
             row = misfit.place if places is None else places[misfit.place]
-            self.asides.append(Aside(row, name, misfit.value, encoding, misfit.reason))
+            self.asides.append(Aside(row, one.name, misfit.value, encoding, misfit.reason))
         return array
 
     def _mixed(self, number: str, kind: pa.DataType, rows: Sequence[dict[str, Cell]]) -> pa.Array:

@@ -11,7 +11,7 @@ from changeling.carriers import paths
 from changeling.carriers.paths import NothingThere, Place
 from changeling.carriers.reading import Carrier
 from changeling.formats.options import ReadOptions
-from changeling.sources.source import Input, Spread
+from changeling.sources.source import Foreseen, Input, Spread
 from changeling.spark.files import reader_of
 
 
@@ -115,10 +115,17 @@ class FilesSource:
         """How records stand in the files."""
         return self._carrier
 
+    def foreseen(self, plan: str) -> list[Foreseen]:
+        """None: records tell theirs."""
+        return []
+
     def spread(self, plan: str) -> Spread:
         """Files and bytes."""
         files = _read_plan(plan).files
         return Spread(bytes=sum(file.size or 0 for file in files), files=len(files))
+
+    def close(self) -> None:
+        """Nothing is held between batches."""
 
     def warnings(self) -> list[str]:
         """Files that changed after they were read, and that nothing matches at all."""

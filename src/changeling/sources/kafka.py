@@ -15,7 +15,7 @@ from changeling.sources import kafka_settings
 from changeling.sources.kafka_cluster import Cluster
 from changeling.sources.kafka_crossing import CROSSING, KafkaReader, crossing
 from changeling.sources.kafka_plan import Gap, Plan, Progress, Span, Topic, gaps, limited
-from changeling.sources.source import Input, Spread
+from changeling.sources.source import Foreseen, Input, Spread
 from changeling.spark.adapter import spark_schema
 
 _RECORDS_A_TASK = 100_000
@@ -124,9 +124,16 @@ class KafkaSource:
         several = len(self._topics) > 1 or _is_pattern(self._topics[0]) or len(parsed.topics) > 1
         return Input(self._frame(spark, parsed), KafkaReader(parsed.ordinals()), parsed.ordinals() if several else None)
 
+    def foreseen(self, plan: str) -> list[Foreseen]:
+        """None: records tell theirs."""
+        return []
+
     def spread(self, plan: str) -> Spread:
         """How large it is: the marks of transactions, and what they aborted, count as records."""
         return Spread(records=Plan.parse(plan).records)
+
+    def close(self) -> None:
+        """Nothing is held between batches."""
 
     def warnings(self) -> list[str]:
         """What a user should know. Each is told once."""

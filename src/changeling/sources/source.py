@@ -9,10 +9,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from changeling.formats.options import ReadOptions
+from changeling.model.table import TableName
 
 Reader: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]]
 """Runs in a task over its part of the frame, and gives records and what is no record at all, in the layouts `RECORDS` and
-`REJECTS`. It is sent to the tasks, so it must be picklable."""
+`REJECTS`; the reader of a source without a format gives changes in place of records. It is sent to the tasks, so it must be
+picklable."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,15 @@ class Input:
     reader: Reader
     topics: dict[str, int] | None = None
     """Numbers of the topics, where there are several: partition and offset alone do not tell their records apart."""
+
+
+class Foreseen(msgspec.Struct, frozen=True):
+    """A schema that the changes of a plan will carry."""
+
+    table: TableName
+    schema: str
+    position: str
+    """From where on it holds."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -37,8 +48,11 @@ class Source(Protocol):
     """One stream of records. A plan is a JSON text: the same plan read again gives the same records."""
 
     name: str
-    format: str
     options: ReadOptions
+
+    @property
+    def format(self) -> str | None:
+        """The dialect of its records; None where it gives changes."""
 
     def remember(self, plan: str) -> None:
         """Takes in a plan that was made before, in the order of batches: its records are not planned again."""
@@ -58,8 +72,14 @@ class Source(Protocol):
     def input(self, spark: SparkSession, plan: str) -> Input:
         """The batch of a plan."""
 
+    def foreseen(self, plan: str) -> list[Foreseen]:
+        """Schemas that are known before the plan is read: a batch with others is read twice."""
+
     def spread(self, plan: str) -> Spread:
         """How large it is."""
 
     def warnings(self) -> list[str]:
         """What a user should know, such as files that changed after they were read. Each is told once."""
+
+    def close(self) -> None:
+        """The run ends: what it holds is let go."""

@@ -3,7 +3,7 @@
 from changeling.formats.arcion_csv.decode import decoder, framing
 from changeling.formats.arcion_csv.encode import encoder
 from changeling.formats.arcion_csv.options import ArcionCsvRead, ArcionCsvWrite
-from changeling.formats.arcion_json.cursor import extraction_time
+from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
 from changeling.formats.arcion_json.types import TYPES
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
@@ -21,7 +21,8 @@ FORMAT = Format(
     ),
     types=TYPES,
     framing=framing,
-    position="number of the log, position, logSeqNum; or dscId, mutId, partNum; none in a snapshot",
+    position="number of the log, position, logSeqNum; or dscId, mutId, partNum; a snapshot's rows come before",
+    before_arrival=before_arrival,
     names_table=False,
     extraction_time=extraction_time,
 )

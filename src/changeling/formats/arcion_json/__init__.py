@@ -1,6 +1,6 @@
 """`arcion-json`: the JSON files of Arcion's internal CDC format, of all its modes (seed 000)."""
 
-from changeling.formats.arcion_json.cursor import extraction_time
+from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
 from changeling.formats.arcion_json.decode import ArcionJsonRead, decoder
 from changeling.formats.arcion_json.encode import ArcionJsonWrite, encoder
 from changeling.formats.arcion_json.types import TYPES
@@ -18,6 +18,7 @@ FORMAT = Format(
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
     ),
     types=TYPES,
-    position="number of the log, position, logSeqNum; or dscId, mutId, partNum",
+    position="number of the log, position, logSeqNum; or dscId, mutId, partNum; a snapshot's rows come before",
+    before_arrival=before_arrival,
     extraction_time=extraction_time,
 )

@@ -96,6 +96,14 @@ def position(cursor: Cursor) -> str | None:
     return None
 
 
+def before_arrival(change: Change) -> tuple[int, ...]:
+    """The numbers in front of the place of arrival of a row of a snapshot, which has no cursor: changes build on it.
+
+    No cursor tells a position that sorts before these: there is no log 0 with a place 0.
+    """
+    return (0, 0) if change.op is Operation.READ else ()
+
+
 def commit_time(cursor: Cursor) -> int | None:
     """Nanoseconds of the moment when the query ran, or None."""
     if cursor.changeling is not None and cursor.changeling.time_ns is not None:

@@ -57,9 +57,15 @@ class _Reader:
             after = plan.presence.after.pick(found.after)
         except KeyError:
             return [self._other_shape(record, record.value)]
-        change = change_of(plan, found.op_type, found.cursor, before, after)
+        change = self._told(change_of(plan, found.op_type, found.cursor, before, after))
         change.meta = b'%b,"cursor":%b,"operationcount":%b}' % (plan.meta_head, found.cursor, found.operationcount)
         return [change]
+
+    def _told(self, change: Change) -> Change:
+        """The change, with an insert of a snapshot that has no place in any log as what it is."""
+        if change.position is None and change.op is Operation.INSERT and self._options.mode == "snapshot":
+            change.op = Operation.READ
+        return change
 
     def _make_plan(self, raw_table: bytes, raw_exists: bytes) -> Plan:
         table = table_name.read(raw_table) or self._options.table
@@ -89,7 +95,7 @@ class _Reader:
         plan = self._plan(members.get("tableName", b"null"), members["exists"])
         before = _cells("before", members, plan, plan.presence.before.present)
         after = _cells("after", members, plan, plan.presence.after.present)
-        change = change_of(plan, letter, members["cursor"], before, after)
+        change = self._told(change_of(plan, letter, members["cursor"], before, after))
         change.meta = b'{"record":%b}' % json_text.compact(value)
         return change
 

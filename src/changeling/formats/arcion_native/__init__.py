@@ -1,6 +1,6 @@
 """`arcion-native`: what Arcion writes to Kafka with `replication-format: NATIVE`."""
 
-from changeling.formats.arcion_json.cursor import extraction_time
+from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
 from changeling.formats.arcion_json.types import TYPES
 from changeling.formats.arcion_native.decode import ArcionNativeRead, decoder
 from changeling.formats.arcion_native.encode import ArcionNativeWrite, encoder
@@ -18,6 +18,7 @@ FORMAT = Format(
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
     ),
     types=TYPES,
-    position="number of the log, position, logSeqNum; or dscId, mutId, partNum; none in a snapshot",
+    position="number of the log, position, logSeqNum; or dscId, mutId, partNum; a snapshot's rows come before",
+    before_arrival=before_arrival,
     extraction_time=extraction_time,
 )

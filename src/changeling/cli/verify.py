@@ -1,0 +1,86 @@
+"""`changeling verify`: is each replica what its PostgreSQL table is, row for row, while writes go on."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from changeling.cli.pipeline import add_pipeline, pipeline_of
+
+if TYPE_CHECKING:
+    from changeling.pipelines.verifying import Verified
+
+_SHOWN = 20
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("verify", help="compare replicas with their database", description=__doc__)
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help="[schema.]name or a pattern (default: all)")
+    parser.add_argument("--repair", action="store_true", help="take the tables that differ anew from the database")
+    parser.add_argument("--limit", metavar="N", type=int, default=_SHOWN, help="rows shown of each table that differs")
+    add_pipeline(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object a row that differs")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Exits with 5 where something differs and was not repaired."""
+    pipeline = pipeline_of(parsed.pipeline)
+    found = []
+    for one in pipeline.verify(parsed.tables, most=parsed.limit):
+        found.append(one)
+        _print_lines(one) if parsed.json else _show(one)
+    wrong = [one for one in found if one.different]
+    if wrong and parsed.repair:
+        mended = pipeline.repair(found)
+        if not mended:
+            print("the run that goes on takes these tables anew", file=sys.stderr)
+            return 0
+        again = list(pipeline.verify([f"{one.table.schema}.{one.table.name}" for one in wrong], most=0))
+        wrong = [one for one in again if one.different]
+        for one in again:
+            print(f"{_name(one)}: {'still differs' if one.different else 'repaired'}", file=sys.stderr)
+    return 5 if wrong else 0
+
+
+def _name(one: "Verified") -> str:
+    return f"{one.table.schema}.{one.table.name}"
+
+
+def _show(one: "Verified") -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from changeling.cli.pretty import column_line
+    from changeling.model import json_text
+
+    console = Console(highlight=False, soft_wrap=True)
+    verdict = Text("equal", style="green") if not one.different else Text(f"{one.different:,} differ", style="red")
+    line = Text.assemble((_name(one), "bold"), f"  {one.rows:,} rows  ", verdict)
+    if one.aside:
+        line.append(f"  ({one.aside:,} values that no column can hold are kept aside)", style="yellow")
+    console.print(line)
+    for each in one.differences:
+        place = "only in the source" if each.replica is None else "only in the replica" if each.source is None else ""
+        console.print(Text.assemble("  ", (each.key or each.source or each.replica or b"").decode(), f"  {place}"))
+        if each.source is not None and each.replica is not None:
+            here, there = json_text.members(each.replica.decode()), json_text.members(each.source.decode())
+            for name in there:
+                if here.get(name) != there[name]:
+                    console.print("  ", column_line(name, here.get(name), there[name]))
+
+
+def _print_lines(one: "Verified") -> None:
+    from changeling.model.json_text import join, quote
+
+    for each in one.differences:
+        line = join(
+            [
+                ("table", quote(_name(one))),
+                ("key", each.key or b"null"),
+                ("source", each.source or b"null"),
+                ("replica", each.replica or b"null"),
+            ]
+        )
+        sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.flush()

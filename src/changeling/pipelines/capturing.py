@@ -1,0 +1,47 @@
+"""PostgreSQL sources of a pipeline, as the capture takes them."""
+
+from changeling.model.table import TableName
+from changeling.pipelines.definition import PostgresSource
+from changeling.pipelines.lakehouse import lock_file
+from changeling.pipelines.loading import Loaded
+from changeling.postgres.columns import ColumnRules
+from changeling.sources.postgres_capture import CaptureSettings
+from changeling.sources.postgres_requests import Requests
+
+_LONGEST = 63
+"""Names of slots and publications have no more letters."""
+
+
+def postgres_sources(loaded: Loaded) -> list[PostgresSource]:
+    """Those that the pipeline has."""
+    return [source for source in loaded.definition.sources if isinstance(source, PostgresSource)]
+
+
+def requests_of(loaded: Loaded, source: PostgresSource) -> Requests:
+    """Snapshots that are asked for."""
+    return Requests(lock_file(loaded).with_suffix(f".{source.name}.snapshots"))
+
+
+def capture_settings(loaded: Loaded, source: PostgresSource) -> CaptureSettings:
+    """A source with the names it has on its server, and what is left out of its tables."""
+    slot = source.slot or f"changeling_{loaded.definition.name}_{source.name}".lower()[:_LONGEST]
+    rules, filters = [], []
+    for rule in loaded.rules(source.name):
+        pattern = TableName.parse(rule.name).spelled()
+        if rule.include or rule.exclude or rule.mask or rule.hash:
+            columns = ColumnRules(rule.include, rule.exclude, rule.mask, rule.hash, source.salt)
+            rules.append((pattern, columns))
+        if rule.where is not None:
+            filters.append((pattern, rule.where))
+    return CaptureSettings(
+        name=source.name,
+        url=source.url,
+        tables=source.tables,
+        slot=slot,
+        publication=source.publication or slot,
+        batch_bytes=source.batch_bytes,
+        without_identity=source.without_identity,
+        lag_alarm=source.lag_alarm,
+        rules=tuple(rules),
+        filters=tuple(filters),
+    )

@@ -1,0 +1,234 @@
+"""What a database tells of its tables: which there are, their columns and types, and where their rows lie."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+import psycopg
+
+from changeling.model.table import TableName
+from changeling.postgres.relation import Identity, PgColumn, PgType, Relation, TypeKind
+
+Connection = psycopg.Connection[Any]
+
+_OWN_SCHEMA = "changeling"
+"""What we write ourselves into a database is not captured."""
+IDENTITIES: dict[str, Identity] = {"d": "default", "f": "full", "i": "index", "n": "nothing"}
+"""By the letters of `pg_class.relreplident`, which the stream tells as well."""
+_KINDS: dict[str, TypeKind] = {
+    "b": "base",
+    "e": "enum",
+    "d": "domain",
+    "c": "composite",
+    "r": "range",
+    "m": "multirange",
+    "p": "base",
+}
+
+# Rows are read where they lie: of a partitioned table, the rights on each partition count.
+_TABLES = """
+SELECT c.oid, n.nspname, c.relname, c.relreplident, c.relkind = 'p' AS partitioned,
+       pg_has_role(c.relowner, 'USAGE') AS owned, NOT EXISTS (
+         SELECT FROM pg_class l WHERE (l.oid = c.oid OR c.relkind = 'p' AND l.oid IN (SELECT relid FROM pg_partition_tree(c.oid)))
+           AND (NOT has_schema_privilege(l.relnamespace, 'USAGE') OR NOT has_table_privilege(l.oid, 'SELECT')
+                OR row_security_active(l.oid))) AS readable
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p'
+  AND n.nspname NOT IN ('pg_catalog', 'information_schema', %s) AND n.nspname NOT LIKE 'pg\\_%%'
+ORDER BY n.nspname, c.relname
+"""
+# A constraint that is not valid yet leaves nulls that were there before.
+# A column that the server computes for each reader is never published, one that it stores only if the publication says so.
+_COLUMNS = """
+SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod),
+       NOT a.attnotnull OR EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'n'
+                                   AND k.conkey = ARRAY[a.attnum] AND NOT k.convalidated)
+FROM pg_attribute a
+WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ANY(%s)
+ORDER BY a.attrelid, a.attnum
+"""
+# A key that is checked only at the end of a transaction may be that of two rows meanwhile: the server takes none for an identity.
+_KEYS = """
+SELECT i.indrelid, i.indisprimary, i.indisreplident,
+       ARRAY(SELECT a.attname FROM unnest(i.indkey) WITH ORDINALITY AS k(number, place)
+             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+             WHERE k.place <= i.indnkeyatts ORDER BY a.attnum)::text[]
+FROM pg_index i WHERE i.indrelid = ANY(%s) AND (i.indisprimary OR i.indisreplident)
+  AND i.indisvalid AND i.indimmediate
+"""
+_TYPES = """
+SELECT t.oid, n.nspname, t.typname, t.typtype, t.typelem,
+       t.typtype = 'b' AND t.typcategory = 'A' AND t.typelem <> 0 AS is_array,
+       t.typbasetype, coalesce(r.rngsubtype, 0)
+FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+LEFT JOIN pg_range r ON r.rngtypid = t.oid OR r.rngmultitypid = t.oid
+WHERE t.oid = ANY(%s)
+"""
+_PARTITIONS = """
+SELECT r.oid, c.oid, n.nspname, c.relname, c.relreplident
+FROM pg_class r CROSS JOIN LATERAL pg_partition_tree(r.oid) t JOIN pg_class c ON c.oid = t.relid
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE r.oid = ANY(%s) AND t.isleaf AND c.relkind = 'r' ORDER BY c.oid
+"""
+_LEAVES = """
+SELECT t.relid::oid, n.nspname, c.relname, pg_relation_size(t.relid) / current_setting('block_size')::bigint
+FROM pg_partition_tree(%s) t JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE t.isleaf AND c.relkind = 'r'
+UNION ALL
+SELECT c.oid, n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::bigint
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s AND c.relkind = 'r'
+ORDER BY 1
+"""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A table that there is, whether or not it can be captured."""
+
+    oid: int
+    table: TableName
+    identity: Identity
+    partitioned: bool
+    owned: bool
+    readable: bool
+    """Whether the user may read all of its rows."""
+    lacking: tuple[TableName, ...] = ()
+    """Partitions that do not tell of a changed row what the table's replica identity would."""
+
+
+class Leaf(msgspec.Struct, frozen=True):
+    """Where rows of a table lie: the table itself, or one of its partitions."""
+
+    oid: int
+    schema: str
+    name: str
+    blocks: int
+
+
+def tables(connection: Connection, patterns: Sequence[str]) -> list[Found]:
+    """The tables that patterns such as `public.*` stand for, by name; a pattern without a schema is one of `public`."""
+    database = connection.info.dbname
+    found = [
+        Found(oid, TableName(database, schema, name), IDENTITIES[identity], partitioned, owned, readable)
+        for oid, schema, name, identity, partitioned, owned, readable in connection.execute(
+            _TABLES, (_OWN_SCHEMA,)
+        ).fetchall()
+    ]
+    chosen = [one for one in found if any(fits(pattern, one.table) for pattern in patterns)]
+    lacking = _lacking(connection, [one for one in chosen if one.partitioned])
+    return [msgspec.structs.replace(one, lacking=tuple(lacking[one.oid])) for one in chosen]
+
+
+def _lacking(connection: Connection, roots: Sequence[Found]) -> dict[int, list[TableName]]:
+    """By root. Partitions have replica identities of their own: nothing that is said of the root is said of them."""
+    lacking: dict[int, list[TableName]] = defaultdict(list)
+    if not roots:
+        return lacking
+    rows = connection.execute(_PARTITIONS, ([one.oid for one in roots],)).fetchall()
+    partitions = [
+        Found(oid, TableName(connection.info.dbname, schema, name), IDENTITIES[identity], False, False, False)
+        for _, oid, schema, name, identity in rows
+    ]
+    keys = keys_of(connection, [*roots, *partitions])
+    root_of = {oid: root for root, oid, *_ in rows}
+    by_oid = {one.oid: one for one in roots}
+    for one in partitions:
+        root = by_oid[root_of[one.oid]]
+        if not _identifies(one.identity, keys[one.oid], root.identity, keys[root.oid]):
+            lacking[root.oid].append(one.table)
+    return lacking
+
+
+def _identifies(own: Identity, key: tuple[str, ...], wanted: Identity, wanted_key: tuple[str, ...]) -> bool:
+    if own == "full":
+        return True
+    return "full" != wanted != "nothing" != own and bool(wanted_key) and set(key) == set(wanted_key)
+
+
+def unmatched(found: Iterable[Found], patterns: Sequence[str]) -> list[str]:
+    """The patterns that no table fits."""
+    names = [one.table for one in found]
+    return [text for text in patterns if not any(fits(text, name) for name in names)]
+
+
+def fits(pattern: str, table: TableName) -> bool:
+    """Whether a table is one of those that a pattern stands for."""
+    wanted = TableName.parse(pattern)
+    return (
+        _fits(table.name, wanted.name)
+        and _fits(table.schema or "", wanted.schema or "public")
+        and (wanted.catalog is None or wanted.catalog == table.catalog)
+    )
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """A name may itself have letters that mean something in a pattern."""
+    return name == pattern or fnmatchcase(name, pattern)
+
+
+def relations(connection: Connection, found: Sequence[Found], *, stored_generated: bool) -> list[Relation]:
+    """The columns and keys of tables as the connection's snapshot shows them.
+
+    `stored_generated`: the publication tells generated columns that are stored.
+    """
+    oids = [one.oid for one in found]
+    generated = ["", "s"] if stored_generated else [""]
+    rows = connection.execute(_COLUMNS, (oids, generated)).fetchall()
+    types = types_of(connection, {row[2] for row in rows})
+    keys = keys_of(connection, found)
+    columns: dict[int, list[PgColumn]] = defaultdict(list)
+    for relation, name, type_oid, typmod, spelled, nullable in rows:
+        columns[relation].append(PgColumn(name, types[type_oid], typmod, spelled, nullable))
+    return [Relation(one.oid, one.table, tuple(columns[one.oid]), keys[one.oid], one.identity) for one in found]
+
+
+def key_of(connection: Connection, oid: int) -> tuple[str, ...]:
+    """The primary key of a table; none where it has none."""
+    rows = connection.execute(_KEYS, ([oid],)).fetchall()
+    return next((tuple(names) for _, primary, _, names in rows if primary), ())
+
+
+def required(connection: Connection, oid: int) -> set[str]:
+    """The columns of a table that are never null."""
+    rows = connection.execute(_COLUMNS, ([oid], ["", "s"])).fetchall()
+    return {name for _, name, _, _, _, nullable in rows if not nullable}
+
+
+def keys_of(connection: Connection, found: Sequence[Found]) -> dict[int, tuple[str, ...]]:
+    """The columns that identify rows, in the order of the table, which is the one that the stream tells."""
+    rows = connection.execute(_KEYS, ([one.oid for one in found],)).fetchall()
+    by_primary = {oid: tuple(names) for oid, primary, _, names in rows if primary}
+    by_identity = {oid: tuple(names) for oid, _, identity, names in rows if identity}
+    return {one.oid: (by_identity if one.identity == "index" else by_primary).get(one.oid, ()) for one in found}
+
+
+def types_of(connection: Connection, oids: Iterable[int]) -> dict[int, PgType]:
+    """Types by their numbers, with what they are made of; one that is gone meanwhile is a plain one without a name."""
+    rows: dict[int, tuple[Any, ...]] = {}
+    wanted = {oid for oid in oids if oid}
+    while wanted:
+        found = connection.execute(_TYPES, (list(wanted),)).fetchall()
+        rows |= {row[0]: row for row in found}
+        rows |= {oid: (oid, "", "", "b", 0, False, 0, 0) for oid in wanted if oid not in rows}
+        wanted = {part for row in found for part in _parts(row) if part and part not in rows}
+    return {oid: _type(oid, rows) for oid in rows}
+
+
+def _parts(row: tuple[Any, ...]) -> tuple[int, ...]:
+    _, _, _, _, element, is_array, base, spans = row
+    return (element if is_array else 0, base, spans)
+
+
+def _type(oid: int, rows: dict[int, tuple[Any, ...]]) -> PgType:
+    _, schema, name, kind, *_ = rows[oid]
+    inner = next((part for part in _parts(rows[oid]) if part), 0)
+    is_array = rows[oid][5]
+    return PgType(
+        oid, schema, name, "array" if is_array else _KINDS.get(kind, "base"), _type(inner, rows) if inner else None
+    )
+
+
+def leaves(connection: Connection, oid: int) -> list[Leaf]:
+    """Where the rows of a table lie, and in how many blocks, in the order of their numbers."""
+    found = connection.execute(_LEAVES, (oid, oid)).fetchall()
+    return [Leaf(*row) for row in {row[0]: row for row in found}.values()]

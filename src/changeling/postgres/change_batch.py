@@ -1,0 +1,144 @@
+"""The changes of a chunk as a batch, made column by column."""
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.model import layout
+from changeling.model.operation import Image
+from changeling.model.table import TableName
+from changeling.postgres.row_images import FULL, KEY, NONE, PARTIAL, RowImages, Texts
+from changeling.postgres.told_table import ToldTable
+from changeling.postgres.transactions import Told
+
+CHANGES = layout.CHANGES.set(
+    layout.CHANGES.get_field_index("schema"), pa.field("schema", pa.dictionary(pa.int32(), pa.string()))
+)
+"""The layout of changes, in which schemas are encoded with a dictionary: they are few, and long."""
+
+_IMAGES = {NONE: Image.NONE, KEY: Image.KEY, PARTIAL: Image.PARTIAL, FULL: Image.FULL}
+_IMAGE_NAMES = tuple(_IMAGES[number].value for number in range(len(_IMAGES)))
+_LENGTHS = pa.array([f"{digits:02d}" for digits in range(100)], pa.string())
+
+
+def changes_batch(
+    source: str,
+    slot: str,
+    told: Told,
+    operations: pa.StringArray,
+    tables: np.ndarray,
+    versions: Sequence[ToldTable],
+    rows: RowImages,
+    meta: pa.StringArray,
+) -> pa.RecordBatch:
+    """The changes that are told, of one source. `tables` has the place in `versions` of each one's table, or -1."""
+    count, lsns = len(tables), told.lsns[told.transactions]
+    names, schemas = _tables(tables, versions)
+    columns = [
+        _same(source, count),
+        names,
+        operations,
+        _scattered(rows.keys, count),
+        _scattered(rows.befores, count),
+        _scattered(rows.afters, count),
+        named(_IMAGE_NAMES, rows.before_images),
+        named(_IMAGE_NAMES, rows.after_images),
+        _same("canonical", count),
+        pc.binary_join_element_wise(
+            _numbers(told.lsns).take(pa.array(told.transactions)), _numbers(told.ordinals), "."
+        ),
+        pa.array(told.times[told.transactions], mask=told.outside),
+        _transactions(told),
+        pa.nulls(count, pa.int64()),
+        pa.StructArray.from_arrays(
+            [
+                pa.nulls(count, pa.string()),
+                pa.nulls(count, pa.int64()),
+                pa.array(told.ordinals),
+                _same(slot, count),
+                pa.array(np.zeros(count, np.int32)),
+                pa.array(lsns),
+            ],
+            fields=list(layout.ORIGIN),
+        ),
+        meta,
+        schemas,
+        pa.array(np.zeros(count, bool)),
+    ]
+    return pa.record_batch(columns, schema=CHANGES)
+
+
+def named(names: tuple[str, ...], numbers: np.ndarray) -> pa.StringArray:
+    """The names of these numbers."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        return _same(names[numbers[0]], len(numbers))
+    return pa.array(names, pa.string()).take(pa.array(numbers))
+
+
+def _same(text: str, count: int) -> pa.StringArray:
+    return _repeated(text, _rounded(count))[:count]
+
+
+def _rounded(count: int) -> int:
+    """Chunks are of many lengths; what repeats in them is made for few."""
+    return max(1024, 1 << (count - 1).bit_length())
+
+
+@functools.lru_cache(maxsize=256)
+def _repeated(text: str, count: int) -> pa.StringArray:
+    return pa.repeat(pa.scalar(text, pa.string()), count)
+
+
+@functools.lru_cache(maxsize=64)
+def _repeated_table(table: TableName, count: int) -> pa.StructArray:
+    return layout.tables_array([table]).take(pa.array(np.zeros(count, np.int8)))
+
+
+def _scattered(parts: list[Texts], count: int) -> pa.StringArray:
+    """The texts in the places of their changes; null elsewhere."""
+    if not parts:
+        return pa.nulls(count, pa.string())
+    if len(parts) == 1 and len(parts[0].changes) == count:
+        return parts[0].texts
+    changes = np.concatenate([part.changes for part in parts])
+    places, absent = np.zeros(count, np.int64), np.ones(count, bool)
+    places[changes] = np.arange(len(changes))
+    absent[changes] = False
+    return pa.concat_arrays([part.texts for part in parts]).take(pa.array(places, mask=absent))
+
+
+def _numbers(components: np.ndarray) -> pa.StringArray:
+    """Parts of positions, as `position.encode` spells each."""
+    digits = pc.cast(pa.array(components), pa.string())
+    return pc.binary_join_element_wise(_LENGTHS.take(pc.binary_length(digits)), digits, "")
+
+
+def _transactions(told: Told) -> pa.StructArray:
+    count = len(told.messages)
+    return pa.StructArray.from_arrays(
+        [
+            pc.cast(pa.array(told.xids), pa.string()).take(pa.array(told.transactions)),
+            pa.array(told.ordinals),
+            pa.nulls(count, pa.int64()),
+            pa.array(told.complete, mask=~told.complete),
+        ],
+        fields=list(layout.TRANSACTION),
+        mask=pa.array(told.outside),
+    )
+
+
+def _tables(tables: np.ndarray, versions: Sequence[ToldTable]) -> tuple[pa.StructArray, pa.DictionaryArray]:
+    """The names of the tables, and their schemas."""
+    absent = tables < 0
+    used = np.flatnonzero(np.bincount(tables[~absent], minlength=1))
+    distinct = [versions[number] for number in used.tolist()]
+    dictionary = pa.array([table.schema_text for table in distinct], pa.string())
+    if len(distinct) == 1 and not absent.any():
+        names = _repeated_table(distinct[0].name, _rounded(len(tables)))[: len(tables)]
+        return names, pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(tables), np.int32)), dictionary, safe=False)
+    places = pa.array(np.searchsorted(used, tables).astype(np.int32), mask=absent)
+    names = layout.tables_array([table.name for table in distinct]).take(places)
+    return names, pa.DictionaryArray.from_arrays(places, dictionary, safe=False)

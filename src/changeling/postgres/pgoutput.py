@@ -1,0 +1,150 @@
+"""The stream of PostgreSQL's own output plugin: messages of pgoutput into changes, a chunk at a time."""
+
+import base64
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+import pyarrow as pa
+
+from changeling.model.json_text import quote
+from changeling.model.operation import Operation
+from changeling.postgres.change_batch import changes_batch, named
+from changeling.postgres.frames import Chunk, Frames, cut, logical_message, parts_of
+from changeling.postgres.row_images import RowImages
+from changeling.postgres.transactions import COMMIT, DELETE, INSERT, MESSAGE, TRUNCATE, UPDATE, Told, Transactions
+from changeling.postgres.tuples import numbers
+from changeling.postgres.versions import Resolve, Rules, Versions
+
+_OPERATIONS = {
+    INSERT: Operation.INSERT,
+    UPDATE: Operation.UPDATE,
+    DELETE: Operation.DELETE,
+    TRUNCATE: Operation.TRUNCATE,
+    MESSAGE: Operation.MESSAGE,
+    COMMIT: Operation.COMMIT,
+}
+_OPERATION_NAMES = tuple(operation.value for operation in _OPERATIONS.values())
+_OPERATION_NUMBERS = np.zeros(256, np.int8)
+_OPERATION_NUMBERS[list(_OPERATIONS)] = np.arange(len(_OPERATIONS))
+_TRUNCATED = (None, '{"cascade":true}', '{"restart_identity":true}', '{"cascade":true,"restart_identity":true}')
+
+_BYTES_AT_ONCE = 64 * 1024 * 1024
+
+
+class PgOutput:
+    """Follows one stream of pgoutput: protocol 1 or 2, text values, no transactions that are not over.
+
+    `resolve` adds to each description of a table in the stream what the catalog knows of it. Only transactions whose
+    commit LSN is at least `start` and less than `end` are told. `slot` is what origins name.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        database: str,
+        resolve: Resolve,
+        *,
+        slot: str,
+        start: int,
+        end: int,
+        rules: Rules | None = None,
+    ) -> None:
+        self._source, self._slot = source, slot
+        self._versions = Versions(database, resolve, rules)
+        self._transactions = Transactions(start, end)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the next chunk goes on with a transaction of this one."""
+        return self._transactions.open
+
+    @property
+    def newest(self) -> int:
+        """The commit LSN of the last transaction that began, told or not; 0 before the first."""
+        return self._transactions.newest
+
+    def decode(self, chunk: Chunk, header: int = 0) -> pa.RecordBatch:
+        """The changes of the messages that come next, in layout `change_batch.CHANGES` and the order of the stream.
+
+        Messages may be given with so many bytes of a header before each. Raises `ChangelingError` where they are not
+        what pgoutput sends; the stream has to be read anew then.
+        """
+        frames = cut(chunk, header)
+        self._versions.learn(frames)
+        told = self._transactions.place(frames)
+        letters = frames.letters[told.messages]
+        tables = self._tables(frames, told, letters)
+        rows = RowImages(len(letters))
+        for number, changes in _by_table(tables, letters):
+            rows.add(frames, changes, told.messages[changes], self._versions.tables[number])
+        return changes_batch(
+            self._source,
+            self._slot,
+            told,
+            named(_OPERATION_NAMES, _OPERATION_NUMBERS[letters]),
+            tables,
+            self._versions.tables,
+            rows,
+            _meta(frames, told, letters),
+        )
+
+    def batches(self, chunk: Chunk, header: int = 0) -> Iterator[pa.RecordBatch]:
+        """The same in as many batches as the size of the messages asks for; those without a change are left out."""
+        for part in parts_of(chunk, _BYTES_AT_ONCE):
+            batch = self.decode(part, header)
+            if batch.num_rows:
+                yield batch
+
+    def _tables(self, frames: Frames, told: Told, letters: np.ndarray) -> np.ndarray:
+        """The version of each change's table, or -1."""
+        found = np.full(len(letters), -1, np.int64)
+        truncates = letters == TRUNCATE
+        of_tables = truncates | _is_row(letters)
+        # The number of the table stands behind the letter; truncates have several, behind their flags.
+        places = frames.starts[told.messages] + np.where(truncates, 6 + 4 * told.inner, 1)
+        oids = numbers(frames.data, places[of_tables], ">u4")
+        found[of_tables] = self._versions.at(oids, told.messages[of_tables])
+        return found
+
+
+def _is_row(letters: np.ndarray) -> np.ndarray:
+    found: np.ndarray = (letters == INSERT) | (letters == UPDATE) | (letters == DELETE)
+    return found
+
+
+def _by_table(tables: np.ndarray, letters: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """The changes of rows of each version of a table."""
+    rows = np.flatnonzero(_is_row(letters))
+    owners = tables[rows]
+    if len(rows) and (owners == owners[0]).all():
+        yield int(owners[0]), rows
+        return
+    order = np.argsort(owners, kind="stable")
+    rows, owners = rows[order], owners[order]
+    bounds = np.flatnonzero(np.diff(owners)) + 1
+    for part in np.split(rows, bounds) if len(rows) else []:
+        yield int(tables[part[0]]), part
+
+
+def _meta(frames: Frames, told: Told, letters: np.ndarray) -> pa.StringArray:
+    """What truncates and logical messages say besides."""
+    special = np.flatnonzero((letters == TRUNCATE) | (letters == MESSAGE))
+    if not len(special):
+        return pa.nulls(len(letters), pa.string())
+    found: list[str | None] = [None] * len(letters)
+    for change in special.tolist():
+        message = int(told.messages[change])
+        if letters[change] == TRUNCATE:
+            found[change] = _TRUNCATED[frames.data[frames.starts[message] + 5] & 3]
+        else:
+            found[change] = _logical(frames.body(message))
+    return pa.array(found, pa.string())
+
+
+def _logical(body: bytes) -> str:
+    prefix, content = logical_message(body)
+    told = {"prefix": prefix, "content_base64": base64.b64encode(content).decode()}
+    with suppress(UnicodeDecodeError):
+        told["content"] = content.decode()
+    return quote(told).decode()

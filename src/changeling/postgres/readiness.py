@@ -1,0 +1,128 @@
+"""Whether a server and its tables can be captured; what is missing is told with the command that mends it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+from psycopg import sql
+
+from changeling.model.errors import ChangelingError
+from changeling.model.table import TableName
+from changeling.postgres.catalog import Connection, Found
+from changeling.postgres.relation import Relation
+
+OLDEST = 140_000
+"""PostgreSQL 14: the first that scans ranges of a table's blocks and tells logical messages."""
+STORED_GENERATED = 180_000
+ROW_FILTERS = 150_000
+WithoutIdentity = Literal["refuse", "inserts"]
+
+_RIGHTS = """
+SELECT n.nspname, c.relname, has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = %s OR c.oid IN (SELECT relid FROM pg_partition_tree(%s)) ORDER BY c.oid
+"""
+_COMPUTED_FOR_READERS = """
+SELECT DISTINCT attrelid FROM pg_attribute WHERE attrelid = ANY(%s) AND attgenerated = 'v' AND NOT attisdropped
+"""
+
+
+class Server(msgspec.Struct, frozen=True):
+    """What must stay the same for positions to mean the same."""
+
+    system: str
+    """The identifier that the server was made with: copies of it have the same."""
+    database: str
+    version: int
+
+    @property
+    def tells_generated(self) -> bool:
+        """Whether generated columns that are stored can be published."""
+        return self.version >= STORED_GENERATED
+
+
+def server(connection: Connection) -> Server:
+    """The server behind a connection; raises `ChangelingError` where nothing can be captured from it."""
+    version = connection.info.server_version
+    if version < OLDEST:
+        raise ChangelingError(f"PostgreSQL {version // 10_000} is too old: 14 and later can be captured")
+    (standby,) = _row(connection, "SELECT pg_is_in_recovery()")
+    if standby:
+        raise ChangelingError("the server is a standby, where nothing can be published: let the url name its primary")
+    (level,) = _row(connection, "SELECT current_setting('wal_level')")
+    if level != "logical":
+        raise ChangelingError(
+            f"wal_level is {level}, and must be logical: run ALTER SYSTEM SET wal_level = 'logical', then restart the server"
+        )
+    (may,) = _row(
+        connection,
+        "SELECT rolsuper OR rolreplication OR EXISTS (SELECT FROM pg_roles r WHERE r.rolname IN "
+        "('rds_replication', 'cloudsqlsuperuser') AND pg_has_role(r.oid, 'MEMBER')) FROM pg_roles WHERE rolname = current_user",
+    )
+    if not may:
+        user = sql.Identifier(connection.info.user).as_string(connection)
+        raise ChangelingError(f"the user may not replicate: run ALTER ROLE {user} REPLICATION")
+    (system,) = _row(connection, "SELECT system_identifier::text FROM pg_control_system()")
+    return Server(str(system), connection.info.dbname, version)
+
+
+def check(
+    connection: Connection, found: Sequence[Found], relations: Iterable[Relation], without_identity: WithoutIdentity
+) -> None:
+    """Raises `ChangelingError` that names every table that cannot be captured, and what to run for each."""
+    computed = {oid for (oid,) in connection.execute(_COMPUTED_FOR_READERS, ([one.oid for one in found],)).fetchall()}
+    problems = []
+    for one, relation in zip(found, relations, strict=True):
+        name = f"{one.table.schema}.{one.table.name}"
+        if not one.readable:
+            problems.append(f"{name} may not be read: {'; '.join(_grants(connection, one))}")
+        if one.oid in computed and relation.identity == "full":
+            problems.append(
+                f"{name} has virtual generated columns, so that the server would refuse its updates and deletes once they are "
+                f"captured: run ALTER TABLE {_spelled(one.table)} REPLICA IDENTITY DEFAULT, and give it a primary key"
+            )
+        elif identified(relation) and one.lacking:
+            problems.append(
+                f"{name} has partitions that do not tell what identifies their rows: run {_full(*one.lacking)}"
+            )
+        elif not identified(relation) and without_identity == "refuse":
+            full = "" if one.oid in computed else f", or run {_full(one.table, *one.lacking)}"
+            problems.append(
+                f"{name} has nothing that identifies its rows, so that the server would refuse its updates and deletes once "
+                f"they are captured: add a primary key{full} (or set without_identity: inserts, to capture inserts alone)"
+            )
+    if problems:
+        raise ChangelingError("\n  ".join(["these tables cannot be captured as they are:", *problems]))
+
+
+def identified(relation: Relation) -> bool:
+    """Whether updates and deletes tell which row they are of."""
+    return relation.identity == "full" or (relation.identity != "nothing" and bool(relation.key))
+
+
+def _row(connection: Connection, query: str) -> tuple[object, ...]:
+    found = connection.execute(query).fetchone()
+    assert found is not None
+    return tuple(found)
+
+
+def _grants(connection: Connection, one: Found) -> list[str]:
+    user = sql.Identifier(connection.info.user).as_string(None)
+    wanted: dict[str, None] = {}
+    for schema, name, usable, readable, secured in connection.execute(_RIGHTS, (one.oid, one.oid)).fetchall():
+        if not usable:
+            wanted[f"GRANT USAGE ON SCHEMA {sql.Identifier(schema).as_string(None)} TO {user}"] = None
+        if not readable:
+            wanted[f"GRANT SELECT ON {sql.Identifier(schema, name).as_string(None)} TO {user}"] = None
+        if secured:
+            # Policies hide rows from the snapshot that the log tells of.
+            wanted[f"ALTER ROLE {user} BYPASSRLS"] = None
+    return list(wanted)
+
+
+def _full(*tables: TableName) -> str:
+    return "; ".join(f"ALTER TABLE {_spelled(table)} REPLICA IDENTITY FULL" for table in tables)
+
+
+def _spelled(table: TableName) -> str:
+    return sql.Identifier(table.schema or "", table.name).as_string(None)

@@ -1,0 +1,111 @@
+"""Rows of a table as a snapshot shows them: ranges of its blocks, read as JSON objects."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from psycopg import sql
+
+from changeling.model.errors import ChangelingError
+from changeling.postgres.catalog import Connection
+from changeling.postgres.columns import ColumnRules
+from changeling.postgres.copy_rows import lines, split, unescaped
+from changeling.postgres.images import images, keys
+from changeling.postgres.relation import Relation
+from changeling.postgres.told_table import ToldTable
+from changeling.postgres.tuples import texts
+
+ROWS = pa.schema(
+    [
+        ("key", pa.string()),
+        ("after", pa.string()),
+        ("schema", pa.dictionary(pa.int32(), pa.string())),
+        ("number", pa.int64()),
+    ]
+)
+"""Rows: the canonical key (null where the table has none), the whole row, its schema, its place in the range from 1."""
+
+# Only a scan by places reads a range alone, and in order; any other may be cheaper by the planner's account.
+_PLAN = {
+    "enable_tidscan": "on",
+    "enable_seqscan": "off",
+    "enable_indexscan": "off",
+    "enable_indexonlyscan": "off",
+    "enable_bitmapscan": "off",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+}
+_ROWS_AT_ONCE = 20_000
+_BYTES_AT_ONCE = 32 * 1024 * 1024
+
+
+def read_rows(
+    connection: Connection,
+    relation: Relation,
+    leaf: sql.Composable,
+    first_block: int,
+    end_block: int | None,
+    rules: ColumnRules | None = None,
+    condition: str | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a leaf in a range of its blocks, in the order in which they lie there, in layout `ROWS`.
+
+    The connection is in a transaction whose snapshot they are read under; `relation` has the columns, which the leaf
+    may have in another order. `condition` is in SQL. Raises `psycopg.Error` where the server does, `UsageError` where
+    rules hide the key. Who does not read to the end has a failed transaction. The planner's settings are changed until
+    the transaction ends.
+    """
+    table = ToldTable(relation, rules)
+    wanted = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
+    query = sql.SQL("COPY (SELECT {} {}) TO STDOUT").format(wanted, _range(leaf, first_block, end_block, condition))
+    dictionary = pa.array([table.schema_text], pa.string())
+    for name, value in _PLAN.items():
+        connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+    before = 0
+    for found in lines(connection, query.as_bytes(connection), _ROWS_AT_ONCE, _BYTES_AT_ONCE):
+        key, after = _images(table, found)
+        count = len(found)
+        schema = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), dictionary)
+        number = pa.array(np.arange(before + 1, before + count + 1))
+        yield pa.record_batch([key, after, schema, number], schema=ROWS)
+        before += count
+
+
+def count_rows(
+    connection: Connection,
+    leaf: sql.Composable,
+    first_block: int,
+    end_block: int | None,
+    condition: str | None = None,
+) -> int:
+    """How many rows `read_rows` gives."""
+    where = _range(leaf, first_block, end_block, condition)
+    row = connection.execute(sql.SQL("SELECT count(*) {}").format(where)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _range(leaf: sql.Composable, first_block: int, end_block: int | None, condition: str | None) -> sql.Composed:
+    """What stands behind the columns of a query."""
+    found = sql.SQL("FROM ONLY {} WHERE ctid >= {}::tid").format(leaf, f"({first_block},0)")
+    if end_block is not None:
+        found += sql.SQL(" AND ctid < {}::tid").format(f"({end_block},0)")
+    if condition is not None:
+        # The newline ends a comment that the condition may end with.
+        found += sql.SQL(" AND (") + sql.SQL(condition) + sql.SQL("\n)")
+    return found
+
+
+def _images(table: ToldTable, found: list[memoryview]) -> tuple[pa.StringArray, pa.StringArray]:
+    """Keys and objects of the rows of lines."""
+    count = len(found)
+    try:
+        data, fields = split(found, len(table.columns))
+        members = []
+        for column, field in zip(table.columns, fields, strict=True):
+            told, places = texts(data, field)
+            members.append(column.member(unescaped(told), places))
+        after, _ = images(members, count)
+        key = keys(table.spelled(members), count) if table.key else pa.nulls(count, pa.string())
+    except (ValueError, pa.ArrowException) as error:
+        raise ChangelingError(f"{table.name}: a value cannot be read: {error}") from None
+    return key, after

@@ -1,0 +1,145 @@
+"""A replication slot: the server keeps from there on what was not taken yet."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg import pq, sql
+from psycopg.pq.abc import PGconn
+
+from changeling.model.errors import ChangelingError
+from changeling.postgres import lsn
+from changeling.postgres.catalog import Connection
+from changeling.postgres.connection import connect_for_replication
+
+_PLUGIN = "pgoutput"
+_BUSY_SECONDS = 15.0
+"""So long a slot may be held by a reader that was cut off, before it is taken for somebody else's."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How a slot stands."""
+
+    confirmed: int
+    """Transactions that commit before this are gone."""
+    active_pid: int | None
+    lost: str | None
+    """Why the server gave it up; None while it has not."""
+    behind: int
+    """Bytes of the log that the server keeps for it."""
+
+
+@dataclass
+class ExportedPoint:
+    """A point of the log, and the snapshot that shows the database there; it lives as long as its connection."""
+
+    lsn: int
+    snapshot: str
+    _connection: PGconn
+
+    def close(self) -> None:
+        """Lets the snapshot go."""
+        self._connection.finish()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection is still there, as far as it is known."""
+        return self._connection.status == pq.ConnStatus.OK
+
+
+class Slot:
+    """A logical slot of pgoutput, by its name."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url, self.name = url, name
+
+    def standing(self, connection: Connection) -> Standing | None:
+        """How it stands; None where there is no such slot. Raises `ChangelingError` where it is one of another kind."""
+        query = "SELECT to_jsonb(s), pg_current_wal_lsn()::text FROM pg_replication_slots s WHERE slot_name = %s"
+        row = connection.execute(query, (self.name,)).fetchone()
+        if row is None:
+            return None
+        told: dict[str, Any] = row[0]
+        if told["plugin"] != _PLUGIN or told["database"] != connection.info.dbname:
+            whose = f"{told['plugin']} in database {told['database']}" if told["plugin"] else "physical replication"
+            raise ChangelingError(f"slot {self.name} is one of {whose}: choose another name with `slot:`")
+        why = told.get("invalidation_reason") or ("wal_removed" if told["wal_status"] == "lost" else None)
+        if told.get("conflicting") and why is None:
+            why = "conflict with recovery"
+        kept = lsn.parse(told["restart_lsn"]) if told["restart_lsn"] else 0
+        confirmed = lsn.parse(told["confirmed_flush_lsn"]) if told["confirmed_flush_lsn"] else 0
+        return Standing(confirmed, told["active_pid"], why, lsn.parse(row[1]) - kept if kept else 0)
+
+    def create(self, *, temporary: bool = False) -> ExportedPoint:
+        """Makes the slot; the database as it is where the slot begins is exported."""
+        connection = connect_for_replication(self._url)
+        kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
+        name = sql.Identifier(self.name).as_string(None)
+        result = connection.exec_(f"CREATE_REPLICATION_SLOT {name} {kind} {_PLUGIN} EXPORT_SNAPSHOT".encode())
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            told = " ".join(result.error_message.decode(errors="replace").split())
+            connection.finish()
+            hint = "; raise max_replication_slots, or drop slots that nobody reads" if "in use" in told else ""
+            raise ChangelingError(f"slot {self.name} cannot be made: {told.removeprefix('ERROR: ')}{hint}")
+        place, snapshot = ((result.get_value(0, column) or b"").decode() for column in (1, 2))
+        return ExportedPoint(lsn.parse(place), snapshot, connection)
+
+    def has_changes(self, connection: Connection, publications: str, upto: int) -> bool:
+        """Whether anything that is published commits before a place."""
+        query = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self.peek(publications, upto, 1))
+        return self._unhurried(lambda: connection.execute(query).fetchone()) is not None
+
+    def peek(self, publications: str, upto: int, changes: int | None = None) -> sql.Composed:
+        """What the slot tells of transactions that commit before a place, as rows of (lsn, xid, data); nothing is taken."""
+        return sql.SQL(
+            "pg_logical_slot_peek_binary_changes({}, {}, {}, 'proto_version', '1', 'publication_names', {}, 'messages', 'true')"
+        ).format(self.name, lsn.spell(upto), changes, publications)
+
+    def messages(self, connection: Connection, publications: str, upto: int, size: int) -> Iterator[list[bytes]]:
+        """The messages of transactions that commit before a place, so many at a time; nothing is taken.
+
+        The server keeps what is not fetched yet in files: a transaction may be larger than any memory.
+        """
+        query = sql.SQL("SELECT data FROM {}").format(self.peek(publications, upto))
+        with ExitStack() as opened:
+
+            def begin() -> tuple[psycopg.ServerCursor[Any], list[tuple[bytes]]]:
+                with ExitStack() as begun:
+                    begun.enter_context(connection.transaction())
+                    cursor = begun.enter_context(connection.cursor("changeling_messages", binary=True))
+                    rows = cursor.execute(query).fetchmany(size)
+                    opened.enter_context(begun.pop_all())
+                return cursor, rows
+
+            cursor, rows = self._unhurried(begin)
+            while rows:
+                yield [row[0] for row in rows]
+                rows = cursor.fetchmany(size)
+
+    def advance(self, connection: Connection, to: int) -> None:
+        """Lets go of all that commits before a place."""
+        self._unhurried(
+            lambda: connection.execute("SELECT pg_replication_slot_advance(%s, %s)", (self.name, lsn.spell(to)))
+        )
+
+    def drop(self, connection: Connection) -> None:
+        """Drops it, where there is one."""
+        if self.standing(connection) is not None:
+            self._unhurried(lambda: connection.execute("SELECT pg_drop_replication_slot(%s)", (self.name,)))
+
+    def _unhurried(self, ask: Any) -> Any:
+        """Asks again while a reader that was cut off still holds the slot."""
+        end = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                return ask()
+            except psycopg.errors.ObjectInUse as error:
+                if time.monotonic() > end:
+                    raise ChangelingError(
+                        f"{' '.join(str(error).split())}: somebody else reads it, perhaps another run on another machine"
+                    ) from None
+                time.sleep(0.2)

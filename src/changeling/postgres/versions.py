@@ -1,0 +1,123 @@
+"""Tables as the stream describes them: which description holds for which message."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from changeling.model.errors import ChangelingError
+from changeling.model.table import TableName
+from changeling.postgres.columns import ColumnRules
+from changeling.postgres.frames import Frames, WireColumn, WireRelation, relation, type_name
+from changeling.postgres.relation import PgColumn, Relation
+from changeling.postgres.told_table import ToldTable
+
+Resolve = Callable[[int, str, str, str, Sequence[WireColumn]], Relation]
+"""Makes a description whole: number, schema and name of a table, the letter of its replica identity, and its columns.
+
+The catalog knows types by their numbers, and the primary key where the identity is full or none. A type that it does not
+know any more may stay without a name.
+"""
+Rules = Callable[[TableName], ColumnRules | None]
+
+_RELATION, _TYPE = ord("R"), ord("Y")
+_HALF = np.uint64(32)
+
+
+class _Description:
+    """What one Relation message told, and the number of its version once the catalog was asked."""
+
+    def __init__(self, wire: WireRelation, message: int) -> None:
+        self.wire, self.message = wire, message
+        self.number: int | None = None
+
+
+class Versions:
+    """Learns the descriptions of chunk after chunk. Equal ones are one version, however often the server sends them."""
+
+    def __init__(self, database: str, resolve: Resolve, rules: Rules | None) -> None:
+        self._database, self._resolve = database, resolve
+        self._rules: Rules = rules or (lambda table: None)
+        self._types: dict[int, tuple[str, str]] = {}
+        self._known: dict[Relation, int] = {}
+        self._descriptions: list[_Description] = []
+        self._starts = np.zeros(0, np.uint64)
+        self.tables: list[ToldTable] = []
+        """By their numbers."""
+
+    def learn(self, frames: Frames) -> None:
+        """Takes the descriptions of a chunk; those of the chunks before hold until one of the same table comes."""
+        found = []
+        for message in np.flatnonzero((frames.letters == _RELATION) | (frames.letters == _TYPE)).tolist():
+            body = frames.body(message)
+            if frames.letters[message] == _TYPE:
+                oid, *names = type_name(body)
+                self._types[oid] = (names[0], names[1])
+            else:
+                found.append(_Description(relation(body), message + 1))
+        if found or any(description.message for description in self._descriptions):
+            self._arrange(found)
+
+    def _arrange(self, found: list[_Description]) -> None:
+        """Sorts them by table and message. Of those of the chunks before, the last of each table is left."""
+        before = {description.wire.oid: description for description in self._descriptions}
+        for description in before.values():
+            description.message = 0
+        self._descriptions = sorted(
+            [*before.values(), *found], key=lambda description: (description.wire.oid, description.message)
+        )
+        self._starts = _places(
+            np.array([description.wire.oid for description in self._descriptions], np.int64),
+            np.array([description.message for description in self._descriptions], np.int64),
+        )
+
+    def at(self, oids: np.ndarray, messages: np.ndarray) -> np.ndarray:
+        """The number in `tables` of each table of these numbers, as described before these messages of the chunk."""
+        places = np.searchsorted(self._starts, _places(oids, messages + 1), "right") - 1
+        known = self._starts[np.maximum(places, 0)] >> _HALF if len(self._starts) else np.zeros(len(oids), np.uint64)
+        unknown = (places < 0) | (known != oids.astype(np.uint64))
+        if unknown.any():
+            raise ChangelingError(
+                f"the replication stream changes table {int(oids[np.argmax(unknown)])} before it describes it:"
+                " was it read from its middle?"
+            )
+        numbers = np.full(len(self._descriptions), -1, np.int64)
+        for place in np.flatnonzero(np.bincount(places, minlength=len(numbers))).tolist():
+            numbers[place] = self._number(self._descriptions[place])
+        return numbers[places]
+
+    def _number(self, description: _Description) -> int:
+        """The version of a description: the catalog is asked when the first change needs it."""
+        if description.number is None:
+            wire = description.wire
+            resolved = _as_described(wire, self._resolve(*wire), self._database, self._types)
+            if resolved not in self._known:
+                self.tables.append(ToldTable(resolved, self._rules(resolved.table)))
+                self._known[resolved] = len(self.tables) - 1
+            description.number = self._known[resolved]
+        return description.number
+
+
+def _places(oids: np.ndarray, messages: np.ndarray) -> np.ndarray:
+    """Tables and messages as numbers that sort by both."""
+    return (oids.astype(np.uint64) << _HALF) | messages.astype(np.uint64)
+
+
+def _as_described(wire: WireRelation, resolved: Relation, database: str, types: dict[int, tuple[str, str]]) -> Relation:
+    """What the catalog knows, where the stream does not know better: the catalog is that of today."""
+    if [column.name for column in resolved.columns] != [column.name for column in wire.columns]:
+        raise ChangelingError(f"{wire.schema}.{wire.name}: its columns were resolved to others than the stream has")
+    key, flagged = resolved.key, tuple(column.name for column in wire.columns if column.is_identity)
+    if wire.identity in "di" and set(key) != set(flagged):
+        key = flagged
+    columns = tuple(_with_type_name(column, types) for column in resolved.columns)
+    table = TableName(database, wire.schema, wire.name)
+    return msgspec.structs.replace(resolved, oid=wire.oid, table=table, columns=columns, key=key)
+
+
+def _with_type_name(column: PgColumn, types: dict[int, tuple[str, str]]) -> PgColumn:
+    if column.type.name or column.type.oid not in types:
+        return column
+    schema, name = types[column.type.oid]
+    kind = msgspec.structs.replace(column.type, schema=schema, name=name)
+    return msgspec.structs.replace(column, type=kind, spelled=f"{schema}.{name}")

@@ -1,0 +1,301 @@
+"""A PostgreSQL database as a source: a snapshot of its tables, then its log from where the snapshot was taken.
+
+A batch is a range of places at which transactions commit, or ranges of blocks under one exported snapshot. The slot is advanced
+only to where the change log is already: what was not stored can always be read again.
+"""
+
+from dataclasses import dataclass
+
+import psycopg
+from pyspark.sql import SparkSession
+
+from changeling.formats.options import ReadOptions
+from changeling.model.errors import ChangelingError
+from changeling.model.position import encode
+from changeling.postgres.catalog import Found
+from changeling.postgres.connection import unreachable
+from changeling.postgres.fingerprint import Fingerprint
+from changeling.postgres.readiness import Server
+from changeling.postgres.slot import ExportedPoint
+from changeling.postgres.told_table import ToldTable
+from changeling.sources import postgres_plan as plans
+from changeling.sources.postgres_capture import Capture, CaptureSettings, Held
+from changeling.sources.postgres_plan import Part, Plan, Snapshot, Stream
+from changeling.sources.postgres_reading import SnapshotReader, StreamReader, check_alive
+from changeling.sources.postgres_requests import Requests
+from changeling.sources.source import Foreseen, Input, Spread
+
+_PART_BYTES = 64 * 1024 * 1024
+_BLOCK = 8192
+_IDLE_BYTES = 16 * 1024 * 1024
+"""So much of the log may pass by without a change of ours, before the slot is moved on all the same."""
+
+
+class PostgresSource:
+    """The tables of a database that patterns stand for, by one slot."""
+
+    format: str | None = None
+    options = ReadOptions()
+
+    def __init__(self, settings: CaptureSettings, requests: Requests, *, resnapshot: bool = False) -> None:
+        self.name = settings.name
+        self._settings, self._requests = settings, requests
+        self._capture = Capture(settings)
+        self._resnapshot = resnapshot
+        self._system: str | None = None
+        self._position: int | None = None
+        self._done: dict[str, Fingerprint] = {}
+        self._present: int | None = None
+        self._opened: Server | None = None
+        self._snapshot: _Snapshot | None = None
+        self._streamed = False
+        self._looked = 0
+        self._warnings: list[str] = []
+
+    def remember(self, plan: str) -> None:
+        """Tables that are done and places that are behind are not planned again."""
+        known = plans.parse(plan)
+        self._system = known.system
+        if isinstance(known, Stream):
+            self._position = known.end
+            return
+        if known.anew or self._position is None:
+            self._position = known.start
+        if known.anew:
+            self._done.clear()
+        self._done |= known.prints
+        if self._snapshot is not None and self._snapshot.took(known):
+            self._requests.answer(self._snapshot.asked)
+            self._end_snapshot()
+
+    def next(self) -> str | None:
+        """Parts of tables that are not done, then the log; while a table is added, both in turn."""
+        try:
+            plan = self._next()
+        except psycopg.Error as error:
+            self.close()
+            raise unreachable(self._settings.url, error) from None
+        return None if plan is None else plans.spell(plan)
+
+    def stop_at_present(self) -> None:
+        """What commits from now on is left for another time."""
+        self._open()
+        self._present = self._capture.present()
+
+    def nothing(self) -> str:
+        """A range without transactions."""
+        place = self._position or 0
+        return plans.spell(Stream(self._system or "", place, place))
+
+    def broken(self, plan: str) -> str | None:
+        """A snapshot ends with the connection that exported it; the log can be read again until it was stored."""
+        known = plans.parse(plan)
+        if isinstance(known, Stream):
+            return None
+        if self._snapshot is None or self._snapshot.point.lsn != known.point:
+            return "the snapshot of its tables ended with the run that took it; those that were not done start again"
+        why = check_alive(self._reader(known))
+        if why is None:
+            return None
+        self._end_snapshot()
+        return f"the snapshot of its tables is gone ({why}); those that were not done start again"
+
+    def input(self, spark: SparkSession, plan: str) -> Input:
+        """One task for the log; one for each part of a table."""
+        known = plans.parse(plan)
+        if isinstance(known, Snapshot):
+            return Input(spark.range(0, len(known.parts), 1, max(1, len(known.parts))), self._reader(known))
+        # An empty range needs no reader that asks the server.
+        rows = 1 if known.start < known.end else 0
+        reader = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
+        return Input(spark.range(0, rows, 1, 1), reader)
+
+    def foreseen(self, plan: str) -> list[Foreseen]:
+        """The schemas of the tables in a snapshot."""
+        known = plans.parse(plan)
+        if isinstance(known, Stream) or self._snapshot is None:
+            return []
+        tables = {part.table.spelled(): part.table for part in known.parts}
+        rules = self._capture.tables()
+        return [
+            Foreseen(
+                table,
+                ToldTable(
+                    self._snapshot.held.relations[name], rules.rules_of(table.schema or "", table.name)
+                ).schema_text,
+                encode(known.point, 0),
+            )
+            for name, table in tables.items()
+        ]
+
+    def spread(self, plan: str) -> Spread:
+        """Bytes of the log or of tables, about."""
+        known = plans.parse(plan)
+        if isinstance(known, Stream):
+            return Spread(bytes=known.end - known.start)
+        return Spread(bytes=sum(_bytes(part) for part in known.parts))
+
+    def warnings(self) -> list[str]:
+        """What a user should know."""
+        told, self._warnings = [*self._warnings, *self._capture.warnings()], []
+        return told
+
+    def close(self) -> None:
+        """Lets go of what the log has, and of the connections."""
+        try:
+            if self._opened is not None and self._position is not None:
+                self._capture.release(self._position)
+        except (psycopg.Error, ChangelingError) as error:
+            self._warnings.append(f"the slot could not be advanced, which the next run does: {error}")
+        finally:
+            self._end_snapshot()
+            self._capture.close()
+            self._opened = None
+
+    def _next(self) -> Plan | None:
+        server = self._open()
+        assert self._position is not None
+        self._capture.release(self._position)
+        if self._snapshot is None:
+            self._add_tables()
+        waiting = self._snapshot is not None
+        if waiting and (self._streamed or not self._snapshot_is_added()):
+            self._streamed = False
+            return self._snapshot_plan(server)
+        if (plan := self._stream_plan(server)) is not None:
+            self._streamed = True
+            return plan
+        return self._snapshot_plan(server) if waiting else None
+
+    def _snapshot_is_added(self) -> bool:
+        """Whether it is of tables that came later: those that were there first are snapshotted before all else."""
+        return self._snapshot is not None and self._snapshot.again and not self._snapshot.anew and bool(self._done)
+
+    def _snapshot_plan(self, server: Server) -> Snapshot | None:
+        snapshot = self._snapshot
+        assert snapshot is not None
+        assert self._position is not None
+        parts = plans.batch(snapshot.left, max(1, self._settings.batch_bytes // _PART_BYTES))
+        done = [part.table.spelled() for part in parts if part.last]
+        return Snapshot(
+            server.system,
+            snapshot.point.lsn,
+            parts,
+            self._position,
+            snapshot.held.moment,
+            {name: snapshot.held.prints[name] for name in done},
+            again=snapshot.again,
+            anew=snapshot.anew and not snapshot.begun,
+        )
+
+    def _stream_plan(self, server: Server) -> Stream | None:
+        assert self._position is not None
+        flushed = self._capture.flushed()
+        end = flushed if self._present is None else min(flushed, self._present)
+        if end <= self._position or end == self._looked:
+            return None
+        if not self._capture.has_changes(end) and end - self._position < _IDLE_BYTES:
+            self._looked = end
+            return None
+        return Stream(server.system, self._position, min(end, self._position + self._settings.batch_bytes))
+
+    def _open(self) -> Server:
+        """Connects, checks what must hold, and makes what is missing; only the first call does."""
+        if self._opened is not None:
+            return self._opened
+        server = self._capture.open()
+        if self._system not in (None, server.system) and not self._resnapshot:
+            raise ChangelingError(
+                f"source {self.name}: this is another server than the one that was captured before, so that places in its log "
+                "mean something else: point the url at the former one, or run with --resnapshot"
+            )
+        standing = self._capture.standing()
+        lost = self._capture.lost(standing, self._position)
+        if lost is not None and not self._resnapshot:
+            raise ChangelingError(
+                f"source {self.name}: {lost}. Changes may be missing from there on: `changeling run --resnapshot` takes all "
+                "tables anew and goes on"
+            )
+        if standing is None or lost is not None:
+            known = self._position is not None
+            point = self._capture.create_slot()
+            self._position = point.lsn
+            self._take(point, again=known, anew=known)
+        elif self._position is None:
+            self._position = standing.confirmed
+        if self._resnapshot:
+            self._done.clear()
+        self._resnapshot = False
+        self._opened = server
+        return server
+
+    def _take(self, point: ExportedPoint, *, again: bool, anew: bool) -> None:
+        """Begins a snapshot of all tables that are not done."""
+        if anew:
+            self._done.clear()
+        asked = self._requests.pending()
+        held = self._capture.hold(point, self._wanted())
+        if held is None:
+            # A table was written anew between the point and our lock on it: the snapshot would show it empty.
+            point.close()
+            self._take(self._capture.temporary_point(), again=True, anew=anew)
+            return
+        blocks = _PART_BYTES // _BLOCK
+        parts = [part for table, leaves in held.leaves.items() for part in plans.parts_of(table, leaves, blocks)]
+        self._snapshot = _Snapshot(point, held, parts, asked, again, anew)
+        if not parts:
+            self._end_snapshot()
+
+    def _add_tables(self) -> None:
+        """Publishes tables that came to be, and begins a snapshot of those that have none yet."""
+        self._capture.look()
+        if self._wanted():
+            self._take(self._capture.temporary_point(), again=True, anew=False)
+
+    def _wanted(self) -> list[Found]:
+        """The tables without a snapshot, those asked for, and those of which rows changed since without a word in the log."""
+        now, asked = self._capture.prints(), self._requests.pending()
+        wanted = []
+        for one in self._capture.found:
+            name = one.table.spelled()
+            if name not in self._done or name in asked or now[name].outdates(self._done[name]):
+                wanted.append(one)
+        return wanted
+
+    def _reader(self, plan: Snapshot) -> SnapshotReader:
+        if self._snapshot is None:
+            raise ChangelingError(f"source {self.name}: the snapshot of its tables is gone")
+        return SnapshotReader(
+            self._capture.tables(), plan, self._snapshot.point.snapshot, self._snapshot.held.relations
+        )
+
+    def _end_snapshot(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot.point.close()
+            self._capture.let_go()
+            self._snapshot = None
+
+
+@dataclass
+class _Snapshot:
+    """A snapshot that is being read."""
+
+    point: ExportedPoint
+    held: Held
+    left: list[Part]
+    asked: dict[str, str]
+    """What was asked for when it began."""
+    again: bool
+    anew: bool
+    begun: bool = False
+
+    def took(self, plan: Snapshot) -> bool:
+        """Notes what is in the log; whether that was the last of it."""
+        if plan.point == self.point.lsn:
+            self.begun = True
+            self.left = [part for part in self.left if part not in plan.parts]
+        return not self.left
+
+
+def _bytes(part: Part) -> int:
+    return _PART_BYTES if part.end is None else (part.end - part.first) * _BLOCK

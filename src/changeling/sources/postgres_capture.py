@@ -1,0 +1,295 @@
+"""What a capture has on its server: a publication, a slot, connections, and the tables that they tell of."""
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import sql
+
+from changeling.model.errors import ChangelingError
+from changeling.model.table import TableName
+from changeling.postgres import catalog, lsn, readiness
+from changeling.postgres.catalog import Connection, Found, Leaf
+from changeling.postgres.columns import ColumnRules
+from changeling.postgres.connection import connect, unreachable
+from changeling.postgres.fingerprint import Fingerprint, fingerprints
+from changeling.postgres.publication import Publication
+from changeling.postgres.readiness import Server, WithoutIdentity
+from changeling.postgres.relation import Relation
+from changeling.postgres.slot import ExportedPoint, Slot, Standing
+from changeling.postgres.told_table import ToldTable
+from changeling.sources.postgres_reading import Tables
+
+_FLUSH_SECONDS = 1.5
+"""A server writes its log to disk after 0.6 s at the latest, unless it is told otherwise."""
+
+
+@dataclass(frozen=True)
+class CaptureSettings:
+    """What a user says of a PostgreSQL source."""
+
+    name: str
+    url: str = field(repr=False)
+    tables: tuple[str, ...]
+    slot: str
+    publication: str
+    batch_bytes: int = 256 * 1024 * 1024
+    """About how many bytes of the log, or of tables, one batch reads."""
+    without_identity: WithoutIdentity = "refuse"
+    lag_alarm: int = 1024**3
+    """From so many bytes on that the server keeps for the slot, a warning is given."""
+    rules: tuple[tuple[str, ColumnRules], ...] = ()
+    """By pattern of table, the first that fits."""
+    filters: tuple[tuple[str, str], ...] = ()
+    """Conditions in SQL, by pattern of table."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Tables as a snapshot shows them; they stay as they are, while writers go on, until they are let go."""
+
+    relations: dict[str, Relation]
+    leaves: dict[TableName, list[Leaf]]
+    prints: dict[str, Fingerprint]
+    moment: int
+
+
+class Capture:
+    """The server's side of one source."""
+
+    def __init__(self, settings: CaptureSettings) -> None:
+        self._settings = settings
+        self._slot = Slot(settings.url, settings.slot)
+        self._whole = Publication(settings.publication)
+        self._inserts = Publication(f"{settings.publication}_inserts", inserts_only=True)
+        self._connection: Connection | None = None
+        self._holding: Connection | None = None
+        self._server: Server | None = None
+        self._released = 0
+        self._alarmed = 0
+        self._warnings: list[str] = []
+        self._told: set[str] = set()
+        self.found: list[Found] = []
+        """The tables that are captured."""
+
+    @property
+    def publications(self) -> str:
+        """The names of the publications, as pgoutput takes them."""
+        names = [self._whole.name]
+        if self._settings.without_identity == "inserts":
+            names.append(self._inserts.name)
+        return ",".join(sql.Identifier(name).as_string(None) for name in names)
+
+    def open(self) -> Server:
+        """Connects, checks the server, and publishes the tables."""
+        self._connection = connect(self._settings.url)
+        self._released = 0
+        self._server = readiness.server(self._connection)
+        self.look()
+        return self._server
+
+    def look(self) -> None:
+        """Publishes the tables that patterns stand for now; raises `ChangelingError` where one cannot be captured."""
+        connection, server = self._asked(), self._server
+        assert server is not None
+        found = catalog.tables(connection, self._settings.tables)
+        for pattern in catalog.unmatched(found, self._settings.tables):
+            self._tell(f"there is no table {pattern!r} yet: it is captured when it comes")
+        if found == self.found:
+            return
+        relations = catalog.relations(connection, found, stored_generated=server.tells_generated)
+        readiness.check(connection, found, relations, self._settings.without_identity)
+        self._check_rules(relations)
+        identified = {relation.oid for relation in relations if readiness.identified(relation)}
+        filters = {one.table: text for one in found if (text := self._filter(one.table)) is not None}
+        self._whole.ensure(connection, server, [one for one in found if one.oid in identified], filters)
+        if self._settings.without_identity == "inserts":
+            self._inserts.ensure(connection, server, [one for one in found if one.oid not in identified], filters)
+        self.found = found
+
+    def tables(self) -> Tables:
+        """What tasks need to know."""
+        rules, filters = [], []
+        for one in self.found:
+            place = (one.table.schema or "", one.table.name)
+            if (rule := self._rules(one.table)) is not None:
+                rules.append((place, rule))
+            if (condition := self._filter(one.table)) is not None:
+                filters.append((place, condition))
+        return Tables(self._settings.name, self._settings.url, tuple(rules), tuple(filters))
+
+    def standing(self) -> Standing | None:
+        """How the slot stands."""
+        return self._slot.standing(self._asked())
+
+    def lost(self, standing: Standing | None, position: int | None) -> str | None:
+        """Why what follows a place can no longer be read from the slot; None where it can."""
+        name = self._slot.name
+        if standing is None:
+            return None if position is None else f"the slot {name} is gone"
+        if standing.lost is not None:
+            return (
+                f"the server gave up the slot {name} ({standing.lost}), since nobody read it for too long (see "
+                "max_slot_wal_keep_size and idle_replication_slot_timeout)"
+            )
+        if position is not None and standing.confirmed > position:
+            return (
+                f"the slot {name} is at {lsn.spell(standing.confirmed)}, beyond what was stored ({lsn.spell(position)}): it was "
+                "made again, or somebody else read it"
+            )
+        return None
+
+    def create_slot(self) -> ExportedPoint:
+        """Makes the slot, in place of one that is lost."""
+        self._slot.drop(self._asked())
+        return self._slot.create()
+
+    def temporary_point(self, *, for_reading: bool = False) -> ExportedPoint:
+        """A point of the log and its snapshot, without moving the slot. `for_reading`: a run may take one at the same time."""
+        suffix = f"read_{os.getpid()}" if for_reading else "snapshot"
+        return Slot(self._settings.url, f"{self._slot.name[:45]}_{suffix}").create(temporary=True)
+
+    def mark(self) -> None:
+        """Writes a message into the server's log."""
+        self._asked().execute("SELECT pg_logical_emit_message(true, 'changeling', 'mark')")
+
+    def hold(self, point: ExportedPoint, wanted: list[Found]) -> Held | None:
+        """The tables at a point; None where one was written anew since: then the snapshot does not show its rows.
+
+        Until `let_go` they cannot be altered or dropped; writers are not held up.
+        """
+        assert self._server is not None
+        self.let_go()
+        connection = self._holding = connect(self._settings.url)
+        try:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(point.snapshot))
+            for one in wanted:
+                name = sql.Identifier(one.table.schema or "", one.table.name)
+                connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(name))
+            leaves = {one.table: catalog.leaves(connection, one.oid) for one in wanted}
+            numbers = [leaf.oid for found in leaves.values() for leaf in found]
+            if connection.execute(_WRITTEN_ANEW, (numbers,)).fetchone():
+                self.let_go()
+                return None
+            found = catalog.relations(connection, wanted, stored_generated=self._server.tells_generated)
+            prints = fingerprints(connection, wanted)
+            row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
+        except psycopg.Error as error:
+            self.let_go()
+            point.close()
+            raise unreachable(self._settings.url, error) from None
+        assert row is not None
+        named = {relation.table.spelled(): relation for relation in found}
+        return Held(named, leaves, prints, int(str(row[0])) * 1000)
+
+    def let_go(self) -> None:
+        """The tables may be altered again."""
+        if self._holding is not None:
+            with suppress(psycopg.Error):
+                self._holding.close()
+            self._holding = None
+
+    def release(self, position: int) -> None:
+        """Advances the slot to what is stored."""
+        if position <= self._released:
+            return
+        standing = self.standing()
+        if standing is None:
+            raise ChangelingError(f"source {self._settings.name}: the slot {self._slot.name} is gone")
+        if standing.confirmed < position:
+            self._slot.advance(self._asked(), position)
+        self._released = position
+        self._alarm(standing)
+
+    def prints(self) -> dict[str, Fingerprint]:
+        """The fingerprints of the tables now."""
+        return fingerprints(self._asked(), self.found)
+
+    def flushed(self) -> int:
+        """How far the server's log is on disk."""
+        row = self._asked().execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
+        assert row is not None
+        return lsn.parse(row[0])
+
+    def present(self) -> int:
+        """How far the server's log is; what was committed without waiting for the disk is waited for here."""
+        connection = self._asked()
+        row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+        assert row is not None
+        wanted, end = lsn.parse(str(row[0])), time.monotonic() + _FLUSH_SECONDS
+        while (flushed := self.flushed()) < wanted and time.monotonic() < end:
+            time.sleep(0.02)
+        return max(flushed, wanted)
+
+    def has_changes(self, upto: int) -> bool:
+        """Whether anything of ours commits before a place."""
+        return self._slot.has_changes(self._asked(), self.publications, upto)
+
+    def remove(self) -> list[str]:
+        """Drops the slot and the publications; tells which there were."""
+        connection = connect(self._settings.url)
+        try:
+            removed = []
+            if self._slot.standing(connection) is not None:
+                self._slot.drop(connection)
+                removed.append(f"slot {self._slot.name}")
+            for publication in (self._whole, self._inserts):
+                if publication.exists(connection):
+                    publication.drop(connection)
+                    removed.append(f"publication {publication.name}")
+            return removed
+        except psycopg.Error as error:
+            raise unreachable(self._settings.url, error) from None
+        finally:
+            connection.close()
+
+    def warnings(self) -> list[str]:
+        """What a user should know; each is told once."""
+        told, self._warnings = self._warnings, []
+        return told
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self.let_go()
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+        self.found = []
+
+    def _asked(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._settings.url)
+        return self._connection
+
+    def _alarm(self, standing: Standing) -> None:
+        if standing.behind < max(self._settings.lag_alarm, 2 * self._alarmed):
+            return
+        self._alarmed = standing.behind
+        self._warnings.append(
+            f"the server keeps {standing.behind / 1024**3:.1f} GB of its log for the slot {self._slot.name}: it fills up its disk "
+            "where changes come faster than they are read, or where a transaction stays open for long"
+        )
+
+    def _check_rules(self, relations: list[Relation]) -> None:
+        for relation in relations:
+            ToldTable(relation, self._rules(relation.table))
+
+    def _rules(self, table: TableName) -> ColumnRules | None:
+        return next((rule for pattern, rule in self._settings.rules if catalog.fits(pattern, table)), None)
+
+    def _filter(self, table: TableName) -> str | None:
+        return next((text for pattern, text in self._settings.filters if catalog.fits(pattern, table)), None)
+
+    def _tell(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self._warnings.append(what)
+
+
+_WRITTEN_ANEW = """
+SELECT 1 FROM pg_class c WHERE c.oid = ANY(%s) AND c.relfilenode <> pg_relation_filenode(c.oid) LIMIT 1
+"""

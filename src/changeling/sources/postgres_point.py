@@ -1,0 +1,98 @@
+"""The tables of a PostgreSQL source as they are at one point of its log, without moving its slot."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from changeling.model import layout
+from changeling.model.position import encode
+from changeling.model.table import TableName, TableSchema, schema_from_json
+from changeling.postgres.slot import ExportedPoint
+from changeling.postgres.told_table import ToldTable
+from changeling.sources import postgres_plan as plans
+from changeling.sources.postgres_capture import Capture, CaptureSettings, Held
+from changeling.sources.postgres_plan import Snapshot
+from changeling.sources.postgres_reading import SnapshotReader
+from changeling.spark.adapter import run
+
+_BLOCKS = 8192
+
+
+class TablesAtPoint:
+    """A snapshot of all tables, which is there until it is closed; while it is, they cannot be altered."""
+
+    def __init__(self, settings: CaptureSettings) -> None:
+        self._settings = settings
+        self._capture = Capture(settings)
+        self._point: ExportedPoint | None = None
+        self._held: Held | None = None
+
+    def __enter__(self) -> "TablesAtPoint":
+        try:
+            self._server = self._capture.open()
+            while self._held is None:
+                if self._point is not None:
+                    self._point.close()
+                self._point = self._capture.temporary_point(for_reading=True)
+                self._held = self._capture.hold(self._point, self._capture.found)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._point is not None:
+            self._point.close()
+        self._capture.close()
+
+    @property
+    def position(self) -> str:
+        """Every change before this position is in the tables, and none from there on."""
+        assert self._point is not None
+        return encode(self._point.lsn)
+
+    @property
+    def lsn(self) -> int:
+        """The place in the server's log."""
+        assert self._point is not None
+        return self._point.lsn
+
+    def tables(self) -> list[TableName]:
+        """The tables that are captured."""
+        return [one.table for one in self._capture.found]
+
+    def schema(self, table: TableName) -> TableSchema:
+        """The columns that are captured of a table."""
+        assert self._held is not None
+        rules = self._capture.tables().rules_of(table.schema or "", table.name)
+        return schema_from_json(ToldTable(self._held.relations[table.spelled()], rules).schema_text)
+
+    def mark(self) -> None:
+        """Writes a message into the server's log behind the point: a run that goes on reads beyond it."""
+        self._capture.mark()
+
+    def rows(self, spark: SparkSession, table: TableName, schema_id: int | None) -> DataFrame:
+        """The rows of a table as `read` changes."""
+        assert self._held is not None
+        assert self._point is not None
+        parts = tuple(plans.parts_of(table, self._held.leaves[table], _BLOCKS))
+        plan = Snapshot(self._server.system, self._point.lsn, parts, self._point.lsn, self._held.moment, {})
+        reader = SnapshotReader(self._capture.tables(), plan, self._point.snapshot, self._held.relations)
+        return run(spark.range(0, len(parts), 1, max(1, len(parts))), _Changes(reader, schema_id), layout.CHANGES)
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """Changes alone, with the number of their schema."""
+
+    reader: SnapshotReader
+    schema_id: int | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for changes, _ in self.reader(batches):
+            columns = {name: changes.column(name) for name in layout.CHANGES.names}
+            columns["schema_id"] = pa.repeat(pa.scalar(self.schema_id, pa.int64()), changes.num_rows)
+            columns["schema"] = pa.nulls(changes.num_rows, pa.string())
+            yield pa.record_batch([columns[name] for name in layout.CHANGES.names], schema=layout.CHANGES)

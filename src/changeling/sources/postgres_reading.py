@@ -1,0 +1,235 @@
+"""Runs in the tasks: parts of a plan over a database, read and decoded into changes."""
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+
+import numpy as np
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import sql
+
+from changeling.model import layout
+from changeling.model.errors import ChangelingError
+from changeling.model.position import encode
+from changeling.postgres.catalog import Connection
+from changeling.postgres.columns import ColumnRules
+from changeling.postgres.connection import connect, unreachable
+from changeling.postgres.pgoutput import PgOutput
+from changeling.postgres.relation import Relation
+from changeling.postgres.resolving import Resolver
+from changeling.postgres.rows import read_rows
+from changeling.postgres.slot import Slot
+from changeling.sources.postgres_plan import Part, Snapshot, Stream
+
+Read = tuple[pa.RecordBatch, pa.RecordBatch]
+
+_MESSAGES = 20_000
+_WAITING = 4
+"""So many chunks of messages may wait to be decoded."""
+_NO_REJECTS = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What every task knows of the source."""
+
+    source: str
+    url: str
+    rules: tuple[tuple[tuple[str, str], ColumnRules], ...] = ()
+    """By schema and name."""
+    filters: tuple[tuple[tuple[str, str], str], ...] = ()
+
+    def rules_of(self, schema: str, name: str) -> ColumnRules | None:
+        """What is to become of a table's columns."""
+        return dict(self.rules).get((schema, name))
+
+
+@dataclass(frozen=True)
+class StreamReader:
+    """One task: all messages of the plan, fetched by one thread while another decodes."""
+
+    tables: Tables
+    slot: str
+    publications: str
+    plan: Stream
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Read]:
+        """Changes in the layout `CHANGES`."""
+        if not sum(batch.num_rows for batch in batches):
+            return
+        url = self.tables.url
+        with closing(connect(url)) as connection, closing(connect(url)) as beside:
+            output = PgOutput(
+                source=self.tables.source,
+                database=connection.info.dbname,
+                resolve=Resolver(beside),
+                slot=self.slot,
+                start=self.plan.start,
+                end=self.plan.end,
+                rules=lambda table: self.tables.rules_of(table.schema or "", table.name),
+            )
+            for chunk in _fetched(url, connection, Slot(url, self.slot), self.publications, self.plan.end):
+                changes = output.decode(chunk)
+                if changes.num_rows:
+                    yield changes, _NO_REJECTS
+
+
+def _fetched(url: str, connection: Connection, slot: Slot, publications: str, end: int) -> Iterator[list[bytes]]:
+    """The messages of a slot, chunk after chunk; the next ones are fetched meanwhile."""
+    chunks: queue.Queue[list[bytes] | BaseException | None] = queue.Queue(_WAITING)
+    stopped = threading.Event()
+
+    def put(what: list[bytes] | BaseException | None) -> None:
+        while not stopped.is_set():
+            with suppress(queue.Full):
+                chunks.put(what, timeout=0.1)
+                break
+
+    def fetch() -> None:
+        try:
+            for chunk in slot.messages(connection, publications, end, _MESSAGES):
+                put(chunk)
+                if stopped.is_set():
+                    return
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    thread = threading.Thread(target=fetch, name="changeling-fetch", daemon=True)
+    thread.start()
+    try:
+        while (chunk := chunks.get()) is not None:
+            if isinstance(chunk, psycopg.Error):
+                raise unreachable(url, chunk)
+            if isinstance(chunk, BaseException):
+                raise chunk
+            yield chunk
+    finally:
+        stopped.set()
+        if thread.is_alive():
+            connection.cancel_safe()
+            thread.join(30)
+
+
+@dataclass(frozen=True)
+class SnapshotReader:
+    """A task for each part: its rows as the exported snapshot shows them."""
+
+    tables: Tables
+    plan: Snapshot
+    snapshot: str
+    relations: dict[str, Relation]
+    """By the table's spelled name."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Read]:
+        """Changes in the layout `CHANGES`."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self._part(self.plan.parts[number])
+
+    def _part(self, part: Part) -> Iterator[Read]:
+        url, relation = self.tables.url, self.relations[part.table.spelled()]
+        schema, name = part.table.schema or "", part.table.name
+        rules, condition = self.tables.rules_of(schema, name), dict(self.tables.filters).get((schema, name))
+        if part.last and self.plan.again:
+            yield _truncation(self.tables.source, part, self.plan), _NO_REJECTS
+        with closing(connect(url)) as connection:
+            try:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(self.snapshot))
+                leaf = sql.Identifier(part.schema, part.name)
+                count = 0
+                for rows in read_rows(connection, relation, leaf, part.first, part.end, rules, condition):
+                    yield _reads(rows, count, self.tables.source, part, self.plan), _NO_REJECTS
+                    count += rows.num_rows
+            except psycopg.Error as error:
+                raise unreachable(url, error) from None
+
+
+def _reads(rows: pa.RecordBatch, before: int, source: str, part: Part, plan: Snapshot) -> pa.RecordBatch:
+    """Rows as changes; their places in the range make positions that are the same whenever it is read."""
+    count = rows.num_rows
+    numbers = pa.array(np.arange(before + 1, before + count + 1)).cast(pa.string())
+    lengths = pc.utf8_lpad(pc.binary_length(numbers).cast(pa.string()), 2, "0")
+    prefix = encode(plan.point, 0, part.leaf, part.first)
+    positions = pc.binary_join_element_wise(f"{prefix}.", lengths, numbers, "")
+    return _changes(
+        count,
+        source,
+        part,
+        plan,
+        op="read",
+        after_image="full",
+        key=rows.column("key"),
+        after=rows.column("after"),
+        position=positions,
+        schema=rows.column("schema"),
+        offset=numbers.cast(pa.int64()),
+    )
+
+
+def _truncation(source: str, part: Part, plan: Snapshot) -> pa.RecordBatch:
+    """All rows before the snapshot go, since those that the source has come with it."""
+    position = pa.array([encode(plan.point, 0)], pa.string())
+    return _changes(1, source, part, plan, op="truncate", after_image="none", position=position)
+
+
+def _changes(
+    count: int,
+    source: str,
+    part: Part,
+    plan: Snapshot,
+    *,
+    op: str,
+    after_image: str,
+    position: pa.Array,
+    key: pa.Array | None = None,
+    after: pa.Array | None = None,
+    schema: pa.Array | None = None,
+    offset: pa.Array | None = None,
+) -> pa.RecordBatch:
+    def same(value: object, kind: pa.DataType) -> pa.Array:
+        return pa.repeat(pa.scalar(value, kind), count)
+
+    place = {
+        "topic": same(f"snapshot {part.schema}.{part.name}", pa.string()),
+        "partition": same(part.leaf, pa.int32()),
+        "offset": offset if offset is not None else same(0, pa.int64()),
+        "record": same(part.first, pa.int64()),
+        "ordinal": same(plan.point, pa.int64()),
+        "file": pa.nulls(count, pa.string()),
+    }
+    columns = {
+        "source": same(source, pa.string()),
+        "table": layout.tables_array([part.table]).take(pa.array(np.zeros(count, np.int32))),
+        "op": same(op, pa.string()),
+        "key": key,
+        "after": after,
+        "before_image": same("none", pa.string()),
+        "after_image": same(after_image, pa.string()),
+        "encoding": same("canonical", pa.string()),
+        "position": position,
+        "commit_time": same(plan.moment, pa.int64()),
+        "origin": pa.StructArray.from_arrays([place[one.name] for one in layout.ORIGIN], fields=list(layout.ORIGIN)),
+        "schema": schema,
+        "arrived": same(False, pa.bool_()),
+    }
+    return pa.RecordBatch.from_arrays(
+        [pa.nulls(count, one.type) if (found := columns.get(one.name)) is None else found for one in layout.CHANGES],
+        names=layout.CHANGES.names,
+    )
+
+
+def check_alive(reader: SnapshotReader) -> str | None:
+    """Why the snapshot of a plan cannot be read any more, or None."""
+    try:
+        with closing(connect(reader.tables.url)) as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(reader.snapshot))
+    except (psycopg.Error, ChangelingError) as error:
+        return " ".join(str(error).split())
+    return None

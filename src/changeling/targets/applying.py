@@ -1,0 +1,170 @@
+"""Rows on their way into their tables: in statements that other sessions see at once, or not at all.
+
+Rows are deleted, never truncated: a reader with an older snapshot keeps seeing what was there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from psycopg import sql
+
+from changeling.model.errors import ChangelingError
+from changeling.replicas.shape import ReplicaColumn, Shape
+from changeling.replicas.staged import column_name
+from changeling.targets.differences import COUNT
+from changeling.targets.places import Place
+from changeling.targets.reshaping import Connection, names
+from changeling.targets.staging import Staged
+
+_N = sql.Identifier(COUNT)
+
+
+class How(Enum):
+    """What the rows on their way are for a table."""
+
+    CHANGES = "changes"
+    """What differs from the rows that it has."""
+    ALL = "all"
+    """All of its rows: it is empty, or is to be."""
+    COMPARED = "compared"
+    """All of its rows, by key: only those that differ are written."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """How many rows were written and deleted."""
+
+    written: int
+    deleted: int
+    missing: int = 0
+    """Rows that should have gone and were not there."""
+
+
+def check_whole(connection: Connection, staged: Staged) -> None:
+    """Raises `ChangelingError` unless all rows are there: a server that crashed has emptied their table."""
+    query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(staged.table, staged.counts)
+    found = connection.execute(query).fetchone()
+    if found is None or found[0] != staged.rows:
+        raise ChangelingError(
+            f"{0 if found is None else found[0]} of {staged.rows} rows on their way are there: the server was restarted"
+        )
+
+
+def apply(connection: Connection, place: Place, shape: Shape, staged: Staged, how: How) -> Applied:
+    """Brings rows on their way into their table, inside of the transaction that is open."""
+    statements = _Statements(place, shape, staged)
+    if how is How.ALL:
+        deleted = _count(connection, statements.delete_all())
+        return Applied(_count(connection, statements.insert(copies=False)), deleted)
+    if how is How.COMPARED:
+        deleted = _count(connection, statements.delete_others())
+        return Applied(_count(connection, statements.upsert(only_different=True)), deleted)
+    going = _number(connection, statements.count_going())
+    if shape.key:
+        deleted = _count(connection, statements.delete_by_key())
+        return Applied(_count(connection, statements.upsert()), deleted, going - deleted)
+    deleted = _count(connection, statements.delete_equal())
+    return Applied(_count(connection, statements.insert(copies=True)), deleted, going - deleted)
+
+
+class _Statements:
+    def __init__(self, place: Place, shape: Shape, staged: Staged) -> None:
+        self._table, self._shape, self._staged = place.quoted, shape, staged
+        self._places = {column.id: sql.Identifier(column_name(at)) for at, column in enumerate(shape.columns)}
+        self._rest = [column for column in shape.columns if column.id not in shape.key]
+
+    def _from(self, alias: str, sign: str) -> sql.Composable:
+        """The rows that count and come (`>`), or go (`<`), under a short name."""
+        return sql.SQL("(SELECT * FROM {} WHERE {} AND {} {} 0) AS {}").format(
+            self._staged.table, self._staged.counts, _N, sql.SQL(sign), sql.Identifier(alias)
+        )
+
+    def _same_key(self, one: str, other: str) -> sql.Composable:
+        """Rows of two names have the same key: `t` is the table, others are on their way."""
+        pairs = [
+            sql.SQL("{} = {}").format(self._of(one, column), self._of(other, column))
+            for column in self._shape.key_columns
+        ]
+        return sql.SQL(" AND ").join(pairs)
+
+    def _of(self, alias: str, column: ReplicaColumn) -> sql.Composable:
+        name = sql.Identifier(column.name) if alias in ("t", "excluded") else self._places[column.id]
+        return sql.SQL("{}.{}").format(sql.Identifier(alias), name)
+
+    def _row(self, alias: str, columns: Iterable[ReplicaColumn]) -> sql.Composable:
+        """A row as text: equal for equal values of any type, NULL and `json` included."""
+        return sql.SQL("ROW({})::text").format(sql.SQL(", ").join(self._of(alias, column) for column in columns))
+
+    def _values(self) -> sql.Composable:
+        return sql.SQL(", ").join(self._of("s", column) for column in self._shape.columns)
+
+    def delete_all(self) -> sql.Composed:
+        return sql.SQL("DELETE FROM {}").format(self._table)
+
+    def delete_others(self) -> sql.Composed:
+        return sql.SQL("DELETE FROM {} AS t WHERE NOT EXISTS (SELECT FROM {} WHERE {})").format(
+            self._table, self._from("s", ">"), self._same_key("s", "t")
+        )
+
+    def delete_by_key(self) -> sql.Composed:
+        return sql.SQL("DELETE FROM {} AS t USING {} WHERE {} AND {}").format(
+            self._table, self._from("s", "<"), self._same_key("s", "t"), self._not_again()
+        )
+
+    def _not_again(self) -> sql.Composable:
+        return sql.SQL("NOT EXISTS (SELECT FROM {} WHERE {})").format(self._from("u", ">"), self._same_key("u", "s"))
+
+    def count_going(self) -> sql.Composed:
+        if self._shape.key:
+            return sql.SQL("SELECT count(*) FROM {} WHERE {}").format(self._from("s", "<"), self._not_again())
+        return sql.SQL("SELECT coalesce(-sum(s.{}), 0) FROM {}").format(_N, self._from("s", "<"))
+
+    def delete_equal(self) -> sql.Composed:
+        """As many of the equal rows as go."""
+        own, other = (self._row(alias, self._shape.columns) for alias in ("t", "s"))
+        return sql.SQL(
+            "DELETE FROM {table} WHERE ctid IN (SELECT place FROM (SELECT t.ctid AS place, -s.{n} AS going, "
+            "row_number() OVER (PARTITION BY {own}) AS copy FROM {table} AS t JOIN {rows} ON {own} = {other}) AS found "
+            "WHERE copy <= going)"
+        ).format(table=self._table, n=_N, own=own, other=other, rows=self._from("s", "<"))
+
+    def insert(self, *, copies: bool) -> sql.Composed:
+        """Rows that come, each once, or as often as `n` tells."""
+        often = sql.SQL(", generate_series(1, s.{})").format(_N) if copies else sql.SQL("")
+        return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}{}").format(
+            self._table, names(list(self._shape.columns)), self._values(), self._from("s", ">"), often
+        )
+
+    def upsert(self, *, only_different: bool = False) -> sql.Composed:
+        statement = sql.SQL("INSERT INTO {} AS t ({}) SELECT {} FROM {} ON CONFLICT ({}) DO {}")
+        return statement.format(
+            self._table,
+            names(list(self._shape.columns)),
+            self._values(),
+            self._from("s", ">"),
+            names(self._shape.key_columns),
+            self._update(only_different),
+        )
+
+    def _update(self, only_different: bool) -> sql.Composable:
+        if not self._rest:
+            return sql.SQL("NOTHING")
+        written = sql.SQL(", ").join(
+            sql.SQL("{} = {}").format(sql.Identifier(column.name), self._of("excluded", column))
+            for column in self._rest
+        )
+        if not only_different:
+            return sql.SQL("UPDATE SET {}").format(written)
+        own, other = (self._row(alias, self._rest) for alias in ("t", "excluded"))
+        return sql.SQL("UPDATE SET {} WHERE {} <> {}").format(written, own, other)
+
+
+def _count(connection: Connection, statement: sql.Composed) -> int:
+    return connection.execute(statement).rowcount
+
+
+def _number(connection: Connection, query: sql.Composed) -> int:
+    found = connection.execute(query).fetchone()
+    assert found is not None
+    return int(str(found[0]))

@@ -1,0 +1,67 @@
+"""The rows of a replica that PostgreSQL cannot hold, as JSON, each with the reason."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from changeling.replicas.shape import Shape
+from changeling.replicas.showing import lines
+from changeling.replicas.staged import column_name
+from changeling.spark.adapter import run
+from changeling.spark.failures import in_one_sentence
+from changeling.targets.misfits import any_of, unfit
+
+_LISTED = 1_000
+"""So many rows of a table are listed; all of them are counted."""
+_TOLD = pa.schema([("reason", pa.string()), ("row", pa.string())])
+
+
+@dataclass(frozen=True)
+class Asides:
+    """Rows that are not in the table."""
+
+    count: int
+    listed: list[tuple[str, str]]
+    """Reason and row of the first of them."""
+
+
+def asides(rows: DataFrame, shape: Shape) -> Asides:
+    """Looks for them among all rows of a replica, columns by their places."""
+    with in_one_sentence():
+        found = run(rows, AsidesKernel(shape), _TOLD)
+        listed = [(str(row["reason"]), str(row["row"])) for row in found.limit(_LISTED + 1).toArrow().to_pylist()]
+        return Asides(len(listed) if len(listed) <= _LISTED else found.count(), listed[:_LISTED])
+
+
+@dataclass(frozen=True)
+class AsidesKernel:
+    """Finds the rows that do not fit."""
+
+    shape: Shape
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Their reasons and their JSON."""
+        for batch in batches:
+            yield from self._asides(batch)
+
+    def _asides(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        found = [
+            (column.name, one)
+            for place, column in enumerate(self.shape.columns)
+            for one in unfit(batch.column(column_name(place)), column.kind, in_key=column.id in self.shape.key)
+        ]
+        where = any_of([one for _, one in found], batch.num_rows)
+        if where is None:
+            return
+        wrong = batch.filter(where)
+        columns = [column.name for column in self.shape.columns]
+        texts = lines(
+            pa.Table.from_arrays(wrong.columns, names=columns), {one.name: one.kind for one in self.shape.columns}
+        )
+        reasons = []
+        for place in (number for number, is_wrong in enumerate(where.to_pylist()) if is_wrong):
+            name, one = next((name, one) for name, one in found if one.where[place].as_py())
+            reasons.append(f"{name}: {one.why}")
+        yield pa.record_batch([reasons, [text.decode() for text in texts]], schema=_TOLD)

@@ -1,0 +1,158 @@
+"""What differs between two snapshots of a replica, as rows and how often each of them comes (or goes, below zero).
+
+Rows that are in files which both snapshots have, and are deleted in neither or in both of them, cancel out unread: what is
+left are the files that one of the two has alone, and what either deletes of the files that both have.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from changeling.replicas.combining import columns, placed, placed_columns
+from changeling.replicas.shape import Shape
+from changeling.replicas.staged import column_name
+from changeling.replicas.stored_types import sql_type
+from changeling.replicas.tables import Replica, ReplicaTables
+
+COUNT = "n"
+_OURS = ("_file", "_deleted")
+"""What Iceberg tells of a row: a table may have columns of these names itself."""
+_APPENDED = {"append", "replace"}
+"""Commits that add rows, or only write them anew."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One snapshot, and the columns that its rows have."""
+
+    snapshot: int
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The data files of a snapshot, each with what is deleted of it."""
+
+    deletes: dict[str, frozenset[tuple[str, int | None]]]
+
+
+class Differences:
+    """Reads the replicas of a pipeline."""
+
+    def __init__(self, tables: ReplicaTables) -> None:
+        self._tables, self._lake = tables, tables.lake
+
+    def whole(self, replica: Replica, side: Side) -> DataFrame:
+        """All rows of a snapshot, each once: its columns by their places, and `n`."""
+        rows = self._at(replica, side.snapshot)
+        return exact(placed(rows, side.shape, side.shape), side.shape).withColumn(COUNT, f.lit(1).cast("bigint"))
+
+    def rows(self, replica: Replica, side: Side) -> DataFrame:
+        """The rows of a snapshot as they are stored, columns by their places."""
+        return placed(self._at(replica, side.snapshot), side.shape, side.shape)
+
+    def between(self, replica: Replica, old: Side, new: Side) -> DataFrame:
+        """The rows that come (`n` above zero) and go (below), in the columns of the new snapshot."""
+        java = self._lake.load(replica.table)
+        if not self._same_columns(java, old, new):
+            parts = [
+                _counted(placed(self._at(replica, side.snapshot), side.shape, new.shape), f.lit(sign))
+                for side, sign in ((new, 1), (old, -1))
+            ]
+            return _summed(parts, new.shape)
+        if _only_appended(java, old.snapshot, new.snapshot):
+            rows = self._lake.spark.read.option("start-snapshot-id", old.snapshot).option(
+                "end-snapshot-id", new.snapshot
+            )
+            found = placed(rows.table(self._lake.name(replica.table)), new.shape, new.shape)
+            return exact(_counted(found, f.lit(1)), new.shape)
+        before, after = _files(java, old.snapshot), _files(java, new.snapshot)
+        parts = [
+            self._changed(replica, side, own, other, sign)
+            for side, own, other, sign in ((new, after, before, 1), (old, before, after, -1))
+            if own.deletes != other.deletes
+        ]
+        return _summed(parts, new.shape) if parts else self.whole(replica, new).limit(0)
+
+    def _at(self, replica: Replica, snapshot: int) -> DataFrame:
+        return self._lake.spark.read.option("versionAsOf", snapshot).table(self._lake.name(replica.table))
+
+    def _same_columns(self, java: Any, old: Side, new: Side) -> bool:
+        """Whether both snapshots are read with the very columns that the table has now."""
+        schemas = {java.snapshot(old.snapshot).schemaId(), java.snapshot(new.snapshot).schemaId()}
+        named = {column.name for column in new.shape.columns}
+        return old.shape == new.shape and schemas == {java.schema().schemaId()} and not named.intersection(_OURS)
+
+    def _changed(self, replica: Replica, side: Side, own: _Files, other: _Files, sign: int) -> DataFrame:
+        """A snapshot's share: rows of its own files come with it; what it deletes of files that both have goes with it."""
+        alone = [name for name in own.deletes if name not in other.deletes]
+        touched = [name for name, told in own.deletes.items() if told and other.deletes.get(name, told) != told]
+        file, deleted = f.col("_file"), f.col("_deleted")
+        count = (
+            f.when(file.isin(alone) & ~deleted, f.lit(sign))
+            .when(file.isin(touched) & deleted, f.lit(-sign))
+            .alias(COUNT)
+        )
+        values = placed_columns(side.shape, side.shape)
+        named = (value.alias(column_name(place)) for place, value in enumerate(values))
+        rows = self._at(replica, side.snapshot).select(*named, count.cast("bigint").alias(COUNT))
+        return rows.where(f.col(COUNT).isNotNull())
+
+
+def _counted(rows: DataFrame, count: Column) -> DataFrame:
+    return rows.withColumn(COUNT, count.cast("bigint"))
+
+
+def _summed(parts: list[DataFrame], shape: Shape) -> DataFrame:
+    """Rows that come and go as often are none."""
+    rows = exact(parts[0], shape)
+    for part in parts[1:]:
+        rows = rows.unionByName(exact(part, shape))
+    return rows.groupBy(*columns(shape)).agg(f.sum(COUNT).alias(COUNT)).where(f.col(COUNT) != 0)
+
+
+def exact(rows: DataFrame, shape: Shape) -> DataFrame:
+    """Rows with floats as text: Spark takes 0 and -0 for one, and would make one of the other."""
+    made = []
+    for place, column in enumerate(shape.columns):
+        stored, value = sql_type(column.kind), f.col(column_name(place))
+        text = stored.replace("FLOAT", "STRING").replace("DOUBLE", "STRING")
+        made.append(value if text == stored else value.cast(text).alias(column_name(place)))
+    beside = [f.col(COUNT)] if COUNT in rows.columns else []
+    return rows.select(*made, *beside)
+
+
+def _only_appended(java: Any, old: int, new: int) -> bool:
+    """Whether every commit between two snapshots added rows or left them alone."""
+    for snapshot in _back(java, new):
+        if snapshot.snapshotId() == old:
+            return True
+        if snapshot.operation() not in _APPENDED:
+            return False
+    return False
+
+
+def _back(java: Any, start: int) -> Iterator[Any]:
+    """The snapshots from one back, as far as they are kept."""
+    snapshot = java.snapshot(start)
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else java.snapshot(parent)
+
+
+def _files(java: Any, snapshot: int) -> _Files:
+    tasks = java.newScan().useSnapshot(snapshot).planFiles()
+    try:
+        found = {}
+        rest = tasks.iterator()
+        while rest.hasNext():
+            task = rest.next()
+            deletes = frozenset((one.location(), one.contentOffset()) for one in task.deletes())
+            found[task.file().location()] = deletes
+        return _Files(found)
+    finally:
+        tasks.close()

@@ -1,0 +1,231 @@
+"""What a target knows of itself, in tables of its own database: the point that it is at, its tables, what is kept aside.
+
+It is written in the transaction that brings the rows of a point, so it is never ahead of them nor behind. Needs no Spark.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+
+import msgspec
+from psycopg import sql
+
+from changeling.model.errors import ChangelingError
+from changeling.replicas.points import Point, SourcePoint
+from changeling.replicas.reading import Identity
+from changeling.replicas.shape import Shape
+from changeling.targets.places import SERVICE, Place
+from changeling.targets.reshaping import Connection
+
+_TABLES = """
+CREATE SCHEMA IF NOT EXISTS changeling;
+CREATE TABLE IF NOT EXISTS changeling.points (
+    pipeline text NOT NULL, target text NOT NULL, log text NOT NULL, point bigint NOT NULL,
+    made_at timestamptz NOT NULL, applied_at timestamptz NOT NULL, sources json NOT NULL, tables json NOT NULL,
+    PRIMARY KEY (pipeline, target));
+CREATE TABLE IF NOT EXISTS changeling.tables (
+    schema_name text NOT NULL, table_name text NOT NULL, pipeline text NOT NULL, target text NOT NULL,
+    replica json NOT NULL, snapshot bigint NOT NULL, shape json NOT NULL, asides bigint NOT NULL,
+    created boolean NOT NULL, schema_created boolean NOT NULL, PRIMARY KEY (schema_name, table_name));
+CREATE TABLE IF NOT EXISTS changeling.asides (
+    schema_name text NOT NULL, table_name text NOT NULL, reason text NOT NULL, "row" json NOT NULL);
+"""
+_ONE_AT_A_TIME = 0x6368616E67656C69
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a target is."""
+
+    point: int
+    made_at: datetime
+    """When the replicas were at that point."""
+    applied_at: datetime
+    """When the target was."""
+    sources: dict[str, SourcePoint]
+    tables: dict[str, int]
+    """The snapshots of the replicas, by their names."""
+    asides: int = 0
+    """Rows that PostgreSQL cannot hold."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A table of the target."""
+
+    place: Place
+    identity: Identity
+    snapshot: int
+    """The snapshot of the replica whose rows it has."""
+    shape: Shape
+    asides: int
+    created: bool
+    """The target made it; else it was there, and empty."""
+    schema_created: bool
+
+
+def standing(connection: Connection, pipeline: str, target: str) -> Standing | None:
+    """How far a target is, by its own database; None where it never was at a point."""
+    if not _is_there(connection):
+        return None
+    row = connection.execute(
+        "SELECT point, made_at, applied_at, sources::text, tables::text, "
+        "(SELECT coalesce(sum(asides), 0) FROM changeling.tables t WHERE (t.pipeline, t.target) = (p.pipeline, p.target)) "
+        "FROM changeling.points p WHERE pipeline = %s AND target = %s",
+        (pipeline, target),
+    ).fetchone()
+    if row is None:
+        return None
+    point, made_at, applied_at, sources, tables, asides = row
+    assert isinstance(made_at, datetime)
+    assert isinstance(applied_at, datetime)
+    return Standing(
+        int(str(point)),
+        made_at,
+        applied_at,
+        msgspec.json.decode(str(sources), type=dict[str, SourcePoint]),
+        msgspec.json.decode(str(tables), type=dict[str, int]),
+        int(str(asides)),
+    )
+
+
+def _is_there(connection: Connection) -> bool:
+    found = connection.execute("SELECT to_regclass('changeling.points') IS NOT NULL").fetchone()
+    return found is not None and bool(found[0])
+
+
+class Ledger:
+    """The part of one target. `log` tells the pipeline's log from every other, whatever its name."""
+
+    def __init__(self, connection: Connection, pipeline: str, target: str, log: str) -> None:
+        self._connection, self._own, self._log = connection, (pipeline, target), log
+        name = sha256("\0".join((pipeline, target, log)).encode()).hexdigest()[:12]
+        self.stages = f"stage_{name}_"
+        """How the names of tables with rows on their way begin."""
+
+    def is_there(self) -> bool:
+        """Whether any target ever wrote to the database."""
+        return _is_there(self._connection)
+
+    def prepare(self) -> None:
+        """Makes the tables that are not there."""
+        if self.is_there():
+            return
+        with self._connection.transaction():
+            self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ONE_AT_A_TIME,))
+            self._connection.execute(_TABLES)
+
+    def check(self) -> None:
+        """Raises `ChangelingError` where the place of this target is another pipeline's of the same name."""
+        row = self._connection.execute(
+            "SELECT log FROM changeling.points WHERE (pipeline, target) = (%s, %s)", self._own
+        ).fetchone()
+        if row is not None and row[0] != self._log:
+            pipeline, target = self._own
+            raise ChangelingError(
+                f"the database is kept by the target {target!r} of another pipeline that is called {pipeline!r}, or of an "
+                "earlier log of this one. Give this one another name; or, where the other is gone, drop the tables that "
+                "changeling.tables lists, and then its rows and that of changeling.points"
+            )
+
+    def standing(self) -> Standing | None:
+        """How far the target is."""
+        return standing(self._connection, *self._own)
+
+    def lock(self, expected: Standing | None) -> None:
+        """Holds the target until the transaction ends; raises `ChangelingError` where it moved since."""
+        self._connection.execute(
+            "SELECT 1 FROM changeling.points WHERE (pipeline, target) = (%s, %s) FOR UPDATE", self._own
+        )
+        now = self.standing()
+        if (now and (now.point, now.applied_at)) != (expected and (expected.point, expected.applied_at)):
+            raise ChangelingError("another run moved it meanwhile")
+
+    def tables(self) -> dict[Place, Entry]:
+        """The tables of this target."""
+        rows = self._connection.execute(
+            "SELECT schema_name, table_name, replica::text, snapshot, shape::text, asides, created, schema_created "
+            "FROM changeling.tables WHERE (pipeline, target) = (%s, %s)",
+            self._own,
+        ).fetchall()
+        found = {}
+        for schema, table, identity, snapshot, shape, asides, created, schema_created in rows:
+            place = Place(str(schema), str(table))
+            found[place] = Entry(
+                place,
+                msgspec.json.decode(str(identity), type=Identity),
+                int(str(snapshot)),
+                msgspec.json.decode(str(shape), type=Shape),
+                int(str(asides)),
+                bool(created),
+                bool(schema_created),
+            )
+        return found
+
+    def owners(self, places: Sequence[Place]) -> Mapping[Place, tuple[str, str]]:
+        """Which other targets have these places: pipeline and name."""
+        rows = self._connection.execute(
+            "SELECT schema_name, table_name, pipeline, target FROM changeling.tables t "
+            "JOIN unnest(%s::text[], %s::text[]) AS w(s, n) ON (t.schema_name, t.table_name) = (w.s, w.n) "
+            "WHERE (pipeline, target) <> (%s, %s)",
+            ([place.schema for place in places], [place.table for place in places], *self._own),
+        ).fetchall()
+        return {Place(str(row[0]), str(row[1])): (str(row[2]), str(row[3])) for row in rows}
+
+    def write_point(self, point: Point) -> None:
+        """Notes that the target is at a point."""
+        sources, tables = (msgspec.json.encode(one).decode() for one in (point.sources, point.tables))
+        self._connection.execute(
+            "INSERT INTO changeling.points VALUES (%s, %s, %s, %s, %s, %s, %s::json, %s::json) "
+            "ON CONFLICT (pipeline, target) DO UPDATE SET point = excluded.point, made_at = excluded.made_at, "
+            "applied_at = excluded.applied_at, sources = excluded.sources, tables = excluded.tables",
+            (*self._own, self._log, point.number, point.made_at, datetime.now(UTC), sources, tables),
+        )
+
+    def write_table(self, entry: Entry) -> None:
+        """Notes what a table is now."""
+        identity, shape = (msgspec.json.encode(one).decode() for one in (entry.identity, entry.shape))
+        self._connection.execute(
+            "INSERT INTO changeling.tables VALUES (%s, %s, %s, %s, %s::json, %s, %s::json, %s, %s, %s) "
+            "ON CONFLICT (schema_name, table_name) DO UPDATE SET snapshot = excluded.snapshot, shape = excluded.shape, "
+            "asides = excluded.asides, created = excluded.created, schema_created = excluded.schema_created "
+            "WHERE (tables.pipeline, tables.target) = (excluded.pipeline, excluded.target)",
+            (
+                *(entry.place.schema, entry.place.table, *self._own, identity, entry.snapshot, shape),
+                *(entry.asides, entry.created, entry.schema_created),
+            ),
+        )
+
+    def write_asides(self, place: Place, rows: Sequence[tuple[str, str]]) -> None:
+        """Notes the rows of a table that PostgreSQL cannot hold: reasons, and the rows as JSON."""
+        own = (place.schema, place.table)
+        self._connection.execute("DELETE FROM changeling.asides WHERE (schema_name, table_name) = (%s, %s)", own)
+        with self._connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO changeling.asides VALUES (%s, %s, %s, %s::json)", [(*own, *row) for row in rows]
+            )
+
+    def leftovers(self) -> list[sql.Identifier]:
+        """Tables with rows on their way that earlier steps left."""
+        rows = self._connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('changeling') AND relkind = 'r' "
+            "AND starts_with(relname::text, %s)",
+            (self.stages,),
+        ).fetchall()
+        return [sql.Identifier(SERVICE, str(name)) for (name,) in rows]
+
+    def forget(self) -> None:
+        """Takes all notes of this target away, and the tables for notes where no other target has any."""
+        run = self._connection.execute
+        run(
+            "DELETE FROM changeling.asides a USING changeling.tables t WHERE (t.pipeline, t.target) = (%s, %s) "
+            "AND (a.schema_name, a.table_name) = (t.schema_name, t.table_name)",
+            self._own,
+        )
+        for table in ("tables", "points"):
+            own = sql.SQL("DELETE FROM {} WHERE (pipeline, target) = (%s, %s)")
+            run(own.format(sql.Identifier(SERVICE, table)), self._own)
+        left = run("SELECT 1 FROM changeling.tables UNION ALL SELECT 1 FROM changeling.points").fetchone()
+        if left is None:
+            run("DROP TABLE changeling.points, changeling.tables, changeling.asides")

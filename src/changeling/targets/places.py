@@ -1,0 +1,108 @@
+"""Where tables go in the database of a target: which ones are wanted, and under which names."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from changeling.model.errors import ChangelingError
+from changeling.model.table import TableName
+from changeling.replicas.reading import Identity
+from changeling.replicas.shape import Shape
+
+SERVICE = "changeling"
+"""The schema with what a target knows of itself."""
+_DEFAULT = "public"
+_LONGEST = 63
+"""Bytes of a name; PostgreSQL cuts longer ones in silence."""
+_SYSTEM = {"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"}
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A table of PostgreSQL."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return TableName(None, self.schema, self.table).spelled()
+
+    @property
+    def quoted(self) -> sql.Identifier:
+        """The name for SQL, whatever is in it."""
+        return sql.Identifier(self.schema, self.table)
+
+
+def place_of(table: TableName) -> Place:
+    """The place of a source's table; raises `ChangelingError` where PostgreSQL has no such name."""
+    place = Place(_DEFAULT if table.schema is None else table.schema, table.name)
+    for name in (place.schema, place.table):
+        _check(name, f"table {place}")
+    if place.schema == SERVICE or place.schema == "information_schema" or place.schema.startswith("pg_"):
+        raise ChangelingError(f"table {place}: the schema {place.schema!r} is none for tables of users")
+    return place
+
+
+def check_columns(place: Place, shape: Shape) -> None:
+    """Raises `ChangelingError` where PostgreSQL cannot have columns of these names."""
+    for column in shape.columns:
+        _check(column.name, f"column {column.name!r} of table {place}")
+        if column.name in _SYSTEM:
+            raise ChangelingError(
+                f"column {column.name!r} of table {place}: PostgreSQL has a column of that name itself"
+            )
+
+
+def _check(name: str, what: str) -> None:
+    if len(name.encode()) > _LONGEST:
+        raise ChangelingError(
+            f"{what}: the name {name!r} has {len(name.encode())} bytes, and PostgreSQL keeps {_LONGEST}"
+        )
+    if not name or "\0" in name:
+        raise ChangelingError(f"{what}: {name!r} is no name in PostgreSQL")
+
+
+class Wanted:
+    """The tables that a target is to have, by names and patterns with `*` as the pipeline file lists them."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = {text: _parts(TableName.parse(text)) for text in patterns}
+
+    def has(self, table: TableName) -> bool:
+        """Whether one of the patterns fits: the parts that both tell agree."""
+        return any(_fits(parts, table) for parts in self._patterns.values())
+
+    def without(self, tables: Iterable[TableName]) -> list[str]:
+        """The patterns that fit none of these tables."""
+        known = list(tables)
+        return [text for text, parts in self._patterns.items() if not any(_fits(parts, table) for table in known)]
+
+
+def _parts(pattern: TableName) -> list[re.Pattern[str] | None]:
+    told = (pattern.catalog, pattern.schema, pattern.name)
+    return [
+        None if part is None else re.compile(".*".join(map(re.escape, part.split("*"))), re.DOTALL) for part in told
+    ]
+
+
+def _fits(parts: Sequence[re.Pattern[str] | None], table: TableName) -> bool:
+    own = (table.catalog, table.schema, table.name)
+    return all(
+        part is None or name is None or part.fullmatch(name) is not None for part, name in zip(parts, own, strict=True)
+    )
+
+
+def places_of(identities: Iterable[Identity]) -> dict[Place, Identity]:
+    """The places of tables; raises `ChangelingError` where two would have one."""
+    found: dict[Place, Identity] = {}
+    for identity in identities:
+        place = place_of(identity.table)
+        other = found.setdefault(place, identity)
+        if other != identity:
+            raise ChangelingError(
+                f"{other.table} of source {other.source} and {identity.table} of source {identity.source} would both be "
+                f"the table {place}: name one of them under `tables`"
+            )
+    return found

@@ -1,0 +1,37 @@
+"""Takes away what a target made: its tables, the schemas that it made for them, its notes."""
+
+import psycopg
+from psycopg import sql
+
+from changeling.targets.ledger import Ledger
+from changeling.targets.places import SERVICE, Place
+from changeling.targets.reshaping import Connection
+from changeling.targets.staging import drop_stages
+
+
+def remove(connection: Connection, ledger: Ledger) -> list[Place]:
+    """Drops all of it, or nothing; tells which tables went. Tables that were there before the target stay, with their rows."""
+    if not ledger.is_there():
+        return []
+    ledger.check()
+    drop_stages(connection, ledger.leftovers())
+    with connection.transaction():
+        entries = ledger.tables()
+        made = sorted(place for place, entry in entries.items() if entry.created)
+        for place in made:
+            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(place.quoted))
+        ledger.forget()
+        for schema in sorted({place.schema for place, entry in entries.items() if entry.schema_created}):
+            _drop_empty(connection, schema)
+        if not ledger.is_there():
+            _drop_empty(connection, SERVICE)
+    return made
+
+
+def _drop_empty(connection: Connection, schema: str) -> None:
+    """Drops a schema that nobody else has put something in."""
+    try:
+        with connection.transaction():
+            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {}").format(sql.Identifier(schema)))
+    except psycopg.errors.DependentObjectsStillExist:
+        return

@@ -1,0 +1,192 @@
+"""Tables of the target as the shape of their replica asks: made, altered, and their keys put on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from changeling.model.errors import ChangelingError
+from changeling.replicas.shape import ReplicaColumn, Shape
+from changeling.targets.column_types import column_types, keeps_values, type_in
+from changeling.targets.places import Place
+
+Connection = psycopg.Connection[tuple[object, ...]]
+_MEANWHILE = "changeling {} meanwhile"
+
+
+@dataclass(frozen=True)
+class Present:
+    """A table, or whatever has its name, as PostgreSQL's catalog tells it."""
+
+    kind: str
+    columns: dict[str, str]
+    """Types by name."""
+    key: tuple[str, ...] = ()
+    constraint: str | None = None
+    """The name of the primary key."""
+
+    @property
+    def is_table(self) -> bool:
+        """An ordinary table, whose rows have a place of their own."""
+        return self.kind == "r"
+
+
+def present(connection: Connection, places: list[Place]) -> dict[Place, Present]:
+    """What is there at these places."""
+    rows = connection.execute(
+        """
+        SELECT n.nspname, c.relname, c.relkind::text,
+               coalesce((SELECT json_object_agg(a.attname, format_type(a.atttypid, a.atttypmod))
+                         FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), '{}'),
+               coalesce((SELECT json_agg(a.attname ORDER BY k.place)
+                         FROM unnest(p.conkey) WITH ORDINALITY AS k(number, place)
+                         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number), '[]'),
+               p.conname
+        FROM unnest(%s::text[], %s::text[]) AS wanted(schema, name)
+        JOIN pg_namespace n ON n.nspname = wanted.schema
+        JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.name
+        LEFT JOIN pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
+        """,
+        ([place.schema for place in places], [place.table for place in places]),
+    ).fetchall()
+    found: dict[Place, Present] = {}
+    for schema, table, kind, columns, key, constraint in rows:
+        assert isinstance(columns, dict)
+        assert isinstance(key, list)
+        name = None if constraint is None else str(constraint)
+        found[Place(str(schema), str(table))] = Present(str(kind), columns, tuple(key), name)
+    return found
+
+
+def check_unchanged(place: Place, there: Present, shape: Shape) -> None:
+    """Raises `ChangelingError` where somebody else altered a table that the target made."""
+    for name, kind in column_types(shape).items():
+        found = there.columns.get(name)
+        if found != kind:
+            told = "is not there any more" if found is None else f"was {kind} and is {found}"
+            raise ChangelingError(
+                f"column {name!r} of table {place} {told}: somebody else altered it. Put it back, or drop the table: "
+                "it is made again then"
+            )
+    key = tuple(column.name for column in shape.key_columns)
+    if there.key and there.key != key:
+        raise ChangelingError(
+            f"the primary key of table {place} was ({', '.join(key)}) and is ({', '.join(there.key)}): somebody else altered "
+            "it. Put it back, or drop the table: it is made again then"
+        )
+
+
+def check_fits(connection: Connection, place: Place, there: Present, shape: Shape) -> None:
+    """Raises `ChangelingError` unless a table of somebody else is empty and has the columns of a replica."""
+    wanted = column_types(shape)
+    key = tuple(column.name for column in shape.key_columns)
+    problem = None
+    if not there.is_table:
+        problem = "is no ordinary table"
+    elif there.columns != wanted:
+        odd = sorted(name for name in {*wanted, *there.columns} if wanted.get(name) != there.columns.get(name))
+        name = odd[0]
+        told, asked = there.columns.get(name, "not there"), wanted.get(name, "none")
+        problem = f"has other columns: {name!r} is {told}, the replica's is {asked}"
+    elif there.key and there.key != key:
+        problem = f"has the primary key ({', '.join(there.key)}), the replica's is ({', '.join(key)})"
+    elif connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(place.quoted)).fetchone() is not None:
+        problem = "has rows"
+    if problem is not None:
+        raise ChangelingError(
+            f"table {place} was there before and {problem}: it is left alone. Move it away, or take it out of `tables`"
+        )
+
+
+def is_kept(old: Shape, new: Shape) -> bool:
+    """Whether the rows of a table stay what they are for the replica when its columns change so."""
+    before = {column.id: column for column in old.columns}
+    return old.key == new.key and all(
+        keeps_values(before[column.id].kind, column.kind) for column in new.columns if column.id in before
+    )
+
+
+def create(connection: Connection, place: Place, shape: Shape) -> bool:
+    """Makes a table without its key, and its schema where there is none; tells whether the schema was made."""
+    known = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (place.schema,)).fetchone()
+    if known is None:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(place.schema)))
+    columns = sql.SQL(", ").join(_declared(shape, column) for column in shape.columns)
+    connection.execute(sql.SQL("CREATE TABLE {} ({})").format(place.quoted, columns))
+    return known is None
+
+
+def add_key(connection: Connection, place: Place, shape: Shape) -> None:
+    """Puts the primary key on a table that has none."""
+    if shape.key:
+        connection.execute(
+            sql.SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(place.quoted, names(shape.key_columns))
+        )
+
+
+def drop_key(connection: Connection, place: Place, constraint: str, shape: Shape) -> None:
+    """Takes the primary key off, and what it said of its columns."""
+    actions = [sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(constraint))]
+    actions += [
+        sql.SQL("ALTER COLUMN {} DROP NOT NULL").format(sql.Identifier(column.name)) for column in shape.key_columns
+    ]
+    _alter(connection, place, actions)
+
+
+def alter(connection: Connection, place: Place, old: Shape, new: Shape) -> None:
+    """Gives a table the columns of another shape. Where the rows are not kept (`is_kept`), it must be empty."""
+    before = {column.id: column for column in old.columns}
+    kept = {column.id for column in new.columns}
+    gone = [column for column in old.columns if column.id not in kept]
+    _alter(connection, place, [sql.SQL("DROP COLUMN {}").format(sql.Identifier(column.name)) for column in gone])
+    _rename(
+        connection,
+        place,
+        {before[column.id].name: column.name for column in new.columns if column.id in before},
+    )
+    actions: list[sql.Composable] = []
+    for column in new.columns:
+        if column.id not in before:
+            actions.append(sql.SQL("ADD COLUMN {}").format(_declared(new, column)))
+        elif type_in(old, before[column.id]) != type_in(new, column):
+            actions.append(_retyped(new, before[column.id], column))
+    _alter(connection, place, actions)
+
+
+def _retyped(new: Shape, was: ReplicaColumn, column: ReplicaColumn) -> sql.Composable:
+    name, kind = sql.Identifier(column.name), sql.SQL(type_in(new, column))
+    value = sql.SQL("{}::{}").format(name if keeps_values(was.kind, column.kind) else sql.NULL, kind)
+    return sql.SQL("ALTER COLUMN {} TYPE {} USING {}").format(name, kind, value)
+
+
+def _rename(connection: Connection, place: Place, renamed: Mapping[str, str]) -> None:
+    """Renames columns; names may change places, so all of them step aside first."""
+    moved = {old: new for old, new in renamed.items() if old != new}
+    aside = {old: old for old in moved}
+    if set(moved) & set(moved.values()):
+        aside = {old: _MEANWHILE.format(place) for place, old in enumerate(moved)}
+    for old, meanwhile in aside.items():
+        if old != meanwhile:
+            _rename_one(connection, place, old, meanwhile)
+    for old, new in moved.items():
+        _rename_one(connection, place, aside[old], new)
+
+
+def _rename_one(connection: Connection, place: Place, old: str, new: str) -> None:
+    statement = sql.SQL("ALTER TABLE {} RENAME COLUMN {} TO {}")
+    connection.execute(statement.format(place.quoted, sql.Identifier(old), sql.Identifier(new)))
+
+
+def _alter(connection: Connection, place: Place, actions: Sequence[sql.Composable]) -> None:
+    if actions:
+        connection.execute(sql.SQL("ALTER TABLE {} {}").format(place.quoted, sql.SQL(", ").join(actions)))
+
+
+def _declared(shape: Shape, column: ReplicaColumn) -> sql.Composable:
+    return sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(type_in(shape, column)))
+
+
+def names(columns: list[ReplicaColumn]) -> sql.Composable:
+    """Names of columns in a list."""
+    return sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)

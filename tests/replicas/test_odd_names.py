@@ -1,0 +1,78 @@
+"""Columns and tables whose names Iceberg cannot have: nothing stops, and nothing of a row is lost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from changeling.log import layout
+from tests.log.lakes import Shop, event, shop
+from tests.replicas.shops import bus, item, replica, replicas, then
+
+ODD = ["", "_pos", "_file", "_deleted", "__row_operation", " ", "a\0b", "long" * 500, "${env:HOME}", "a.b", "a_x2Eb"]
+STORED = ["_", "__pos", "__file", "__deleted", "___row_operation", *ODD[5:-1], "_a_x2Eb"]
+
+
+def run(made: Shop, name: str, *records: str) -> None:
+    made.write(f"{name}.json", *records)
+    made.pipeline.run(once=True)
+
+
+def stored(row: dict[str, Any]) -> dict[str, Any]:
+    """A row under the names that its columns have in the replica."""
+    names = dict(zip(ODD, STORED, strict=True))
+    return {names.get(name, name): value for name, value in row.items()}
+
+
+def test_columns_of_a_schema_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    made = bus(tmp_path, tables=[{"name": "users", "mode": "history"}])
+    columns = {"id": "int64", **dict.fromkeys(ODD, "utf8")}
+    old = {"id": 1, **{name: f"old {place}" for place, name in enumerate(ODD)}}
+    other = {**old, "id": 2}
+    key = {name: old[name] for name in ("id", "")}
+    run(made, "a", *(item(row["id"], "insert", row, columns=columns, key=("id", "")) for row in (old, other)))
+    assert replica(made) == [stored(old), stored(other)]
+    change = {**key, "_pos": "new", " ": None, "a_x2Eb": "new"}
+    run(made, "b", item(3, "update", change, key, columns=columns, key=("id", "")))
+    new = {**old, **change}
+    assert replica(made) == [stored(new), stored(other)]
+    assert then(made, point=1) == [stored(old), stored(other)]
+    assert then(made, as_of_transaction=1) == [stored(old)]
+    states = [{name: row[name] for name in stored(old)} for row in replica(made, "public__users__history")]
+    assert states == [stored(new), stored(old), stored(other)]
+    gone = {name: other[name] for name in ("id", "")}
+    run(made, "c", item(4, "delete", None, gone, columns=columns, key=("id", "")))
+    assert replica(made) == [stored(new)]
+    assert [moment.changed for moment in made.pipeline.history("users", json.dumps(key))][1:] == [
+        ["_pos", " ", "a_x2Eb"]
+    ]
+    assert made.rows(layout.ASIDES) == []
+
+
+def test_values_without_a_name_have_a_column(spark: SparkSession, tmp_path: Path) -> None:
+    made = shop(tmp_path)
+    run(made, "a", event(1, **{"": 5}), event(2))
+    assert replica(made, "users") == [{"_id": "id-1", "n": 1, "_": 5}, {"_id": "id-2", "n": 2, "_": None}]
+    run(made, "b", event(3, **{"": "text"}))
+    assert [row["_"] for row in replica(made, "users")] == ["5", None, '"text"']
+    # A column that really is called so has the name.
+    run(made, "c", event(4, **{"": 6, "_": 7}))
+    assert replica(made, "users") == [
+        {"_id": "id-1", "n": 1, "__": "5", "_": None},
+        {"_id": "id-2", "n": 2, "__": None, "_": None},
+        {"_id": "id-3", "n": 3, "__": '"text"', "_": None},
+        {"_id": "id-4", "n": 4, "__": "6", "_": 7},
+    ]
+
+
+def test_tables_of_odd_names_lie_apart(spark: SparkSession, tmp_path: Path) -> None:
+    made = shop(tmp_path)
+    names = {"": "mydb__", "a\0b": "a_b", "a_b": "mydb__a_b", "a/b": "a/b", "a_2Fb": "a_2Fb", "a!2Fb": "a!2Fb"}
+    names["${env:HOME}"] = "${env:HOME}"
+    run(made, "a", *(event(number, table=name) for number, name in enumerate(names)))
+    run(made, "b", *(event(number + 10, table=name, _id=f"id-{number}") for number, name in enumerate(names)))
+    assert replicas(made) == sorted(names.values())
+    for number, name in enumerate(names.values()):
+        assert replica(made, name) == [{"_id": f"id-{number}", "n": number + 10}]
+    assert len([*(tmp_path / "lake" / "shop_replica").iterdir()]) == len(names)

@@ -1,0 +1,192 @@
+"""A real database captured: its replicas are what its tables are, whatever happens to them."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeling.log import layout
+from changeling.model.errors import ChangelingError
+from tests.postgres.server import Database
+from tests.sources.captures import assert_equal, capture, replica, source
+
+USERS = "CREATE TABLE users (id bigint PRIMARY KEY, name text, amount numeric(12,2), at timestamptz, note text)"
+ROWS = "INSERT INTO users SELECT g, 'name ' || g, g / 7.0, '2024-01-01'::timestamptz + g * interval '1 s' FROM generate_series(1, 500) g"
+
+
+def confirmed(database: Database, slot: str) -> str:
+    return database.rows(f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot}'")[0][0]
+
+
+def test_a_snapshot_then_every_change(spark: SparkSession, tmp_path: Path, database: Database) -> None:
+    database.execute(USERS, ROWS, "CREATE TABLE empty (id int PRIMARY KEY, x text)")
+    made = capture(tmp_path, database)
+    (totals,) = made.pipeline.run(once=True)
+    assert (totals.read, totals.rejected) == (500, 0)
+    assert_equal(made, database, "users")
+    begun = confirmed(database, f"slot_{database.name}")
+    database.execute(
+        "UPDATE users SET name = 'changed' WHERE id % 7 = 0",
+        "DELETE FROM users WHERE id % 11 = 0",
+        "UPDATE users SET id = id + 10000 WHERE id % 13 = 0",
+        "INSERT INTO empty VALUES (1, NULL), (2, '')",
+        "BEGIN; INSERT INTO users VALUES (7777, 'never'); ROLLBACK",
+        "BEGIN; INSERT INTO users VALUES (1000, 'a'); SAVEPOINT s; INSERT INTO users VALUES (1001, 'b'); ROLLBACK TO s; COMMIT",
+    )
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users", "empty")
+    assert confirmed(database, f"slot_{database.name}") > begun
+    database.execute("TRUNCATE users", "INSERT INTO users VALUES (1, 'again')")
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users", "empty")
+    (totals,) = made.pipeline.run(once=True)
+    assert totals.batches == 0
+
+
+def test_tables_that_come_later_are_snapshotted_and_followed(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute(USERS, "INSERT INTO users VALUES (1, 'Ann')")
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    database.execute(
+        "CREATE TABLE bag (a int, b text)",
+        "ALTER TABLE bag REPLICA IDENTITY FULL",
+        "INSERT INTO bag VALUES (1, 'x'), (1, 'x'), (2, NULL)",
+        "UPDATE users SET name = 'Bo'",
+    )
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users", "bag")
+    database.execute("DELETE FROM bag WHERE ctid = (SELECT min(ctid) FROM bag)", "INSERT INTO bag VALUES (2, NULL)")
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users", "bag")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE users ADD COLUMN extra int DEFAULT 5",
+        "ALTER TABLE users ADD COLUMN extra text",
+        "ALTER TABLE users ADD COLUMN extra uuid NOT NULL DEFAULT gen_random_uuid()",
+        "ALTER TABLE users DROP COLUMN note",
+        "ALTER TABLE users RENAME COLUMN name TO called",
+        "ALTER TABLE users ALTER COLUMN amount TYPE numeric(20,4)",
+        "ALTER TABLE users ALTER COLUMN amount TYPE text USING 'about ' || amount",
+        "ALTER TABLE users ALTER COLUMN amount TYPE int USING amount",
+        "ALTER TABLE users DROP CONSTRAINT users_pkey, ADD PRIMARY KEY (name)",
+        "DROP TABLE users; CREATE TABLE users (id int PRIMARY KEY, other text); INSERT INTO users VALUES (1, 'new')",
+    ],
+)
+def test_a_table_that_is_altered_stays_equal(
+    statement: str, spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute(USERS, "INSERT INTO users SELECT g, 'n' || g, g FROM generate_series(1, 5) g")
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    database.execute("UPDATE users SET note = 'before' WHERE id = 1")
+    for one in statement.split("; "):
+        database.execute(one)
+    if not statement.startswith("DROP"):
+        database.execute(
+            "UPDATE users SET id = id + 100 WHERE id = 2", "INSERT INTO users SELECT * FROM users WHERE false"
+        )
+    made.pipeline.run(once=True)
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users")
+
+
+def test_an_unchanged_large_value_is_absent_and_stays(spark: SparkSession, tmp_path: Path, database: Database) -> None:
+    database.execute(USERS, "ALTER TABLE users ALTER COLUMN note SET STORAGE EXTERNAL")
+    made = capture(tmp_path, database)
+    database.execute("INSERT INTO users VALUES (1, 'Ann', 1, NULL, repeat('long', 5000))")
+    made.pipeline.run(once=True)
+    database.execute("UPDATE users SET amount = 2")
+    made.pipeline.run(once=True)
+    changes = [row for row in made.table(layout.CHANGES).to_pylist() if row["op"] == "update"]
+    assert [(row["after"], row["after_image"]) for row in changes] == [
+        ('{"id":1,"name":"Ann","amount":"2.00","at":null}', "partial")
+    ]
+    assert_equal(made, database, "users")
+
+
+def test_a_slot_that_is_gone_is_refused_and_a_new_snapshot_goes_on(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute(USERS, "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')")
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    database.execute(f"SELECT pg_drop_replication_slot('slot_{database.name}')")
+    database.execute("DELETE FROM users WHERE id = 1", "INSERT INTO users VALUES (3, 'Cy')")
+    with pytest.raises(ChangelingError, match=r"the slot slot_test_\d+ is gone.*--resnapshot"):
+        made.pipeline.run(once=True)
+    made.pipeline.run(once=True, resnapshot=True)
+    assert_equal(made, database, "users")
+    database.execute("UPDATE users SET name = 'Bo' WHERE id = 2")
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users")
+
+
+def test_a_slot_that_somebody_else_read_is_refused(spark: SparkSession, tmp_path: Path, database: Database) -> None:
+    database.execute(USERS)
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    database.execute("SET synchronous_commit = on", "INSERT INTO users VALUES (1, 'Ann')")
+    database.execute(f"SELECT pg_replication_slot_advance('slot_{database.name}', pg_current_wal_lsn())")
+    with pytest.raises(ChangelingError, match="somebody else read it"):
+        made.pipeline.run(once=True)
+
+
+def test_what_is_left_out_is_nowhere(spark: SparkSession, tmp_path: Path, database: Database) -> None:
+    database.execute(
+        "CREATE TABLE users (id int PRIMARY KEY, name text, secret text, mail text, region text)",
+        "ALTER TABLE users REPLICA IDENTITY FULL",
+        "INSERT INTO users VALUES (1, 'Ann', 'hush-1', 'a@b', 'EU'), (2, 'Bob', 'hush-2', 'b@b', 'US')",
+    )
+    rule = {"name": "public.users", "exclude": ["secret"], "mask": ["name"], "hash": ["mail"], "where": "region = 'EU'"}
+    made = capture(tmp_path, database, tables=[rule])
+    made.pipeline.run(once=True)
+    database.execute(
+        "INSERT INTO users VALUES (3, 'Cy', 'hush-3', 'c@b', 'EU'), (4, 'Di', 'hush-4', NULL, 'US')",
+        "UPDATE users SET region = 'EU' WHERE id = 2",
+        "UPDATE users SET region = 'US' WHERE id = 1",
+    )
+    made.pipeline.run(once=True)
+    kept = replica(made, "users")
+    assert [(row["id"], row["name"], row["region"], len(row["mail"])) for row in kept] == [
+        (2, "***", "EU", 64),
+        (3, "***", "EU", 64),
+    ]
+    assert "secret" not in kept[0]
+    text = str(made.table(layout.CHANGES).to_pylist())
+    assert "hush" not in text
+    assert "Ann" not in text
+    assert "a@b" not in text
+
+
+def test_removing_the_pipeline_drops_slot_and_publication(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute(USERS)
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    slot = f"slot_{database.name}"
+    dropped = made.pipeline.remove()
+    assert dropped[:2] == [f"slot {slot}", f"publication {slot}"]
+    assert database.rows("SELECT * FROM pg_publication") == []
+    assert database.rows(f"SELECT * FROM pg_replication_slots WHERE slot_name = '{slot}'") == []
+
+
+def test_a_table_that_cannot_be_captured_is_told_with_the_way_out(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute("CREATE TABLE bag (a int)", "INSERT INTO bag VALUES (1)")
+    made = capture(tmp_path, database)
+    with pytest.raises(ChangelingError, match=r'ALTER TABLE "public"\."bag" REPLICA IDENTITY FULL'):
+        made.pipeline.run(once=True)
+    database.execute("UPDATE bag SET a = 2")
+    inserts = capture(tmp_path, database, source={"without_identity": "inserts"})
+    inserts.pipeline.run(once=True)
+    database.execute("INSERT INTO bag VALUES (3)", "UPDATE bag SET a = 4 WHERE a = 3", "DELETE FROM bag WHERE a = 2")
+    inserts.pipeline.run(once=True)
+    assert replica(inserts, "bag") == [{"a": 2}, {"a": 3}]
+    assert source(database, "bag") == [{"a": 4}]
