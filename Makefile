@@ -27,8 +27,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: setup ## Run the demo
-	@$(PY) demo/seeds.py
+demo: setup ## Capture a shop in a real PostgreSQL; KEEP=1 leaves it up
+	@$(PY) -m demo.shop
 
 test: setup ## Run the tests (all but the soak tests)
 	@$(PY) -m pytest -q -n 2 --dist loadfile

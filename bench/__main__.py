@@ -10,6 +10,7 @@ from rich.table import Table
 
 from bench import (
     as_of,
+    capture,
     debezium_spark,
     files_log,
     kafka_log,
@@ -34,6 +35,7 @@ FAMILIES = (
     merge_batch,
     mixed_feed,
     as_of,
+    capture,
 )
 RESULTS = Path(__file__).parent / "results.json"
 

@@ -6,7 +6,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -50,14 +49,16 @@ def live(pipeline: "changeling.Pipeline", url: str) -> Done:
     crowd = threading.Thread(target=people, args=(url, leave, done))
 
     def traffic() -> None:
+        _wait_for_batches(pipeline, 1)
         crowd.start()
         time.sleep(SECONDS_OF_TRAFFIC)
         leave.set()
         crowd.join()
+        _wait_for_batches(pipeline, 3)
         stop.set()
 
     console.print("[cyan]$ changeling run shop.yaml[/cyan]")
-    people_come = threading.Thread(target=_after_the_first_batch, args=(pipeline, traffic))
+    people_come = threading.Thread(target=traffic)
     people_come.start()
     with Shown(pipeline.name) as shown:
         pipeline.run(listener=shown, stop=stop)
@@ -65,10 +66,9 @@ def live(pipeline: "changeling.Pipeline", url: str) -> Done:
     return done
 
 
-def _after_the_first_batch(pipeline: "changeling.Pipeline", then: Callable[[], None]) -> None:
-    while not any(row["kind"] == "source" and row["batch"] for row in pipeline.status()):
+def _wait_for_batches(pipeline: "changeling.Pipeline", count: int) -> None:
+    while not any(row["kind"] == "source" and row["batch"] >= count for row in pipeline.status()):
         time.sleep(0.3)
-    then()
 
 
 def moment(url: str) -> str:

@@ -1,3 +1,3 @@
-from tests.postgres.server import database, server
+from tests.postgres.server import database, emptied, server, shared_database
 
-__all__ = ["database", "server"]
+__all__ = ["database", "emptied", "server", "shared_database"]

@@ -3,6 +3,7 @@
 import base64
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ class RowDecoder:
         self._resolve, self._start, self._end = resolve, start, end
         self._relations: dict[int, Relation] = {}
         self._found: list[Change] = []
+        self._last: Change | None = None
 
     def __call__(self, messages: list[bytes]) -> list[Change]:
         self._found = []
@@ -54,7 +56,7 @@ class RowDecoder:
         self._time, self._ordinal, self._last = (micros + 946_684_800_000_000) * 1000, 0, None
 
     def _C(self, body: bytes) -> None:
-        if self._last is not None:
+        if self._last is not None and self._last.transaction is not None:
             self._last.transaction = msgspec.structs.replace(self._last.transaction, complete=True)
 
     def _R(self, body: bytes) -> None:
@@ -99,10 +101,8 @@ class RowDecoder:
         prefix, rest = body[9:].split(b"\0", 1)
         content = rest[4:]
         meta = {"prefix": prefix.decode(), "content_base64": base64.b64encode(content).decode()}
-        try:
+        with suppress(UnicodeDecodeError):
             meta["content"] = content.decode()
-        except UnicodeDecodeError:
-            pass
         text = msgspec.json.encode(meta).decode()
         if transactional:
             self._tell(Operation.MESSAGE, meta=text)

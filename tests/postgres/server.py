@@ -1,7 +1,11 @@
 """A PostgreSQL server for tests, and a database of its own for each of them."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -13,11 +17,26 @@ from demo.embedded_postgres import EmbeddedPostgres
 _numbers = count()
 
 
+@contextmanager
+def started(settings: str = "") -> Iterator[EmbeddedPostgres]:
+    """A server in a folder of its own.
+
+    It is none of pytest's: each session that begins takes the rights on all of those from other users, as the server is.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="changeling-postgres-"))
+    folder.chmod(0o755)
+    made = EmbeddedPostgres(folder / "data", settings).start()
+    try:
+        yield made
+    finally:
+        made.remove()
+        shutil.rmtree(folder)
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    started = EmbeddedPostgres(tmp_path_factory.mktemp("postgres") / "data").start()
-    yield started
-    started.remove()
+def server() -> Iterator[EmbeddedPostgres]:
+    with started() as made:
+        yield made
 
 
 class Database:
@@ -29,6 +48,10 @@ class Database:
         with connect(server.url) as admin:
             admin.execute(f'CREATE DATABASE "{self.name}"')
         self.url = urlunsplit(urlsplit(server.url)._replace(path=f"/{self.name}"))
+        self.connect()
+
+    def connect(self) -> None:
+        """A connection; another one after the server was away."""
         self.connection: psycopg.Connection = connect(self.url)
 
     def execute(self, *statements: str) -> None:
@@ -38,14 +61,28 @@ class Database:
     def rows(self, query: str) -> list[tuple]:
         return self.connection.execute(query).fetchall()
 
+    def empty(self) -> None:
+        """As it was made, but for extensions and the like that lie in no schema."""
+        self._drop_slots(self.connection)
+        for (name,) in self.rows("SELECT quote_ident(pubname) FROM pg_publication"):
+            self.execute(f"DROP PUBLICATION {name}")
+        for (name,) in self.rows(
+            "SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
+        ):
+            self.execute(f"DROP SCHEMA {name} CASCADE")
+        self.execute("CREATE SCHEMA public", "GRANT USAGE ON SCHEMA public TO public")
+
     def drop(self) -> None:
         self.connection.close()
         with connect(self.server.url) as admin:
-            for (slot,) in admin.execute(
-                "SELECT slot_name FROM pg_replication_slots WHERE database = %s AND NOT active", (self.name,)
-            ).fetchall():
-                admin.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+            self._drop_slots(admin)
             admin.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
+
+    def _drop_slots(self, admin: psycopg.Connection) -> None:
+        for (slot,) in admin.execute(
+            "SELECT slot_name FROM pg_replication_slots WHERE database = %s AND NOT active", (self.name,)
+        ).fetchall():
+            admin.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
 
 
 @pytest.fixture
@@ -53,3 +90,17 @@ def database(server: EmbeddedPostgres) -> Iterator[Database]:
     made = Database(server)
     yield made
     made.drop()
+
+
+@pytest.fixture(scope="session")
+def shared_database(server: EmbeddedPostgres) -> Iterator[Database]:
+    made = Database(server)
+    yield made
+    made.drop()
+
+
+@pytest.fixture
+def emptied(shared_database: Database) -> Iterator[Database]:
+    """A database that many tests have one after the other: much quicker than one of their own."""
+    yield shared_database
+    shared_database.empty()

@@ -12,11 +12,13 @@ from changeling.model.change import Change
 from changeling.model.errors import ChangelingError
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
+from changeling.postgres import pgoutput
+from changeling.postgres.frames import relation as relation_of
 from changeling.postgres.pgoutput import PgOutput
 from changeling.postgres.relation import PgColumn, PgType, Relation
 from tests.postgres import pgoutput_messages as wire
 from tests.postgres.printed_values import PRINTED
-from tests.postgres.replication import changes_of, pg_type
+from tests.postgres.replication import changes_of
 from tests.postgres.row_decoder import RowDecoder
 
 KINDS = [msgspec.structs.replace(kind, oid=number) for number, kind in enumerate(PRINTED, 100)]
@@ -98,9 +100,7 @@ def streams(draw: st.DrawFn) -> list[bytes]:
 
 
 def described(body: bytes) -> Relation:
-    from changeling.postgres.frames import relation
-
-    return resolved(*relation(body))
+    return resolved(*relation_of(body))
 
 
 def by_columns(messages: list[bytes], size: int, start: int = 0, end: int = 2**63) -> list[Change]:
@@ -132,6 +132,8 @@ def without_ends(changes: list[Change]) -> list[Change]:
 
 NUMBER = PgType(101, "pg_catalog", "int4")
 TABLE = Relation(1, TableName("db", "public", "t"), (PgColumn("id", NUMBER, -1, "101"),), ("id",))
+
+TABLE_OF_NUMBERS = Relation(3, TABLE.table, TABLE.columns, TABLE.key)
 
 
 def transaction(lsn: int, numbers: list[int]) -> list[bytes]:
@@ -172,13 +174,12 @@ def test_a_commit_that_comes_with_the_next_transaction_is_told_before_it() -> No
     messages = [wire.described(TABLE), *transaction(10, [1]), *transaction(20, [2])]
     output = PgOutput("s", "db", resolved, slot="slot", start=0, end=100)
     assert output.decode(messages[:3]).num_rows == 1
-    assert output.in_transaction
+    inside = output.in_transaction
     assert ends(changes_of([output.decode(messages[3:])])) == [
         ("commit", "0210.012", True),
         ("insert", "0220.011", True),
     ]
-    assert not output.in_transaction
-    assert output.newest == 20
+    assert (inside, output.in_transaction, output.newest) == (True, False, 20)
 
 
 def test_only_transactions_between_the_bounds_are_told() -> None:
@@ -203,6 +204,16 @@ def test_messages_may_be_given_in_one_buffer_and_with_headers() -> None:
         output = PgOutput("s", "db", resolved, slot="slot", start=0, end=2**63)
         assert changes_of(list(output.batches(chunk, header=25))) == expected
     assert list(output.batches([])) == []
+
+
+def test_large_messages_are_decoded_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pgoutput, "_BYTES_AT_ONCE", 50)
+    messages = [wire.described(TABLE), *transaction(10, list(range(9))), *transaction(20, [10**9])]
+    for chunk in (messages, (b"".join(messages), np.array([len(message) for message in messages]))):
+        output = PgOutput("s", "db", resolved, slot="slot", start=0, end=2**63)
+        batches = list(output.batches(chunk))
+        assert len(batches) > 2
+        assert without_ends(changes_of(batches)) == without_ends(by_columns(messages, 100))
 
 
 @pytest.mark.parametrize(
@@ -231,9 +242,33 @@ def test_what_is_no_pgoutput_is_refused(messages: list[bytes], told: str) -> Non
         output.decode([wire.described(TABLE), *messages])
 
 
+def tenant(number: int) -> Relation:
+    return Relation(number, TableName("db", f"tenant{number}", "t"), (PgColumn("id", KINDS[4], -1, "104"),), ("id",))
+
+
+def test_tables_of_one_shape_keep_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    together: list[list[int]] = []
+    read = PgOutput._read
+
+    def noted(output: PgOutput, rows: Any, frames: Any, changes: np.ndarray, *more: Any) -> None:
+        together.append(changes.tolist())
+        read(output, rows, frames, changes, *more)
+
+    monkeypatch.setattr(PgOutput, "_read", noted)
+    messages = [wire.described(tenant(1)), wire.described(tenant(2)), wire.described(TABLE_OF_NUMBERS)]
+    messages += [
+        wire.begin(5, 0, 1),
+        *(wire.insert(number, [str(number)]) for number in (2, 1, 3, 2)),
+        wire.commit(5, 0),
+    ]
+    found = by_columns(messages, 100)
+    assert found == RowDecoder(described)(messages)
+    assert [change.table and change.table.schema for change in found] == ["tenant2", "tenant1", "public", "tenant2"]
+    assert together == [[0, 1, 3], [2]]
+
+
 def test_text_that_is_not_utf8_is_refused_with_the_name_of_its_table() -> None:
-    table = Relation(1, TABLE.table, (PgColumn("id", KINDS[4], -1),), ("id",))
-    assert KINDS[4].name == pg_type("text").name
-    broken = wire.insert(1, ["abc"]).replace(b"abc", b"a\xffc")
-    with pytest.raises(ChangelingError, match=r"db\.public\.t: .*UTF-8"):
-        by_columns([wire.described(table), wire.begin(5, 0, 1), broken], 100)
+    messages = [wire.described(tenant(1)), wire.described(tenant(2)), wire.begin(5, 0, 1)]
+    messages += [wire.insert(1, ["abc"]), wire.insert(2, ["abc"]).replace(b"abc", b"a\xffc")]
+    with pytest.raises(ChangelingError, match=r"db\.tenant2\.t: .*UTF-8"):
+        by_columns(messages, 100)

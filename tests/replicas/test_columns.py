@@ -85,13 +85,27 @@ def test_a_column_that_goes_and_comes_back_in_one_batch_is_there(spark: SparkSes
     second = item(200, "insert", {"id": 2, "a": "q"}, columns=old)
     third = item(300, "insert", {"id": 3, "a": "q", "n": "M"}, columns=new)
     run(made, "a", first, second, third)
-    assert replica(made)[1:] == [{"id": 2, "a": "q", "n": None}, {"id": 3, "a": "q", "n": "M"}]
+    rows = [{"id": 1, "a": "1", "n": None}, {"id": 2, "a": "q", "n": None}, {"id": 3, "a": "q", "n": "M"}]
+    assert replica(made) == rows
     run(made, "b", item(400, "insert", {"id": 4, "a": "r", "n": "O"}, columns=new))
-    assert replica(made)[1:] == [
-        {"id": 2, "a": "q", "n": None},
-        {"id": 3, "a": "q", "n": "M"},
-        {"id": 4, "a": "r", "n": "O"},
+    assert replica(made) == [*rows, {"id": 4, "a": "r", "n": "O"}]
+
+
+def test_a_name_that_a_renamed_column_had_is_that_of_another_one(spark: SparkSession, tmp_path: Path) -> None:
+    made = bus(tmp_path)
+    run(made, "a", item(1, "insert", {"id": 1, "a": "x"}, columns={"id": "int64", "a": "utf8"}))
+    run(
+        made,
+        "b",
+        item(2, "insert", {"id": 2, "b": "y"}, columns={"id": "int64", "b": "utf8"}),
+        item(3, "insert", {"id": 3, "b": "z", "a": "new"}, columns={"id": "int64", "b": "utf8", "a": "utf8"}),
+    )
+    assert replica(made) == [
+        {"id": 1, "b": "x", "a": None},
+        {"id": 2, "b": "y", "a": None},
+        {"id": 3, "b": "z", "a": "new"},
     ]
+    assert then(made, point=1) == [{"id": 1, "a": "x"}]
 
 
 def test_a_type_that_does_not_go_with_the_one_before_is_rejected(spark: SparkSession, tmp_path: Path) -> None:

@@ -190,3 +190,52 @@ def test_a_table_that_cannot_be_captured_is_told_with_the_way_out(
     inserts.pipeline.run(once=True)
     assert replica(inserts, "bag") == [{"a": 2}, {"a": 3}]
     assert source(database, "bag") == [{"a": 4}]
+
+
+def test_a_publication_of_others_may_tell_more_than_is_captured(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute(
+        "CREATE TABLE users (id int PRIMARY KEY, name text)",
+        "CREATE TABLE secrets (id int PRIMARY KEY, name text)",
+        "CREATE PUBLICATION theirs FOR ALL TABLES WITH (publish_via_partition_root = true)",
+    )
+    made = capture(tmp_path, database, source={"tables": ["public.users"], "publication": "theirs"})
+    made.pipeline.run(once=True)
+    database.execute(
+        "BEGIN; INSERT INTO users VALUES (1, 'Ann'); INSERT INTO secrets VALUES (1, 'hush'); COMMIT",
+        "INSERT INTO secrets VALUES (2, 'hush')",
+    )
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users")
+    log = made.log()
+    assert [(row["op"], row["table"]["name"]) for row in log if row["table"]] == [("insert", "users")]
+    assert "hush" not in str(log)
+    assert [row["transaction"]["complete"] for row in log if row["op"] == "commit"] == [True, True]
+
+
+def test_a_table_that_was_not_published_for_a_while_is_taken_anew(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute(USERS, "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')")
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    database.execute(f"ALTER PUBLICATION slot_{database.name} DROP TABLE users")
+    database.execute("DELETE FROM users WHERE id = 1", "INSERT INTO users VALUES (3, 'Cy')")
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users")
+
+
+def test_a_partitioned_table_without_partitions_is_done(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute("CREATE TABLE parts (id int, r text, PRIMARY KEY (id, r)) PARTITION BY LIST (r)")
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    (totals,) = made.pipeline.run(once=True)
+    assert totals.batches == 0
+    database.execute(
+        "CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu')", "INSERT INTO parts VALUES (1, 'eu')"
+    )
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "parts")

@@ -1,5 +1,6 @@
 """Targets for tests, and whole tables of a replica and of PostgreSQL to compare."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,19 +62,18 @@ def differing(made: Shop, database: Database) -> dict[str, tuple[Rows, Rows]]:
         theirs = held.scan().to_arrow().select([column.name for column in columns]).to_pylist()
         expected = [tuple(plain(row[column.name], column.kind) for column in columns) for row in theirs]
         place = sql.Identifier(one.identity.table.schema or "public", one.identity.table.name)
-        values = sql.SQL(", ").join(_selected(column.name, column.kind) for column in columns)
+        values = sql.SQL(", ").join(_selected(column.source_name, column.kind) for column in columns)
         rows = database.connection.execute(sql.SQL("SELECT {} FROM {}").format(values, place)).fetchall()
-        ours = [
-            tuple(plain(value, column.kind) for value, column in zip(row, columns, strict=True)) for row in rows
-        ]
+        ours = [tuple(plain(value, column.kind) for value, column in zip(row, columns, strict=True)) for row in rows]
         if sorted(expected, key=repr) != sorted(ours, key=repr):
-            found[one.name] = (sorted(expected, key=repr), sorted(ours, key=repr))
+            extra = [row for row in ours if row not in expected]
+            found[one.name] = ([row for row in expected if row not in ours], extra)
     return found
 
 
 def _selected(name: str, kind: Type) -> sql.Composable:
     column = sql.Identifier(name)
-    if kind.kind == "json" or (kind.item is not None and kind.item.item is not None):
+    if kind.kind == "json":
         return sql.SQL("{}::text").format(column)
     if kind.item is not None and kind.item.kind == "json":
         return sql.SQL("{}::text[]").format(column)
@@ -85,7 +85,9 @@ def plain(value: Any, kind: Type) -> Any:
     if value is None:
         return None
     if kind.item is not None:
-        return value if isinstance(value, str) else [plain(item, kind.item) for item in value]
+        return [plain(item, kind.item) for item in value]
+    if kind.kind == "json":
+        return _document(value)
     if kind.kind in ("decimal", "uint64", "uuid"):
         return str(value)
     if kind.kind == "float32":
@@ -95,3 +97,12 @@ def plain(value: Any, kind: Type) -> Any:
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
     return value
+
+
+def _document(text: str) -> str:
+    """A text among JSON is spelled as JSON."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return json.dumps(text, ensure_ascii=False)
+    return text

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.cli.pipeline import add_pipeline, add_source, pipeline_of
 
 if TYPE_CHECKING:
     from changeling.replicas.history import Moment
@@ -15,6 +15,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("history", help="the life of one row", description=__doc__)
     parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
     parser.add_argument("--key", required=True, help="""the row's key: '{"id": 1}'""")
+    add_source(parser)
     add_pipeline(parser)
     parser.add_argument("--json", action="store_true", help="lines of JSON, as decode prints them, with `changed`")
     parser.set_defaults(run=run)
@@ -25,7 +26,7 @@ def run(parsed: argparse.Namespace) -> int:
     from changeling.model.json_text import quote
     from changeling.model.line import lines
 
-    moments = pipeline_of(parsed.pipeline).history(parsed.table, parsed.key)
+    moments = pipeline_of(parsed.pipeline).history(parsed.table, parsed.key, source=parsed.source)
     for moment in moments:
         if parsed.json:
             (line,) = lines(moment.row)

@@ -38,8 +38,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost,
-    5 replicas differ from their database."""
+    """Runs one command.
+
+    Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost, 5 replicas differ from their
+    database.
+    """
     try:
         parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
         if parsed.verb not in _ON_SPARK and not any(getattr(parsed, name, None) for name in _WITH_SPARK):

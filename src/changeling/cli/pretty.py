@@ -22,7 +22,7 @@ def show(batch: pa.RecordBatch) -> None:
 def heading(change: Change) -> Text:
     """What a change did, to which row, when."""
     heading = Text()
-    heading.append(f"{change.op:<8}", style=f"bold {_COLOURS.get(change.op, 'cyan')}")
+    heading.append(f"{change.op:<7} ", style=f"bold {_COLOURS.get(change.op, 'cyan')}")
     heading.append(str(change.table or ""), style="bold")
     if change.key is not None:
         heading.append(f" {change.key!s}")

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.cli.pipeline import add_pipeline, add_source, pipeline_of
 from changeling.cli.startup import bring_back_pandas
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser("replica", help="the rows of a table, now or then", description=__doc__)
     parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
+    add_source(parser)
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--as-of", metavar="T", help="as of a moment: RFC 3339 with an offset, inclusive")
     when.add_argument("--as-of-transaction", metavar="N", help="after a transaction, by its id")
@@ -42,7 +43,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Prints rows."""
     pipeline = pipeline_of(parsed.pipeline)
     if parsed.rebuild:
-        return _rebuild(pipeline, parsed.table)
+        return _rebuild(pipeline, parsed.table, parsed.source)
     rows, shape = _rows(pipeline, parsed)
     ordered = rows.sort_by([(column.name, "ascending") for column in shape.key_columns]) if shape.key else rows
     if parsed.json:
@@ -53,14 +54,16 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, Shape]":
-    then = {name: getattr(parsed, name) for name in ("as_of", "as_of_transaction", "point", "base", "before")}
-    if all(value is None for value in then.values()):
-        found = pipeline.current(parsed.table)
+    from changeling.pipelines.asked_state import NOW, AskedState
+
+    asked = AskedState(parsed.as_of, parsed.as_of_transaction, parsed.point, parsed.base, parsed.before)
+    if asked == NOW:
+        found = pipeline.current(parsed.table, source=parsed.source)
         if found is not None:
             return found
     # Without a replica its rows are folded from the log.
     bring_back_pandas()
-    state = pipeline.state(parsed.table, **then)
+    state = pipeline.state(parsed.table, asked, source=parsed.source)
     return state.rows.toArrow(), state.shape
 
 
@@ -99,7 +102,7 @@ def _cell(value: bytes) -> "Text":
     return Text(json_text.string(value) if value[:1] == b'"' else value.decode())
 
 
-def _rebuild(pipeline: "Pipeline", table: str) -> int:
-    found = pipeline.rebuild(table)
+def _rebuild(pipeline: "Pipeline", table: str, source: str | None) -> int:
+    found = pipeline.rebuild(table, source=source)
     print(f"{table}: {found:,} rows, made again from the log", file=sys.stderr)
     return 0

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from changeling.pipelines.running import Totals
     from changeling.replicas.merging import Report as Merged
     from changeling.sources.source import Spread
+    from changeling.targets.postgres_target import TargetReport
 
 _NANOS = 1_000_000_000
 
@@ -88,6 +89,14 @@ class Shown:
         told += [f"[red]{asides:,} kept aside[/red]"] if asides else []
         self._console.print(
             f"replicas: point {report.point.number}, {', '.join(told)} [dim]in {report.seconds:.1f} s[/dim]"
+        )
+
+    def mirrored(self, report: "TargetReport") -> None:
+        """One line a step of a target."""
+        written, deleted = sum(one.written for one in report.tables), sum(one.deleted for one in report.tables)
+        self._console.print(
+            f"target {report.target}: point {report.point.number}, {written:,} rows written, {deleted:,} deleted "
+            f"[dim]in {report.seconds:.1f} s[/dim]"
         )
 
     def warns(self, source: str, text: str) -> None:

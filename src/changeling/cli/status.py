@@ -59,6 +59,19 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
             shown.add_row(*told, *("" if row[name] is None else f"{row[name]:,}" for name in counts))
         console.print()
         show(shown)
+    for row in rows:
+        if row["kind"] == "target":
+            told_point = "not at a point yet" if row["point"] is None else f"at point {row['point']}"
+            console.print(f"target {row['name']}: {told_point}", markup=False)
+            if row["last_error"]:
+                console.print(f"  {row['last_error']}", style="red", markup=False)
+    for row in sources:
+        if "slot" in row:
+            behind = row["slot_lag_bytes"]
+            kept = "unknown" if behind is None else f"{behind / 1024**2:,.1f} MB kept for it by the server"
+            console.print(f"slot {row['slot']}: {kept}", markup=False)
+            if row["slot_error"]:
+                console.print(f"  {row['slot_error']}", style="red", markup=False)
     if error := next((row["last_error"] for row in sources if row["last_error"]), None):
         console.print(f"last error: {error}", style="red", markup=False)
 

@@ -157,6 +157,12 @@ class Registry:
                 raise
         return added
 
+    def again(self, version: Version, position: str) -> Version:
+        """Registers that a version holds again from a position on."""
+        return self._add(
+            version.source, version.table, version.schema, position, "carried", "evolve", None, tells_all=True
+        )
+
     def forget(self, versions: Iterable[Version]) -> None:
         """Takes versions back that could not be written down: they must not be given to changes."""
         gone = {version.id for version in versions}

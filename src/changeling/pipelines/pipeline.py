@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from changeling.log import layout
 from changeling.log.lock import Lock, held
-from changeling.model import times
-from changeling.model.errors import ChangelingError, Rejected, UsageError
+from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
+from changeling.pipelines.asked_state import NOW, AskedState
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.quiet import Quiet
+from changeling.replicas.choosing import WantedTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,24 +25,10 @@ if TYPE_CHECKING:
     from changeling.log.lake import Lake
     from changeling.log.upkeep import Done
     from changeling.pipelines.running import Listener, Totals
+    from changeling.pipelines.verifying import Verified
     from changeling.replicas.history import Moment
     from changeling.replicas.shape import Shape
-    from changeling.pipelines.verifying import Verified
     from changeling.replicas.states import State
-
-
-def moment_of(text: "str | datetime") -> int:
-    """The nanoseconds of a moment; raises `UsageError` where it has no offset or is none."""
-    if isinstance(text, datetime):
-        text = text.isoformat()
-    try:
-        nanos, has_offset = times.parse(text)
-    except Rejected as error:
-        raise UsageError(f"--as-of {error}") from None
-    if not has_offset:
-        whole = text if len(text) > len("2024-01-01") else f"{text}T00:00:00"
-        raise UsageError(f"--as-of {text}: write the offset as well, as in {whole}Z")
-    return nanos
 
 
 class Pipeline:
@@ -96,12 +83,12 @@ class Pipeline:
         for batch in rows.slice(0, limit).to_batches():
             yield from batch.to_pylist()
 
-    def history(self, table: str, key: str) -> "list[Moment]":
+    def history(self, table: str, key: str, *, source: str | None = None) -> "list[Moment]":
         """The life of one row, oldest first; the key is a JSON object. Needs no Spark."""
         from changeling.replicas.history import life
 
         with self._redacted():
-            return list(life(tables_of(self._loaded), TableName.parse(table), key))
+            return list(life(tables_of(self._loaded), WantedTable(TableName.parse(table), source), key))
 
     def changes(self, table: str, last: int = 100) -> "pa.Table":
         """The last changes of a table in its log, oldest first, as `changeling.encode` takes them. Needs no Spark."""
@@ -113,69 +100,49 @@ class Pipeline:
     def replica(
         self,
         table: str,
-        as_of: "str | datetime | None" = None,
+        as_of: str | datetime | None = None,
         *,
+        source: str | None = None,
         as_of_transaction: str | int | None = None,
         point: int | None = None,
         base: str | None = None,
-        before: "str | datetime | None" = None,
+        before: str | datetime | None = None,
     ) -> "DataFrame":
         """The rows of a table on Spark: now, as of a moment (RFC 3339 with an offset), after a transaction, or at a point.
 
         With `base`, a table or a file of a full load: the rows of it and the log's changes on top, strictly `before` a moment.
+        `source` says which table is meant where several sources have one of that name.
         """
-        made = self.state(table, as_of, as_of_transaction=as_of_transaction, point=point, base=base, before=before)
-        return made.rows
+        return self.state(table, AskedState(as_of, as_of_transaction, point, base, before), source=source).rows
 
-    def state(
-        self,
-        table: str,
-        as_of: "str | datetime | None" = None,
-        *,
-        as_of_transaction: str | int | None = None,
-        point: int | None = None,
-        base: str | None = None,
-        before: "str | datetime | None" = None,
-    ) -> "State":
+    def state(self, table: str, asked: AskedState = NOW, *, source: str | None = None) -> "State":
         """As `replica`, with the types of the columns."""
         from changeling.log.log import Log
         from changeling.pipelines.running import rules_of
         from changeling.replicas.states import States
         from changeling.spark.failures import in_one_sentence
 
-        if sum(given is not None for given in (as_of, as_of_transaction, point, base)) > 1:
-            raise UsageError("ask for a moment, a transaction, a point or a base: one of them")
-        if before is not None and base is None:
-            raise UsageError("`before` cuts the changes on top of a base: name one, or ask `as_of` a moment")
-        name = TableName.parse(table)
-        moment = None if as_of is None else moment_of(as_of)
+        wanted = WantedTable(TableName.parse(table), source)
         with self._redacted(), in_one_sentence():
             lake = lake_of(self._loaded)
             if not lake.exists():
                 raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` makes it")
-            states = States(Log(lake), rules_of(self._loaded).policy)
-            if base is not None:
-                return states.from_base(name, base, None if before is None else moment_of(before))
-            if moment is not None:
-                return states.as_of(name, moment)
-            if as_of_transaction is not None:
-                return states.as_of_transaction(name, str(as_of_transaction))
-            return states.now(name) if point is None else states.at_point(name, point)
+            return asked.of(States(Log(lake), rules_of(self._loaded).policy), wanted)
 
-    def rebuild(self, table: str, *, take_over: bool = False) -> int:
+    def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
         """Makes the replica of a table again from the log, beside the one that is read, and swaps it in; tells its rows."""
         from changeling.log.log import Log
         from changeling.pipelines.running import merge_of
 
         with self._writing("replica --rebuild", take_over) as (lake, _):
-            return merge_of(self._loaded, Log(lake)).rebuild(TableName.parse(table))
+            return merge_of(self._loaded, Log(lake)).rebuild(WantedTable(TableName.parse(table), source))
 
-    def current(self, table: str) -> "tuple[pa.Table, Shape] | None":
+    def current(self, table: str, *, source: str | None = None) -> "tuple[pa.Table, Shape] | None":
         """The rows of a table now, and their columns; None where it has no replica. Needs no Spark."""
         from changeling.replicas.reading import current
 
         with self._redacted():
-            return current(tables_of(self._loaded), self.name, TableName.parse(table))
+            return current(tables_of(self._loaded), self.name, WantedTable(TableName.parse(table), source))
 
     def verify(self, tables: Sequence[str] = (), *, most: int = 20) -> "Iterator[Verified]":
         """Compares replicas with the tables of their database, row for row, at one place of its log; all where none is named.
@@ -185,7 +152,15 @@ class Pipeline:
         from changeling.pipelines.verifying import verify
 
         with self._redacted():
-            yield from verify(self._loaded, tables, most, lambda: self.run(once=True))
+            yield from verify(self._loaded, tables, most, self._run_to)
+
+    def _run_to(self, source: str, place: int | None) -> None:
+        """Brings the log up to date, one source only to a place of its server's log."""
+        from changeling.pipelines.running import Runner
+
+        with self._writing("verify", take_over=False) as (lake, lock):
+            ends = {} if place is None else {source: place}
+            Runner(self._loaded, lake, lock, Quiet(), threading.Event(), ends=ends).run(once=True)
 
     def repair(self, found: "Sequence[Verified]") -> bool:
         """Takes the tables that differ anew; whether that is done, or left to the run that goes on."""
@@ -245,6 +220,7 @@ class Pipeline:
         Tells the names of what was dropped.
         """
         from changeling.pipelines.capturing import capture_settings, postgres_sources
+        from changeling.pipelines.mirroring import targets_of
         from changeling.sources.postgres_capture import Capture
 
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
@@ -252,6 +228,8 @@ class Pipeline:
             for source in postgres_sources(self._loaded):
                 dropped += Capture(capture_settings(self._loaded, source)).remove()
             lake = lake_of(self._loaded)
+            for target in targets_of(self._loaded, lake):
+                dropped += [f"{name} of target {target.name}" for name in target.remove()]
             return [*dropped, *lake.beside(f"{self.name}_replica").remove(), *lake.remove()]
 
     @contextmanager

@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from changeling.log.ingest import Report
     from changeling.replicas.merging import Report as Merged
     from changeling.sources.source import Spread
+    from changeling.targets.postgres_target import TargetReport
 
 
 class Quiet:
@@ -18,6 +19,9 @@ class Quiet:
         """Nothing."""
 
     def merged(self, report: "Merged") -> None:
+        """Nothing."""
+
+    def mirrored(self, report: "TargetReport") -> None:
         """Nothing."""
 
     def warns(self, source: str, text: str) -> None:

@@ -1,11 +1,10 @@
 """Runs a pipeline: batch after batch from each source in turn, to the end of what is there, or for ever."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from time import monotonic
 from typing import Protocol
 
 from changeling.carriers.reading import Carrier
@@ -28,14 +27,16 @@ from changeling.pipelines.definition import (
 )
 from changeling.pipelines.definition import Source as Declared
 from changeling.pipelines.loading import Loaded
+from changeling.pipelines.mirroring import Mirrors
 from changeling.pipelines.replaying import settle
+from changeling.pipelines.retrying import Retry
 from changeling.replicas import upkeep
 from changeling.replicas.merging import Merge, Rules
 from changeling.replicas.merging import Report as Merged
 from changeling.sources.files import FilesSource as Files
 from changeling.sources.source import Source, Spread
+from changeling.targets.postgres_target import TargetReport
 
-_LONGEST_WAIT = 60.0
 _EXPIRE_AFTER = 500
 """Batches after which a run expires old snapshots."""
 
@@ -51,6 +52,9 @@ class Listener(Protocol):
 
     def merged(self, report: Merged) -> None:
         """The replicas are at a new point."""
+
+    def mirrored(self, report: TargetReport) -> None:
+        """A target is at a new point."""
 
     def warns(self, source: str, text: str) -> None:
         """Something that a user should know."""
@@ -90,12 +94,14 @@ class Runner:
         stop: threading.Event,
         *,
         resnapshot: bool = False,
+        ends: Mapping[str, int] | None = None,
     ) -> None:
+        """`ends`: places of a server's log at which sources end, where they do not end at what is there."""
         self._loaded, self._lake, self._lock, self._listener, self._stop = loaded, lake, lock, listener, stop
-        self._resnapshot = resnapshot
+        self._resnapshot, self._ends = resnapshot, ends or {}
         self._ingests: list[Ingest] = []
         self._totals: dict[str, Totals] = {}
-        self._merging = _Retry()
+        self._merging = Retry()
 
     def run(self, once: bool, poll_seconds: float = 1.0) -> list[Totals]:
         """Reads until there is nothing new (`once`), or until it is told to stop; then a batch is still brought to its end.
@@ -110,25 +116,30 @@ class Runner:
             if not isinstance(source, PostgresSource):
                 settle(self._lake, ingest, carrier_of(source))
         try:
-            self._run(merge_of(self._loaded, log), once, poll_seconds)
+            mirrors = Mirrors(self._loaded, self._lake, self._lock, self._listener)
+            self._run(merge_of(self._loaded, log), mirrors, once, poll_seconds)
         finally:
             for ingest in self._ingests:
                 ingest.source.close()
         return list(self._totals.values())
 
-    def _run(self, merge: Merge, once: bool, poll_seconds: float) -> None:
-        retries = {ingest.source.name: _Retry() for ingest in self._ingests}
+    def _run(self, merge: Merge, mirrors: Mirrors, once: bool, poll_seconds: float) -> None:
+        retries = {ingest.source.name: Retry() for ingest in self._ingests}
         if once:
             for ingest in self._ingests:
                 ingest.source.stop_at_present()
+                if (end := self._ends.get(ingest.source.name)) is not None:
+                    ingest.source.stop_at(end)
         while not self._stop.is_set():
             moved = [self._step(ingest, None if once else retries[ingest.source.name]) for ingest in self._ingests]
             if not once:
                 self._merge(merge, end=False)
+                mirrors.step(once=False)
             if any(moved):
                 continue
             if once:
                 self._merge(merge, end=True)
+                mirrors.step(once=True)
                 break
             self._listener.waits()
             self._stop.wait(poll_seconds)
@@ -154,7 +165,7 @@ class Runner:
             if self._merging.recovered():
                 self._lock.failed(None, "replicas")
 
-    def _step(self, ingest: Ingest, retry: "_Retry | None") -> bool:
+    def _step(self, ingest: Ingest, retry: "Retry | None") -> bool:
         name = ingest.source.name
         if self._stop.is_set() or (retry is not None and not retry.due()):
             return False
@@ -191,28 +202,6 @@ class Runner:
         totals.late += report.outcome.late
         totals.seconds += report.seconds
         totals.state = ingest.state
-
-
-class _Retry:
-    """When a source that failed is tried again."""
-
-    def __init__(self) -> None:
-        self._wait = 0.0
-        self._next = 0.0
-
-    def due(self) -> bool:
-        return monotonic() >= self._next
-
-    def failed(self) -> float:
-        """Notes a failure; returns how long to wait."""
-        self._wait = min(_LONGEST_WAIT, max(1.0, 2 * self._wait))
-        self._next = monotonic() + self._wait
-        return self._wait
-
-    def recovered(self) -> bool:
-        """Notes a success; true where it follows a failure."""
-        failed, self._wait = self._wait > 0, 0.0
-        return failed
 
 
 def record_sources(loaded: Loaded) -> list[RecordSource]:

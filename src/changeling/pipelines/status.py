@@ -8,9 +8,15 @@ from changeling.log.lock import is_held, last_holder
 from changeling.log.reading import Tables
 from changeling.log.state import SourceState
 from changeling.model import times
+from changeling.model.errors import ChangelingError
+from changeling.pipelines.capturing import capture_settings, postgres_sources
+from changeling.pipelines.definition import PostgresSource, PostgresTarget
 from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
+from changeling.postgres.connection import connect
 from changeling.replicas.reading import Identity, replicas
+from changeling.sources.postgres_capture import Capture
+from changeling.targets.ledger import standing
 
 _NANOS = 1_000_000_000
 
@@ -28,10 +34,12 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
     names += [name for name in state.sources if name not in names]
     known = _tables(tables, loaded.definition.name)
     rows = [_source(name, state.of(name), errors.get(name) or ended, running) for name in names]
+    slots = {source.name: _slot(loaded, source) for source in postgres_sources(loaded)}
     for row in rows:
         own = [table for table in known if table["source"] == row["name"] and table["applied"] is not None]
         row |= {count: sum(table[count] for table in own) if own else None for count in ("applied", "stale", "aside")}
-    return rows + known
+        row |= slots.get(row["name"], {})
+    return rows + known + [_target(loaded, target, errors.get(target.name)) for target in loaded.definition.targets]
 
 
 def _source(name: str, state: SourceState, error: str | None, running: bool) -> dict[str, Any]:
@@ -52,6 +60,39 @@ def _source(name: str, state: SourceState, error: str | None, running: bool) -> 
         "extraction_lag_seconds": _seconds(state.extraction_lag),
         "commit_time": None if state.commit_time is None else times.to_text(state.commit_time),
         "ingested_at": None if state.ingested_at is None else times.to_text(state.ingested_at * 1000),
+        "last_error": error,
+    }
+
+
+def _slot(loaded: Loaded, source: PostgresSource) -> dict[str, Any]:
+    """What the server keeps for a source, as far as it answers."""
+    settings = capture_settings(loaded, source)
+    try:
+        standing = Capture(settings).asked_standing()
+    except ChangelingError as error:
+        return {"slot": settings.slot, "slot_lag_bytes": None, "slot_error": loaded.redacted(str(error))}
+    if standing is None:
+        return {"slot": settings.slot, "slot_lag_bytes": None, "slot_error": "there is no such slot"}
+    lost = standing.lost and f"the server gave it up: {standing.lost}"
+    alarm = f"more than {settings.lag_alarm:,} bytes behind" if standing.behind > settings.lag_alarm else None
+    return {"slot": settings.slot, "slot_lag_bytes": standing.behind, "slot_error": lost or alarm}
+
+
+def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[str, Any]:
+    """How far a target is, as far as it answers."""
+    try:
+        with connect(target.url) as connection:
+            found = standing(connection, loaded.definition.name, target.name)
+    except ChangelingError as unreachable:
+        found, error = None, loaded.redacted(str(unreachable))
+    return {
+        "kind": "target",
+        "name": target.name,
+        "point": None if found is None else found.point,
+        "aside": None if found is None else found.asides,
+        "lag_seconds": None if found is None else (found.applied_at - found.made_at).total_seconds(),
+        "applied_at": None if found is None else found.applied_at.isoformat(),
+        **dict.fromkeys(("read", "accepted", "rejected", "applied", "late", "stale")),
         "last_error": error,
     }
 

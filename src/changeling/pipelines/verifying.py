@@ -18,8 +18,8 @@ from changeling.postgres import catalog
 from changeling.replicas.states import States
 from changeling.replicas.verifying import Difference, compare
 from changeling.sources import postgres_plan as plans
-from changeling.sources.postgres_plan import Stream
-from changeling.sources.postgres_point import TablesAtPoint
+from changeling.sources.postgres_plan import Plan, Snapshot, Stream
+from changeling.sources.postgres_point import Asking, TablesAtPoint
 
 _PATIENCE = 600.0
 """So long a run that goes on has, to come to the place at which both are compared."""
@@ -39,20 +39,31 @@ class Verified:
     """Values of the source that no column of the replica can hold: they are NULL there, and listed in `asides`."""
 
 
-def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: Callable[[], object]) -> Iterator[Verified]:
-    """Compares tables (all where none is `wanted`), one after another; `catch_up` brings the log up to date where no run does."""
+CatchUp = Callable[[str, int | None], object]
+"""Brings the log up to date where no run does: one source to a place of its server's log, or to what is there."""
+
+
+def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: CatchUp) -> Iterator[Verified]:
+    """Compares tables (all where none is `wanted`), one after another."""
     sources = postgres_sources(loaded)
     if not sources:
         raise UsageError("verify compares replicas with their database: the pipeline has no source of type postgres")
     for source in sources:
+        _catch_up(loaded, source, catch_up)
         with TablesAtPoint(capture_settings(loaded, source)) as point:
             tables = _chosen(point.tables(), wanted)
-            if is_held(lock_file(loaded)):
-                point.mark()
-                _wait(loaded, source, point.lsn)
-            else:
-                catch_up()
+            _catch_up(loaded, source, catch_up, point)
             yield from _compared(loaded, source, point, tables, most)
+
+
+def _catch_up(loaded: Loaded, source: PostgresSource, catch_up: CatchUp, point: TablesAtPoint | None = None) -> None:
+    """Brings the log to where the source is; a table that was altered is told again first, and then has to be whole."""
+    if not is_held(lock_file(loaded)):
+        catch_up(source.name, None if point is None else point.lsn)
+        return
+    with Asking(capture_settings(loaded, source)) as asking:
+        asking.mark()
+        _wait(loaded, source, asking.present() if point is None else point.lsn)
 
 
 def ask_again(loaded: Loaded, found: Sequence[Verified]) -> None:
@@ -67,8 +78,8 @@ def ask_for(loaded: Loaded, wanted: Sequence[str]) -> list[str]:
     """Notes tables to be taken anew; tells which they are."""
     asked = []
     for source in postgres_sources(loaded):
-        with TablesAtPoint(capture_settings(loaded, source)) as point:
-            tables = [table.spelled() for table in _chosen(point.tables(), wanted)]
+        with Asking(capture_settings(loaded, source)) as asking:
+            tables = [table.spelled() for table in _chosen(asking.tables(), wanted)]
         requests_of(loaded, source).ask(tables)
         asked += tables
     return asked
@@ -117,22 +128,24 @@ def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
             raise ChangelingError("the run ended meanwhile: verify again")
         tables = tables_of(loaded)
         done = tables.state(layout.CHANGES).batch(source.name)
-        read = [
-            row["batch"]
-            for row in tables.rows(layout.BATCHES).to_pylist()
-            if row["source"] == source.name and row["batch"] <= done and _ends_behind(row["plan"], lsn)
-        ]
+        plans_read = {
+            row["batch"]: plans.parse(row["plan"])
+            for row in sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
+            if row["source"] == source.name and row["batch"] <= done
+        }
+        read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end > lsn]
         points = tables.rows(layout.POINTS, columns=("sources",)).to_pylist()
         merged = max(
             (one["whole_batch"] for row in points for one in row["sources"] or () if one["source"] == source.name),
             default=0,
         )
-        if read and merged >= min(read):
+        if read and merged >= min(read) and not _snapshot_goes_on(plans_read):
             return
         time.sleep(0.5)
     raise ChangelingError("the run does not get to what the database has now: look at `changeling status`")
 
 
-def _ends_behind(text: str, lsn: int) -> bool:
-    plan = plans.parse(text)
-    return isinstance(plan, Stream) and plan.end > lsn
+def _snapshot_goes_on(read: dict[int, Plan]) -> bool:
+    """Whether tables are being told again of which the last part is not there yet."""
+    snapshots = [plan for plan in read.values() if isinstance(plan, Snapshot)]
+    return bool(snapshots) and not snapshots[-1].parts[-1].last

@@ -27,13 +27,12 @@ _KINDS: dict[str, TypeKind] = {
     "p": "base",
 }
 
-# Rows are read where they lie: of a partitioned table, the rights on each partition count.
-_TABLES = """
+_READABLE = """
+has_schema_privilege(c.relnamespace, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') AND NOT row_security_active(c.oid)
+"""
+_TABLES = f"""
 SELECT c.oid, n.nspname, c.relname, c.relreplident, c.relkind = 'p' AS partitioned,
-       pg_has_role(c.relowner, 'USAGE') AS owned, NOT EXISTS (
-         SELECT FROM pg_class l WHERE (l.oid = c.oid OR c.relkind = 'p' AND l.oid IN (SELECT relid FROM pg_partition_tree(c.oid)))
-           AND (NOT has_schema_privilege(l.relnamespace, 'USAGE') OR NOT has_table_privilege(l.oid, 'SELECT')
-                OR row_security_active(l.oid))) AS readable
+       pg_has_role(c.relowner, 'USAGE') AS owned, {_READABLE} AS readable
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p'
   AND n.nspname NOT IN ('pg_catalog', 'information_schema', %s) AND n.nspname NOT LIKE 'pg\\_%%'
@@ -66,10 +65,14 @@ FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
 LEFT JOIN pg_range r ON r.rngtypid = t.oid OR r.rngmultitypid = t.oid
 WHERE t.oid = ANY(%s)
 """
-_PARTITIONS = """
-SELECT r.oid, c.oid, n.nspname, c.relname, c.relreplident
-FROM pg_class r CROSS JOIN LATERAL pg_partition_tree(r.oid) t JOIN pg_class c ON c.oid = t.relid
-JOIN pg_namespace n ON n.oid = c.relnamespace WHERE r.oid = ANY(%s) AND t.isleaf AND c.relkind = 'r' ORDER BY c.oid
+# Not by the server's own function, which locks each of them.
+_PARTITIONS = f"""
+WITH RECURSIVE tree(root, relid) AS (
+  SELECT oid, oid FROM pg_class WHERE oid = ANY(%s) AND relkind = 'p'
+  UNION ALL SELECT t.root, i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid AND NOT i.inhdetachpending)
+SELECT t.root, c.oid, n.nspname, c.relname, c.relreplident, {_READABLE}
+FROM tree t JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' ORDER BY t.root, c.oid
 """
 _LEAVES = """
 SELECT t.relid::oid, n.nspname, c.relname, pg_relation_size(t.relid) / current_setting('block_size')::bigint
@@ -96,6 +99,16 @@ class Found(msgspec.Struct, frozen=True):
     """Partitions that do not tell of a changed row what the table's replica identity would."""
 
 
+class Partition(msgspec.Struct, frozen=True):
+    """A table that has rows of a partitioned one, with an identity and with rights of its own."""
+
+    root: int
+    oid: int
+    table: TableName
+    identity: Identity
+    readable: bool
+
+
 class Leaf(msgspec.Struct, frozen=True):
     """Where rows of a table lie: the table itself, or one of its partitions."""
 
@@ -115,34 +128,42 @@ def tables(connection: Connection, patterns: Sequence[str]) -> list[Found]:
         ).fetchall()
     ]
     chosen = [one for one in found if any(fits(pattern, one.table) for pattern in patterns)]
-    lacking = _lacking(connection, [one for one in chosen if one.partitioned])
-    return [msgspec.structs.replace(one, lacking=tuple(lacking[one.oid])) for one in chosen]
+    return _with_partitions(connection, chosen)
 
 
-def _lacking(connection: Connection, roots: Sequence[Found]) -> dict[int, list[TableName]]:
-    """By root. Partitions have replica identities of their own: nothing that is said of the root is said of them."""
-    lacking: dict[int, list[TableName]] = defaultdict(list)
-    if not roots:
-        return lacking
-    rows = connection.execute(_PARTITIONS, ([one.oid for one in roots],)).fetchall()
-    partitions = [
-        Found(oid, TableName(connection.info.dbname, schema, name), IDENTITIES[identity], False, False, False)
-        for _, oid, schema, name, identity in rows
+def partitions(connection: Connection, roots: Sequence[int]) -> list[Partition]:
+    """The partitions that have rows of partitioned tables, by root and number."""
+    database = connection.info.dbname
+    return [
+        Partition(root, oid, TableName(database, schema, name), IDENTITIES[identity], readable)
+        for root, oid, schema, name, identity, readable in connection.execute(_PARTITIONS, (list(roots),)).fetchall()
     ]
-    keys = keys_of(connection, [*roots, *partitions])
-    root_of = {oid: root for root, oid, *_ in rows}
-    by_oid = {one.oid: one for one in roots}
-    for one in partitions:
-        root = by_oid[root_of[one.oid]]
-        if not _identifies(one.identity, keys[one.oid], root.identity, keys[root.oid]):
-            lacking[root.oid].append(one.table)
-    return lacking
+
+
+def _with_partitions(connection: Connection, found: list[Found]) -> list[Found]:
+    """Nothing that is said of a partitioned table is said of its partitions, where changes are logged and rows are read."""
+    roots = {one.oid: one for one in found if one.partitioned}
+    if not roots:
+        return found
+    leaves = partitions(connection, list(roots))
+    keys = keys_of(connection, [*roots.values(), *leaves])
+    lacking: dict[int, list[TableName]] = defaultdict(list)
+    for leaf in leaves:
+        if not _identifies(leaf.identity, keys[leaf.oid], roots[leaf.root].identity, keys[leaf.root]):
+            lacking[leaf.root].append(leaf.table)
+    unreadable = {leaf.root for leaf in leaves if not leaf.readable}
+    return [
+        msgspec.structs.replace(
+            one, readable=one.readable and one.oid not in unreadable, lacking=tuple(lacking[one.oid])
+        )
+        for one in found
+    ]
 
 
 def _identifies(own: Identity, key: tuple[str, ...], wanted: Identity, wanted_key: tuple[str, ...]) -> bool:
     if own == "full":
         return True
-    return "full" != wanted != "nothing" != own and bool(wanted_key) and set(key) == set(wanted_key)
+    return {own, wanted} <= {"default", "index"} and bool(wanted_key) and set(key) == set(wanted_key)
 
 
 def unmatched(found: Iterable[Found], patterns: Sequence[str]) -> list[str]:
@@ -194,7 +215,7 @@ def required(connection: Connection, oid: int) -> set[str]:
     return {name for _, name, _, _, _, nullable in rows if not nullable}
 
 
-def keys_of(connection: Connection, found: Sequence[Found]) -> dict[int, tuple[str, ...]]:
+def keys_of(connection: Connection, found: Sequence[Found | Partition]) -> dict[int, tuple[str, ...]]:
     """The columns that identify rows, in the order of the table, which is the one that the stream tells."""
     rows = connection.execute(_KEYS, ([one.oid for one in found],)).fetchall()
     by_primary = {oid: tuple(names) for oid, primary, _, names in rows if primary}

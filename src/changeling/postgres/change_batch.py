@@ -132,13 +132,16 @@ def _transactions(told: Told) -> pa.StructArray:
 
 def _tables(tables: np.ndarray, versions: Sequence[ToldTable]) -> tuple[pa.StructArray, pa.DictionaryArray]:
     """The names of the tables, and their schemas."""
-    absent = tables < 0
+    count, absent = len(tables), tables < 0
     used = np.flatnonzero(np.bincount(tables[~absent], minlength=1))
     distinct = [versions[number] for number in used.tolist()]
-    dictionary = pa.array([table.schema_text for table in distinct], pa.string())
+    texts = {text: place for place, text in enumerate(dict.fromkeys(table.schema_text for table in distinct))}
+    dictionary = pa.array(list(texts), pa.string())
     if len(distinct) == 1 and not absent.any():
-        names = _repeated_table(distinct[0].name, _rounded(len(tables)))[: len(tables)]
-        return names, pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(tables), np.int32)), dictionary, safe=False)
-    places = pa.array(np.searchsorted(used, tables).astype(np.int32), mask=absent)
-    names = layout.tables_array([table.name for table in distinct]).take(places)
-    return names, pa.DictionaryArray.from_arrays(places, dictionary, safe=False)
+        names = _repeated_table(distinct[0].name, _rounded(count))[:count]
+        places = pa.array(np.zeros(count, np.int32))
+        return names, pa.DictionaryArray.from_arrays(places, dictionary, safe=False)
+    owners = np.where(absent, 0, np.searchsorted(used, tables))
+    names = layout.tables_array([table.name for table in distinct]).take(pa.array(owners, mask=absent))
+    schemas = np.array([texts[table.schema_text] for table in distinct] or [0], np.int32)
+    return names, pa.DictionaryArray.from_arrays(pa.array(schemas[owners], mask=absent), dictionary, safe=False)

@@ -7,6 +7,7 @@ import numpy as np
 import psycopg
 import pyarrow as pa
 from psycopg import pq
+from psycopg.pq.abc import PGconn, PGresult
 
 from changeling.postgres.catalog import Connection
 from changeling.postgres.tuples import NULL, PADDING, TEXT, Field
@@ -30,9 +31,9 @@ def lines(connection: Connection, query: bytes, rows: int, size: int) -> Iterato
         raise psycopg.errors.error_from_result(started)
     readable = select.poll()
     readable.register(wire.socket, select.POLLIN)
-    take, found, held, over = wire.get_copy_data, list[memoryview](), 0, False
+    take, found, held = wire.get_copy_data, list[memoryview](), 0
     try:
-        while not over:
+        while True:
             length, line = take(1)
             if length > 0:
                 found.append(line)
@@ -44,19 +45,29 @@ def lines(connection: Connection, query: bytes, rows: int, size: int) -> Iterato
                 readable.poll()
                 wire.consume_input()
             else:
-                over = True
-        ended = wire.get_result()
-        if ended is not None and ended.status != pq.ExecStatus.COMMAND_OK:
-            raise psycopg.errors.error_from_result(ended)
-    finally:
-        if not over:
+                break
+    except psycopg.Error:
+        raise
+    except BaseException:
+        if wire.status == pq.ConnStatus.OK:
             connection.cancel_safe()
             while take(0)[0] >= 0:
                 pass
-        while wire.get_result() is not None:
-            pass
+            _results(wire)
+        raise
+    ended = _results(wire)
+    if ended is not None and ended.status != pq.ExecStatus.COMMAND_OK:
+        raise psycopg.errors.error_from_result(ended)
     if found:
         yield found
+
+
+def _results(wire: PGconn) -> PGresult | None:
+    """The first result of a statement; without the others the connection would not take the next one."""
+    first = result = wire.get_result()
+    while result is not None:
+        result = wire.get_result()
+    return first
 
 
 def split(found: Sequence[memoryview | bytes], columns: int) -> tuple[np.ndarray, list[Field]]:

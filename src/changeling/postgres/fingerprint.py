@@ -5,23 +5,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from changeling.postgres.catalog import Connection, Found, keys_of
+from changeling.postgres.catalog import Connection, Found, keys_of, partitions
 
-# A default that was dropped again has left its value in the rows, which of a partitioned table lie in its partitions.
 _COLUMNS = """
 SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod,
-       a.atthasmissing OR a.atthasdef OR a.attnotnull OR a.attidentity <> '' OR (a.attrelid, a.attname) IN (
-         SELECT r.oid, l.attname FROM pg_class r CROSS JOIN LATERAL pg_partition_tree(r.oid) t
-         JOIN pg_attribute l ON l.attrelid = t.relid WHERE r.oid = ANY(%(oids)s) AND r.relkind = 'p' AND l.atthasmissing),
-       CASE WHEN a.attgenerated = 's' THEN pg_get_expr(d.adbin, d.adrelid) ELSE '' END
+       a.atthasmissing OR a.atthasdef OR a.attnotnull OR a.attidentity <> '',
+       CASE WHEN a.attgenerated = 's' THEN pg_get_expr(d.adbin, d.adrelid) ELSE '' END, a.xmin::text::bigint
 FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-WHERE a.attrelid = ANY(%(oids)s) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v' ORDER BY a.attrelid, a.attnum
+WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v' ORDER BY a.attrelid, a.attnum
 """
-_FILES = """
-SELECT r.oid, coalesce((SELECT string_agg(c.relfilenode::text, ',' ORDER BY c.oid) FROM pg_class c
-  WHERE c.oid = r.oid OR c.oid IN (SELECT relid FROM pg_partition_tree(r.oid))), '')
-FROM pg_class r WHERE r.oid = ANY(%s)
-"""
+# A default that was dropped again has left its value in the rows.
+_FILLED = "SELECT attrelid, attname FROM pg_attribute WHERE attrelid = ANY(%s) AND atthasmissing"
+_FILES = "SELECT oid, relfilenode::bigint FROM pg_class WHERE oid = ANY(%s) AND relfilenode <> 0 ORDER BY oid"
 _SAME_TEXT = {25, 1043}
 """The numbers of `text` and `varchar`."""
 
@@ -37,13 +32,16 @@ class ColumnPrint(msgspec.Struct, frozen=True, array_like=True):
     """Rows that were there before it may have a value in it."""
     expression: str
     """What its values are computed from and stored; empty where they are not."""
+    altered: int
+    """The transaction that altered it last."""
 
 
 class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
     """A table at one moment."""
 
     oid: int
-    files: str
+    files: tuple[tuple[int, int], ...]
+    """The number of the table or of each partition that has rows, and of the file that they are in."""
     key: tuple[str, ...]
     columns: tuple[ColumnPrint, ...]
 
@@ -54,7 +52,8 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
         before = {column.number: column for column in earlier.columns}
         added = [column for column in self.columns if column.number not in before]
         kept = [(before[column.number], column) for column in self.columns if column.number in before]
-        written_anew = self.files != earlier.files
+        files = dict(earlier.files)
+        written_anew = any(files.get(oid, file) != file for oid, file in self.files)
         return (
             any(column.filled or written_anew for column in added)
             or any(_other_values(was, now, written_anew) for was, now in kept)
@@ -83,23 +82,26 @@ def _other_values(was: ColumnPrint, now: ColumnPrint, written_anew: bool) -> boo
     if was.type != now.type and not {was.type, now.type} <= _SAME_TEXT:
         # Some types share their bytes, and are not written anew, though they mean something else.
         return True
-    return written_anew and (was.type, was.typmod) != (now.type, now.typmod)
+    # Even to the type that it had, a column may be altered with other values.
+    return written_anew and was.altered != now.altered
 
 
 def fingerprints(connection: Connection, found: Sequence[Found]) -> dict[str, Fingerprint]:
     """Those of tables, by their spelled names."""
     oids = [one.oid for one in found]
+    root_of = {leaf.oid: leaf.root for leaf in partitions(connection, [one.oid for one in found if one.partitioned])}
     keys = keys_of(connection, found)
+    filled = {(root_of[oid], name) for oid, name in connection.execute(_FILLED, (list(root_of),)).fetchall()}
     columns: dict[int, list[ColumnPrint]] = defaultdict(list)
-    for oid, *row in connection.execute(_COLUMNS, {"oids": oids}).fetchall():
-        columns[oid].append(ColumnPrint(*row))
-    files = dict(connection.execute(_FILES, (oids,)).fetchall())
+    for oid, *row in connection.execute(_COLUMNS, (oids,)).fetchall():
+        column = ColumnPrint(*row)
+        if (oid, column.name) in filled:
+            column = msgspec.structs.replace(column, filled=True)
+        columns[oid].append(column)
+    files: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for oid, file in connection.execute(_FILES, ([*oids, *root_of],)).fetchall():
+        files[root_of.get(oid, oid)].append((oid, file))
     return {
-        one.table.spelled(): Fingerprint(
-            one.oid,
-            files.get(one.oid, ""),
-            keys[one.oid],
-            tuple(columns[one.oid]),
-        )
+        one.table.spelled(): Fingerprint(one.oid, tuple(files[one.oid]), keys[one.oid], tuple(columns[one.oid]))
         for one in found
     }

@@ -7,6 +7,7 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 
+from changeling.model.errors import ChangelingError
 from changeling.model.json_text import quote
 from changeling.model.operation import Operation
 from changeling.postgres.change_batch import changes_batch, named
@@ -76,8 +77,8 @@ class PgOutput:
         letters = frames.letters[told.messages]
         tables = self._tables(frames, told, letters)
         rows = RowImages(len(letters))
-        for number, changes in _by_table(tables, letters):
-            rows.add(frames, changes, told.messages[changes], self._versions.tables[number])
+        for changes in self._alike(tables, letters):
+            self._read(rows, frames, changes, told.messages[changes], tables[changes])
         return changes_batch(
             self._source,
             self._slot,
@@ -107,24 +108,35 @@ class PgOutput:
         found[of_tables] = self._versions.at(oids, told.messages[of_tables])
         return found
 
+    def _alike(self, tables: np.ndarray, letters: np.ndarray) -> Iterator[np.ndarray]:
+        """The changes of rows, by the shape of their tables."""
+        rows = np.flatnonzero(_is_row(letters))
+        if not len(rows):
+            return
+        shapes = np.array(self._versions.shapes, np.int64)[tables[rows]]
+        if (shapes == shapes[0]).all():
+            yield rows
+            return
+        order = np.argsort(shapes, kind="stable")
+        yield from np.split(rows[order], np.flatnonzero(np.diff(shapes[order])) + 1)
+
+    def _read(
+        self, rows: RowImages, frames: Frames, changes: np.ndarray, messages: np.ndarray, tables: np.ndarray
+    ) -> None:
+        """Reads changes whose tables are of one shape."""
+        try:
+            rows.add(frames, changes, messages, self._versions.tables[tables[0]])
+        except ChangelingError:
+            # Alone, the table that has it is named.
+            for number in np.unique(tables):
+                own = tables == number
+                rows.add(frames, changes[own], messages[own], self._versions.tables[number])
+            raise
+
 
 def _is_row(letters: np.ndarray) -> np.ndarray:
     found: np.ndarray = (letters == INSERT) | (letters == UPDATE) | (letters == DELETE)
     return found
-
-
-def _by_table(tables: np.ndarray, letters: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """The changes of rows of each version of a table."""
-    rows = np.flatnonzero(_is_row(letters))
-    owners = tables[rows]
-    if len(rows) and (owners == owners[0]).all():
-        yield int(owners[0]), rows
-        return
-    order = np.argsort(owners, kind="stable")
-    rows, owners = rows[order], owners[order]
-    bounds = np.flatnonzero(np.diff(owners)) + 1
-    for part in np.split(rows, bounds) if len(rows) else []:
-        yield int(tables[part[0]]), part
 
 
 def _meta(frames: Frames, told: Told, letters: np.ndarray) -> pa.StringArray:

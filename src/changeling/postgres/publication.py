@@ -120,7 +120,7 @@ class Publication:
         found = connection.execute(_FILTERS, (self.name,)).fetchall()
         filtered = {(schema, name): text for schema, name, text in found}
         for one in tables:
-            has, wanted = filtered[_place(one)], filters.get(one.table)
+            has, wanted = filtered.get(_place(one)), filters.get(one.table)
             if has is None and wanted is None:
                 continue
             if has is None or wanted is None or _respelled(connection, one.table, wanted) not in (None, has):
@@ -159,7 +159,8 @@ def _check_writable(connection: Connection, one: Found, *, filtered: bool) -> No
     only = sql.SQL("" if one.partitioned else "ONLY ")
     name = sql.Identifier(one.table.schema or "", one.table.name)
     try:
-        with connection.transaction():
+        # Rolled back, it holds no locks.
+        with connection.transaction(force_rollback=True):
             connection.execute(sql.SQL("EXPLAIN DELETE FROM {}{}").format(only, name))
     except psycopg.errors.InsufficientPrivilege:
         return
@@ -173,7 +174,7 @@ def _check_writable(connection: Connection, one: Found, *, filtered: bool) -> No
 
 def _reason(error: psycopg.Error) -> str:
     told = [error.diag.message_primary or " ".join(str(error).split()), error.diag.message_detail]
-    return ": ".join(part for part in told if part)
+    return ": ".join(part for part in told if part).removesuffix(".")
 
 
 def _place(one: Found) -> tuple[str, str]:

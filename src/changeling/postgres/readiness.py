@@ -8,7 +8,7 @@ from psycopg import sql
 
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.postgres.catalog import Connection, Found
+from changeling.postgres.catalog import Connection, Found, partitions
 from changeling.postgres.relation import Relation
 
 OLDEST = 140_000
@@ -19,8 +19,7 @@ WithoutIdentity = Literal["refuse", "inserts"]
 
 _RIGHTS = """
 SELECT n.nspname, c.relname, has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid)
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.oid = %s OR c.oid IN (SELECT relid FROM pg_partition_tree(%s)) ORDER BY c.oid
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY(%s) ORDER BY c.oid
 """
 _COMPUTED_FOR_READERS = """
 SELECT DISTINCT attrelid FROM pg_attribute WHERE attrelid = ANY(%s) AND attgenerated = 'v' AND NOT attisdropped
@@ -108,8 +107,9 @@ def _row(connection: Connection, query: str) -> tuple[object, ...]:
 
 def _grants(connection: Connection, one: Found) -> list[str]:
     user = sql.Identifier(connection.info.user).as_string(None)
+    oids = [one.oid, *(leaf.oid for leaf in partitions(connection, [one.oid]))]
     wanted: dict[str, None] = {}
-    for schema, name, usable, readable, secured in connection.execute(_RIGHTS, (one.oid, one.oid)).fetchall():
+    for schema, name, usable, readable, secured in connection.execute(_RIGHTS, (oids,)).fetchall():
         if not usable:
             wanted[f"GRANT USAGE ON SCHEMA {sql.Identifier(schema).as_string(None)} TO {user}"] = None
         if not readable:

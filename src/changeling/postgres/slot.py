@@ -1,5 +1,6 @@
 """A replication slot: the server keeps from there on what was not taken yet."""
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,14 +10,17 @@ from typing import Any
 import msgspec
 import psycopg
 from psycopg import pq, sql
-from psycopg.pq.abc import PGconn
+from psycopg.pq.abc import PGconn, PGresult
 
-from changeling.model.errors import ChangelingError
+from changeling.model.errors import ChangelingError, UsageError
 from changeling.postgres import lsn
 from changeling.postgres.catalog import Connection
 from changeling.postgres.connection import connect_for_replication
 
 _PLUGIN = "pgoutput"
+_NAME = re.compile("[a-z0-9_]{1,63}")
+"""The server cuts longer ones off without a word."""
+_TAKEN = psycopg.errors.DuplicateObject.sqlstate
 _BUSY_SECONDS = 15.0
 """So long a slot may be held by a reader that was cut off, before it is taken for somebody else's."""
 
@@ -76,15 +80,22 @@ class Slot:
 
     def create(self, *, temporary: bool = False) -> ExportedPoint:
         """Makes the slot; the database as it is where the slot begins is exported."""
-        connection = connect_for_replication(self._url)
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(f"{self.name!r} is no name of a slot: write up to 63 of a to z, 0 to 9 and _")
         kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
-        name = sql.Identifier(self.name).as_string(None)
-        result = connection.exec_(f"CREATE_REPLICATION_SLOT {name} {kind} {_PLUGIN} EXPORT_SNAPSHOT".encode())
+        command = f'CREATE_REPLICATION_SLOT "{self.name}" {kind} {_PLUGIN} EXPORT_SNAPSHOT'.encode()
+        connection = connect_for_replication(self._url)
+        result = connection.exec_(command)
+        end = time.monotonic() + _BUSY_SECONDS
+        # One that was temporary, too, goes only when the server has seen that its connection is closed.
+        while temporary and _field(result, pq.DiagnosticField.SQLSTATE) == _TAKEN and time.monotonic() < end:
+            time.sleep(0.1)
+            result = connection.exec_(command)
         if result.status != pq.ExecStatus.TUPLES_OK:
-            told = " ".join(result.error_message.decode(errors="replace").split())
+            told = _field(result, pq.DiagnosticField.MESSAGE_PRIMARY) or "the connection was lost"
             connection.finish()
             hint = "; raise max_replication_slots, or drop slots that nobody reads" if "in use" in told else ""
-            raise ChangelingError(f"slot {self.name} cannot be made: {told.removeprefix('ERROR: ')}{hint}")
+            raise ChangelingError(f"slot {self.name} cannot be made: {told}{hint}")
         place, snapshot = ((result.get_value(0, column) or b"").decode() for column in (1, 2))
         return ExportedPoint(lsn.parse(place), snapshot, connection)
 
@@ -143,3 +154,7 @@ class Slot:
                         f"{' '.join(str(error).split())}: somebody else reads it, perhaps another run on another machine"
                     ) from None
                 time.sleep(0.2)
+
+
+def _field(result: PGresult, field: pq.DiagnosticField) -> str:
+    return (result.error_field(field) or b"").decode(errors="replace")

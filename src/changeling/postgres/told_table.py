@@ -1,7 +1,7 @@
 """A table as its rows are told, under the rules of its columns: what every row of it is read with."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,6 +49,12 @@ class ToldTable:
         """In the order of the table."""
         self.schema_text = schema.to_json()
         """What stands in the `schema` column of its changes."""
+        self.shape: Hashable = (
+            tuple((column.name, column.type) for column in relation.columns),
+            frozenset(column.name for column in self.key),
+            rules,
+        )
+        """Rows of tables of the same shape are read alike: those of many tenants, say."""
 
     @property
     def name(self) -> TableName:

@@ -1,6 +1,6 @@
 """Tables as the stream describes them: which description holds for which message."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import msgspec
 import numpy as np
@@ -42,8 +42,11 @@ class Versions:
         self._known: dict[Relation, int] = {}
         self._descriptions: list[_Description] = []
         self._starts = np.zeros(0, np.uint64)
+        self._shapes: dict[Hashable, int] = {}
         self.tables: list[ToldTable] = []
         """By their numbers."""
+        self.shapes: list[int] = []
+        """Of each table; rows of equal ones can be read together."""
 
     def learn(self, frames: Frames) -> None:
         """Takes the descriptions of a chunk; those of the chunks before hold until one of the same table comes."""
@@ -92,7 +95,9 @@ class Versions:
             wire = description.wire
             resolved = _as_described(wire, self._resolve(*wire), self._database, self._types)
             if resolved not in self._known:
-                self.tables.append(ToldTable(resolved, self._rules(resolved.table)))
+                made = ToldTable(resolved, self._rules(resolved.table))
+                self.tables.append(made)
+                self.shapes.append(self._shapes.setdefault(made.shape, len(self._shapes)))
                 self._known[resolved] = len(self.tables) - 1
             description.number = self._known[resolved]
         return description.number

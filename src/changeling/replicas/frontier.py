@@ -32,6 +32,10 @@ class TableDelta(msgspec.Struct, frozen=True):
     version: int | None = None
     """The version of the schema that its last change has, of those that tell one, and where that stands."""
     version_at: str = ""
+    versions: list[int] = []
+    """The versions that they have."""
+    first: str = ""
+    """The first position."""
 
 
 class Delta(msgspec.Struct, frozen=True):
@@ -155,6 +159,8 @@ class Frontier:
                 f.max(f.when(of_table, f.col("key"))).alias("key"),
                 f.max_by(f.col("schema_id"), told).alias("version"),
                 f.max(told).alias("version_at"),
+                f.collect_set(f.when(taken, f.col("schema_id"))).alias("versions"),
+                f.min(f.when(taken, f.col("position"))).alias("first"),
                 f.max(f.when(taken, f.col("position"))).alias("last"),
                 f.max_by(f.col("transaction.id"), f.when(taken, f.col("position"))).alias("transaction"),
                 f.max(f.when(taken, f.col("commit_time"))).alias("commit_time"),
@@ -202,4 +208,6 @@ def _table_delta(row: Any) -> TableDelta:
         row.key,
         row.version,
         row.version_at or "",
+        sorted(row.versions),
+        row["first"],
     )

@@ -12,6 +12,7 @@ from changeling.model.change import Change
 from changeling.model.errors import UsageError, nearest
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
+from changeling.replicas.choosing import WantedTable
 from changeling.replicas.effect import effect, old_key
 from changeling.replicas.fold import Cell, Fold, Step
 
@@ -35,7 +36,7 @@ class Moment:
         return [name for name in names if before.get(name) != after.get(name)]
 
 
-def life(log: Tables, table: TableName, key: str) -> Iterator[Moment]:
+def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
     """The moments of the row with that key (a JSON object), by position.
 
     A change that moves the row to this key or away from it is one of them. Raises `UsageError` where the log has no such
@@ -44,7 +45,7 @@ def life(log: Tables, table: TableName, key: str) -> Iterator[Moment]:
     batch = _changes_of(log, table)
     changes = layout.changes(batch)
     origins = [_keys(change) for change in changes]
-    wanted = _told(key, table, {found for keys in origins for found in keys})
+    wanted = _told(key, table.name, {found for keys in origins for found in keys})
     family = _family(origins, wanted)
     encodings = batch.column("encoding").to_pylist()
     places = [
@@ -131,21 +132,17 @@ def _some(known: set[str]) -> str:
     return min(known, default='{"id": 1}')
 
 
-def _changes_of(log: Tables, table: TableName) -> pa.RecordBatch:
-    """All changes of the one table of the log that a name fits."""
-    found = _as_changes(log.rows(CHANGES, equals("table.name", table.name)))
+def _changes_of(log: Tables, table: WantedTable) -> pa.RecordBatch:
+    """All changes of the one table of the log that is meant."""
+    found = _as_changes(log.rows(CHANGES, equals("table.name", table.name.name)))
     sources = found.column("source").to_pylist()
     places = [
         (source, TableName(**row)) for source, row in zip(sources, found.column("table").to_pylist(), strict=True)
     ]
-    fitting = {place for place in places if table.fits(place[1])}
-    fitting = {place for place in fitting if str(place[1]) == str(table)} or fitting
-    if not fitting:
-        raise UsageError(f"the log has no table {table}; {nearest(str(table), _tables(log))}")
-    if len(fitting) > 1:
-        choices = ", ".join(sorted(f"{name} of {source}" for source, name in fitting))
-        raise UsageError(f"several tables are called {table}: {choices}; write more of the name")
-    kept = pa.array([place in fitting for place in places], pa.bool_())
+    chosen = table.among(places)
+    if chosen is None:
+        raise UsageError(f"the log has no table {table}; {nearest(str(table.name), _tables(log))}")
+    kept = pa.array([place == chosen for place in places], pa.bool_())
     return found.filter(kept).combine_chunks().to_batches()[0]
 
 

@@ -3,34 +3,31 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import msgspec
-
+from changeling.log.lake import Lake
 from changeling.log.outcome import Sampled
 from changeling.log.sampling import kinds_of
 from changeling.log.schemas import Policy, Registry, Version
 from changeling.model import json_text
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.replicas.shape import Columns, Shape, columns_of, earlier_alike
+from changeling.replicas.frontier import TableDelta
+from changeling.replicas.shape import Columns, Shape, columns_of
 from changeling.replicas.steps import FoldedTable
+from changeling.replicas.turns import hold_again
 
-First = Callable[[str, TableName, list[int], str], str | None]
-"""The first position behind another of a table's changes that have one of some versions."""
 Policies = Callable[[str, TableName], Policy]
 
 
 class Learner:
     """Columns by the registry; new ones go into it, and to whoever writes it down."""
 
-    def __init__(
-        self, registry: Registry, policy: Policies, register: Callable[[list[Version]], None], first: First
-    ) -> None:
-        self._registry, self._policy, self._register, self._first = registry, policy, register, first
+    def __init__(self, registry: Registry, policy: Policies, register: Callable[[list[Version]], None]) -> None:
+        self._registry, self._policy, self._register = registry, policy, register
 
     def columns(self, source: str, table: TableName, key: str | None) -> Columns:
         """The columns of a table; those of `key`, a key of one of its rows, are among them."""
         registry, policy = self._registry, self._policy(source, table)
-        told = self._returned(registry.of(source, table), source, table)
+        told = registry.of(source, table)
         names = [] if key is None else list(json_text.members(key))
         columns = columns_of(told, registry.untold(source, table), policy, names)
         known = {column.source_name for column in columns.shape().columns}
@@ -40,16 +37,9 @@ class Learner:
         self._register(registry.meet(source, Sampled(table, sample, tuple(names))))
         return columns_of(told, registry.untold(source, table), policy, names)
 
-    def _returned(self, versions: list[Version], source: str, table: TableName) -> list[Version]:
-        """The versions, with those that came back where their first change stands: it may have come with the earlier ones."""
-        made = list(versions)
-        for place, version in enumerate(versions):
-            alike = earlier_alike(versions, version)
-            if alike and version.position is not None:
-                before = versions[place - 1].position or ""
-                first = self._first(source, table, [*alike, version.id], before)
-                made[place] = msgspec.structs.replace(version, position=first or version.position)
-        return made
+    def look_for_turns(self, lake: Lake, table: TableDelta, limit: str | None, batch: int) -> None:
+        """Learns which versions hold again by what is new of a table."""
+        self._register(hold_again(lake, self._registry, table, limit, batch))
 
     def widened(
         self, folded: FoldedTable, kinds: dict[str, list[str]], key: str | None, version: int | None

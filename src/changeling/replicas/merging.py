@@ -22,6 +22,7 @@ from changeling.log.log import Log
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
 from changeling.replicas.asides import Asides
+from changeling.replicas.choosing import WantedTable
 from changeling.replicas.committing import Committer
 from changeling.replicas.folding import TableOutcome
 from changeling.replicas.frontier import Delta, Frontier, TableDelta
@@ -33,7 +34,7 @@ from changeling.replicas.reading import Identity, ReplicaState
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import ReplicaTables
-from changeling.replicas.works import Work, after, first_with, last_version, points_of, some_key
+from changeling.replicas.works import Work, after, last_version, points_of, some_key
 from changeling.spark.failures import in_one_sentence
 
 
@@ -75,7 +76,7 @@ class Merge:
         self._asides = Asides(self._lake)
         self._committer = Committer(self._lake, self._tables, self._asides)
         self._frontier = Frontier(self._lake, settle)
-        self._learner = Learner(log.registry, rules.policy, log.register, first_with(self._lake))
+        self._learner = Learner(log.registry, rules.policy, log.register)
         self._planner = Planner(self._lake, self._points, self._tables, self._learner, rules.mode)
         self._pending = self._cut_off()
         self._committer.after_cut_off = self._pending is not None
@@ -171,22 +172,21 @@ class Merge:
 
         return widen
 
-    def rebuild(self, table: TableName) -> int:
+    def rebuild(self, table: WantedTable) -> int:
         """Makes the replicas of a table again from the log, beside those that are there, and swaps them in; counts rows."""
         while self._pending is not None:
             self.step(end=False)
         with in_one_sentence():
             return self._rebuild(table)
 
-    def _rebuild(self, table: TableName) -> int:
+    def _rebuild(self, table: WantedTable) -> int:
         last = self._points.last
-        found = [known for known in self._tables.known.values() if table.fits(known.identity.table)]
-        exact = [known for known in found if str(known.identity.table) == str(table)]
-        names = {(known.identity.source, known.identity.table) for known in exact or found}
-        if len(names) != 1:
-            choices = {str(known.identity.table) for known in self._tables.known.values()}
-            raise UsageError(f"there is no one replica of {table}; {nearest(str(table), choices)}")
-        ((source, name),) = names
+        place = table.among((identity.source, identity.table) for identity in self._tables.known)
+        if place is None:
+            choices = {str(identity.table) for identity in self._tables.known}
+            raise UsageError(f"there is no replica of {table}; {nearest(str(table.name), choices)}")
+        source, name = place
+        own = [known for known in self._tables.known.values() if (known.identity.source, known.identity.table) == place]
         limit = after(last.of(source).position or "")
         point = msgspec.structs.replace(
             last,
@@ -194,12 +194,13 @@ class Merge:
             sources={**last.sources, source: msgspec.structs.replace(last.of(source), late=None)},
         )
         key, version = some_key(self._lake, source, name), last_version(self._lake, source, name)
-        delta = Delta(point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, key, *version)])
-        works = [self._planner.again(known, delta) for known in exact or found]
+        told = [one.id for one in self._log.registry.of(source, name)]
+        delta = Delta(point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, key, *version, told)])
+        works = [self._planner.again(known, delta) for known in own]
         self._merge(works, delta)
         self._record(delta)
-        replica = next(known for known in self._tables.known.values() if known.identity == Identity(source, name))
-        return self._tables.lake.frame(replica.table).count()
+        rows = self._tables.known.get(Identity(source, name), works[0].replica)
+        return self._tables.lake.frame(rows.table).count()
 
     def _commit(self, work: Work, outcome: TableOutcome, plan: str, point: int) -> None:
         before = work.replica.state

@@ -42,6 +42,8 @@ class Planner:
         """The works of the replicas that are not at the point yet."""
         made = []
         for table in delta.tables:
+            limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
+            self._learner.look_for_turns(self._lake, table, limit, batch)
             wanted = _KINDS[self._mode(table.source, table.table)]
             for kind in set(SERVICE).difference(wanted):
                 known = self._tables.known.get(Identity(table.source, table.table, kind))
@@ -50,8 +52,9 @@ class Planner:
             for kind in wanted:
                 replica = self._replica(table, Identity(table.source, table.table, kind), delta)
                 if replica.state.point < delta.point.number:
-                    version, position = _version(table, replica)
-                    made.append(replace(self._work(table, replica, delta), version=version, version_at=position))
+                    work, told = self._work(table, replica, delta), _version(table, replica)
+                    version = work.folded.columns.version_at(*told)
+                    made.append(replace(work, version=version, version_at=told[1]))
         return made
 
     def changes(self, work: Work, delta: Delta) -> Column:
@@ -83,20 +86,23 @@ class Planner:
             raise ChangelingError(
                 f"the log does not reach back to the first change of {table.table}: what is past retention cannot be made again"
             )
+        self._learner.look_for_turns(self._lake, table, delta.limits[table.source], delta.point.of(table.source).batch)
         work = self._from_scratch(table, replica, delta)
-        return replace(work, version=table.version, version_at=table.version_at)
+        version = work.folded.columns.version_at(table.version, table.version_at)
+        return replace(work, version=version, version_at=table.version_at)
 
     def _replica(self, table: TableDelta, identity: Identity, delta: Delta) -> Replica:
         known = self._tables.known.get(identity)
         if known is not None:
             return known
         rivals = [other.table for other in delta.tables if other.table != table.table]
-        shape = self._learner.columns(table.source, table.table, table.key).shape(table.version)
+        columns = self._learner.columns(table.source, table.table, table.key)
+        shape = columns.shape(columns.version_at(table.version, table.version_at))
         return self._tables.create(identity, Shape(shape.columns) if identity.kind == "changes" else shape, rivals)
 
     def _folded(self, table: TableDelta, replica: Replica, delta: Delta) -> FoldedTable:
         columns = self._learner.columns(table.source, table.table, table.key)
-        shape = columns.shape(_version(table, replica)[0])
+        shape = columns.shape(columns.version_at(*_version(table, replica)))
         folded = FoldedTable(table.source, table.table, columns, shape, stored=True)
         if replica.identity.kind == "changes":
             return replace(folded, shape=Shape(shape.columns), stored=False, listed=True)

@@ -7,8 +7,8 @@ import msgspec
 import pyarrow as pa
 
 from changeling.log.reading import Tables
-from changeling.model.errors import UsageError
 from changeling.model.table import TableName
+from changeling.replicas.choosing import WantedTable
 from changeling.replicas.shape import Shape
 
 STATE = "changeling.replica"
@@ -79,16 +79,15 @@ def replicas(tables: Tables, pipeline: str) -> Iterator[Found]:
         )
 
 
-def current(tables: Tables, pipeline: str, table: TableName) -> tuple[pa.Table, Shape] | None:
+def current(tables: Tables, pipeline: str, wanted: WantedTable) -> tuple[pa.Table, Shape] | None:
     """The rows of a replica now; None where the table has none. Raises `UsageError` where several fit the name."""
-    found = [
-        one for one in replicas(tables, pipeline) if one.identity.kind == "rows" and table.fits(one.identity.table)
-    ]
-    found = [one for one in found if str(one.identity.table) == str(table)] or found
-    if not found or any(one.behind for one in found):
+    known = {
+        (one.identity.source, one.identity.table): one
+        for one in replicas(tables, pipeline)
+        if one.identity.kind == "rows"
+    }
+    place = wanted.among(known)
+    if place is None or known[place].behind:
         return None
-    if len(found) > 1:
-        choices = ", ".join(sorted(f"{one.identity.table} of {one.identity.source}" for one in found))
-        raise UsageError(f"several tables are called {table}: {choices}; write more of the name")
-    held = tables.beside(f"{pipeline}_replica").load(found[0].name)
-    return None if held is None else (held.scan().to_arrow(), found[0].shape)
+    held = tables.beside(f"{pipeline}_replica").load(known[place].name)
+    return None if held is None else (held.scan().to_arrow(), known[place].shape)

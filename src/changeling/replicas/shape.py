@@ -78,8 +78,8 @@ class Columns:
     policy: Policy = "evolve"
     key: tuple[str, ...] = ()
     """The ids of the key columns where no schema tells them."""
-    returns: tuple[tuple[frozenset[int], str, int], ...] = ()
-    """Versions that say the same as earlier ones: changes that have one of these, from a position on, have that one."""
+    turns: tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...] = ()
+    """Versions that say the same as others: of a change that has one of these, its position tells which it is."""
 
     def shape(self, version: int | None = None) -> Shape:
         """What the replica looks like when a version holds; without one, when the last does."""
@@ -95,6 +95,14 @@ class Columns:
         """The version that holds at a position, for changes that do not say which they have."""
         held = [number for start, number in self.versions if start <= position]
         return held[-1] if held else self.versions[0][1] if self.versions else None
+
+    def version_at(self, version: int | None, position: str) -> int | None:
+        """The version that a change has which tells that one: at its position, another may hold that says the same."""
+        for alike, starts in self.turns:
+            if version in alike:
+                held = [number for start, number in starts if start <= position]
+                return held[-1] if held else starts[0][1]
+        return version
 
     def place(self, version: int | None, name: str) -> Place | None:
         """Where the values of a column go; None for one that is passed over."""
@@ -145,18 +153,23 @@ def columns_of(versions: Sequence[Version], untold: TableSchema | None, policy: 
         tuple((version.position or _START, version.id) for version in chain.versions),
         policy,
         tuple(by_name[name] for name in key if name in by_name),
-        tuple(
-            (frozenset(earlier_alike(versions, version)), version.position or _START, version.id)
-            for version in chain.versions
-            if earlier_alike(versions, version)
-        ),
+        _turns(chain.versions),
     )
 
 
-def earlier_alike(versions: Sequence[Version], version: Version) -> list[int]:
-    """The versions before one that say the same: it came back."""
-    before = versions[: [known.id for known in versions].index(version.id)]
-    return [known.id for known in before if known.schema == version.schema]
+def _turns(versions: Sequence[Version]) -> tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...]:
+    """Versions that hold more than once, and from where on each time."""
+    alike: dict[TableSchema, list[Version]] = {}
+    for version in versions:
+        alike.setdefault(version.schema, []).append(version)
+    return tuple(
+        (
+            frozenset(version.id for version in found),
+            tuple((version.position or _START, version.id) for version in found),
+        )
+        for found in alike.values()
+        if len(found) > 1
+    )
 
 
 def _storable(columns: tuple[ReplicaColumn, ...]) -> tuple[ReplicaColumn, ...]:
@@ -241,9 +254,7 @@ class _Chain:
         was = {now: old for old, now in difference(before, version.schema).renamed}
         names = ((column, was.get(column.name, column.name)) for column in version.schema.columns)
         return {
-            column.name: known[old]
-            for column, old in names
-            if old in known and _is_one(before.column(old), column)
+            column.name: known[old] for column, old in names if old in known and _is_one(before.column(old), column)
         }
 
 

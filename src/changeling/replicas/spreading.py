@@ -94,9 +94,11 @@ class _Spread:
             for row in np.flatnonzero(found < 0):
                 holding = self.table.columns.holding(batch.column("position")[int(row)].as_py())
                 found[row] = -1 if holding is None else holding
-        for versions, start, number in self.table.columns.returns:
-            behind = np.asarray(pc.greater_equal(batch.column("position"), start))
-            found[np.isin(found, list(versions)) & behind] = number
+        for versions, starts in self.table.columns.turns:
+            own = np.isin(found, list(versions))
+            found[own] = starts[0][1]
+            for start, number in starts[1:]:
+                found[own & np.asarray(pc.greater_equal(batch.column("position"), start))] = number
         return found
 
     def _keyed_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
 from changeling.replicas.asides import Asides
 from changeling.replicas.base_rows import base_rows
+from changeling.replicas.choosing import WantedTable
 from changeling.replicas.combining import completed, named, placed, recounted, staged_frame, together
 from changeling.replicas.committing import Committer
 from changeling.replicas.jobs import fold
@@ -34,7 +35,7 @@ from changeling.replicas.works import (
     Bases,
     after,
     between,
-    first_with,
+    first_later,
     last_truncate,
     of_table,
     points_of,
@@ -69,16 +70,16 @@ class States:
         self._tables = ReplicaTables(self._lake)
         self._committer = Committer(self._lake, self._tables, Asides(self._lake))
         self._bases = Bases(self._lake, self._points)
-        self._learner = Learner(log.registry, policy, lambda versions: None, first_with(self._lake))
+        self._learner = Learner(log.registry, policy, lambda versions: None)
 
-    def now(self, table: TableName) -> State:
+    def now(self, table: WantedTable) -> State:
         """The state of the last point."""
         identity, replica = self._find(table)
         if replica is not None and replica.is_current:
             return State(self._tables.lake.frame(replica.table), replica.shape)
         return self._folded(identity, replica, Moment(Base(), None))
 
-    def at_point(self, table: TableName, number: int) -> State:
+    def at_point(self, table: WantedTable, number: int) -> State:
         """The state of one point."""
         identity, replica = self._find(table)
         point = next((one for one in self._points.all() if one.number == number), None)
@@ -100,7 +101,7 @@ class States:
             raise self._too_early(identity, replica, f"point {number}")
         return self._folded(identity, replica, Moment(base, after(held), point.of(identity.source).batch))
 
-    def as_of(self, table: TableName, moment: int) -> State:
+    def as_of(self, table: WantedTable, moment: int) -> State:
         """The state before the first transaction that is later than a moment, in nanoseconds."""
         identity, replica = self._find(table)
         source = identity.source
@@ -115,18 +116,31 @@ class States:
             raise self._too_early(identity, replica, times.to_text(moment))
         start = fitting[0].of(source).position or "" if fitting else ""
         end = newer.of(source).position if newer is not None else self._points.last.of(source).position
-        limit = self._first_later(source, moment, start, end or "")
+        limit = first_later(self._lake, source, moment, start, end or "")
         base = self._base(identity, replica, limit, times.to_text(moment))
+        if base.snapshot is None and limit is not None:
+            self._check_was_known(identity, limit, moment)
         return self._folded(identity, replica, Moment(base, limit))
 
-    def from_base(self, table: TableName, base: str, before: int | None) -> State:
+    def _check_was_known(self, identity: Identity, limit: str, moment: int) -> None:
+        """Raises `UsageError` where a table is known from its snapshot on, and that is later: it was not empty before."""
+        reads = self._lake.frame(layout.CHANGES).where(
+            of_table(identity.source, identity.table) & (f.col("op") == "read")
+        )
+        found = reads.agg(f.min("position"), f.min("commit_time")).first()
+        if found is not None and found[0] is not None and found[0] >= limit and found[1] is not None:
+            raise UsageError(
+                f"{times.to_text(moment)} lies before the snapshot that {identity.table} is known from: {times.to_text(found[1])}"
+            )
+
+    def from_base(self, table: WantedTable, base: str, before: int | None) -> State:
         """A full load and the changes of the log on top of it, strictly before a moment where one is given."""
         identity, _ = self._find(table)
         end = self._points.last.of(identity.source).position or ""
-        limit = None if before is None else self._first_later(identity.source, before - 1, "", end)
+        limit = None if before is None else first_later(self._lake, identity.source, before - 1, "", end)
         return self._folded(identity, None, Moment(Base(), limit), base)
 
-    def as_of_transaction(self, table: TableName, number: str) -> State:
+    def as_of_transaction(self, table: WantedTable, number: str) -> State:
         """The state after a transaction."""
         identity, replica = self._find(table)
         last = self._points.last.of(identity.source).position or ""
@@ -146,9 +160,15 @@ class States:
         return self._folded(identity, replica, Moment(base, after(position)))
 
     def before(self, source: str, table: TableName, position: str) -> State:
-        """The state of all that comes before a position; it must be in the last point."""
+        """The state of all that comes before a position; it must be in the last point.
+
+        Where that ends there, it is what the replica has, whoever wrote it.
+        """
         identity = Identity(source, table)
         replica = self._tables.known.get(identity)
+        last = self._points.last.of(source).position or ""
+        if replica is not None and replica.is_current and last < position:
+            return State(self._tables.lake.frame(replica.table), replica.shape)
         return self._folded(
             identity, replica, Moment(self._base(identity, replica, position, f"position {position}"), position)
         )
@@ -164,24 +184,21 @@ class States:
         rows = self._lake.frame(layout.CHANGES).where("table.name IS NOT NULL").select("table.*").distinct().collect()
         return [TableName(row.catalog, row.schema, row.name) for row in rows]
 
-    def _find(self, table: TableName) -> tuple[Identity, Replica | None]:
-        known = [identity for identity in self._tables.known if identity.kind == "rows"]
-        fitting = [identity for identity in known if table.fits(identity.table)]
-        if not fitting:
-            rows = self._lake.frame(layout.CHANGES).where(f.col("table.name") == table.name)
-            found = rows.select("source", "table.*").distinct().collect()
-            names = [Identity(row.source, TableName(row.catalog, row.schema, row.name)) for row in found]
-            fitting = [identity for identity in names if table.fits(identity.table)]
-        exact = [identity for identity in fitting if str(identity.table) == str(table)]
-        fitting = exact or fitting
-        if not fitting:
-            raise UsageError(
-                f"there is no table {table}; {nearest(table.spelled(), (one.spelled() for one in self.tables()))}"
-            )
-        if len(fitting) > 1:
-            choices = ", ".join(sorted(f"{identity.table} of {identity.source}" for identity in fitting))
-            raise UsageError(f"several tables are called {table}: {choices}; write more of the name")
-        return fitting[0], self._tables.known.get(fitting[0])
+    def _find(self, table: WantedTable) -> tuple[Identity, Replica | None]:
+        """The table that is meant: one that has a replica, else one of the log."""
+        known = [(identity.source, identity.table) for identity in self._tables.known if identity.kind == "rows"]
+        of_source = [place for place in known if table.source in (None, place[0])]
+        place = table.among(of_source) or table.among([*known, *self._logged(table.name)])
+        if place is None:
+            spelled = (one.spelled() for one in self.tables())
+            raise UsageError(f"there is no table {table}; {nearest(table.name.spelled(), spelled)}")
+        return Identity(*place), self._tables.known.get(Identity(*place))
+
+    def _logged(self, table: TableName) -> list[tuple[str, TableName]]:
+        """The tables of the log that have such a name, each with its source."""
+        rows = self._lake.frame(layout.CHANGES).where(f.col("table.name") == table.name)
+        found = rows.select("source", "table.*").distinct().collect()
+        return [(row.source, TableName(row.catalog, row.schema, row.name)) for row in found]
 
     def _there(self, replica: Replica) -> set[int | None]:
         return set(self._tables.snapshots(replica))
@@ -211,22 +228,6 @@ class States:
                 return times.to_text(moment)
         return "none is kept"
 
-    def _first_later(self, source: str, moment: int, start: str, end: str) -> str | None:
-        """Where the first transaction begins that is later than a moment; None where there is none."""
-        changes = self._lake.frame(layout.CHANGES).where(
-            (f.col("source") == source) & (f.col("position") > start) & (f.col("position") <= end)
-        )
-        first = changes.where(f.col("commit_time") > moment)
-        found = first.agg(
-            f.min("position").alias("position"), f.min_by("transaction.id", "position").alias("id")
-        ).first()
-        if found is None or found.position is None:
-            return None
-        if found.id is None:
-            return str(found.position)
-        begun = changes.where(f.col("transaction.id") == found.id).agg(f.min("position")).first()
-        return str(found.position if begun is None else begun[0])
-
     def _folded(self, identity: Identity, replica: Replica | None, moment: Moment, given: str | None = None) -> State:
         source, table, base, limit = identity.source, identity.table, moment.base, moment.limit
         last = self._points.last.of(source)
@@ -239,7 +240,7 @@ class States:
         changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, batch))
         key = some_key(self._lake, source, table)
         columns = self._learner.columns(source, table, key)
-        version = self._version(changes, replica, base)
+        version = columns.version_at(*self._version(changes, replica, base))
         folded = FoldedTable(
             source, table, columns, columns.shape(version), stored=base.snapshot is not None or given is not None
         )
@@ -285,15 +286,16 @@ class States:
             return State(named(together(below, now, shape), shape), shape)
         return State(named(self._nothing(shape) if below is None else below, shape), shape)
 
-    def _version(self, changes: DataFrame, replica: Replica | None, base: Base) -> int | None:
-        """The version of the schema that the last change has, or the state that it begins with; None where none is told."""
+    def _version(self, changes: DataFrame, replica: Replica | None, base: Base) -> tuple[int | None, str]:
+        """The version of the schema that the last change tells, or the state that it begins with, and where that stands."""
         told = f.when(f.col("schema_id").isNotNull(), f.col("position"))
-        found = changes.agg(f.max_by("schema_id", told)).first()
+        found = changes.agg(f.max_by("schema_id", told), f.max(told)).first()
         if found is not None and found[0] is not None:
-            return int(found[0])
+            return int(found[0]), found[1]
         if replica is None or base.snapshot is None:
-            return None
-        return self._tables.state_at(replica, base.snapshot).version
+            return None, ""
+        state = self._tables.state_at(replica, base.snapshot)
+        return state.version, state.version_at
 
     def _nothing(self, shape: Shape) -> DataFrame:
         return placed(self._lake.spark.range(0), Shape(()), shape)

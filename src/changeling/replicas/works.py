@@ -1,6 +1,6 @@
 """What a merge has to do for one replica: from which base on it is folded, and which changes that takes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -113,6 +113,21 @@ def all_truncates(
     return tuple(sorted((row.position, row.commit_time) for row in found))
 
 
+def first_later(lake: Lake, source: str, moment: int, start: str, end: str) -> str | None:
+    """Where the first transaction between two positions begins that is later than a moment; None where there is none."""
+    changes = lake.frame(layout.CHANGES).where(
+        (f.col("source") == source) & (f.col("position") > start) & (f.col("position") <= end)
+    )
+    first = changes.where(f.col("commit_time") > moment)
+    found = first.agg(f.min("position").alias("position"), f.min_by("transaction.id", "position").alias("id")).first()
+    if found is None or found.position is None:
+        return None
+    if found.id is None:
+        return str(found.position)
+    begun = changes.where(f.col("transaction.id") == found.id).agg(f.min("position")).first()
+    return str(found.position if begun is None else begun[0])
+
+
 def some_key(lake: Lake, source: str, table: TableName) -> str | None:
     """A key of some row of a table, for its columns."""
     found = lake.frame(layout.CHANGES).where(of_table(source, table) & f.col("key").isNotNull()).select("key").first()
@@ -125,17 +140,6 @@ def last_version(lake: Lake, source: str, table: TableName) -> tuple[int | None,
     changes = lake.frame(layout.CHANGES).where(of_table(source, table))
     found = changes.agg(f.max_by("schema_id", told), f.max(told)).first()
     return (None, "") if found is None else (found[0], found[1] or "")
-
-
-def first_with(lake: Lake) -> Callable[[str, TableName, list[int], str], str | None]:
-    """Finds the first position behind another of a table's changes that have one of some versions of its schema."""
-
-    def find(source: str, table: TableName, versions: list[int], behind: str) -> str | None:
-        wanted = of_table(source, table) & f.col("schema_id").isin(versions) & (f.col("position") > behind)
-        found = lake.frame(layout.CHANGES).where(wanted).agg(f.min("position")).first()
-        return None if found is None else found[0]
-
-    return find
 
 
 def after(position: str) -> str:

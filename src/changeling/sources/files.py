@@ -90,6 +90,10 @@ class FilesSource:
         """Files that come later are left for another time."""
         self._present = {file.path for file in self._listed()}
 
+    def stop_at(self, place: int) -> None:
+        """There is no such place."""
+        raise AssertionError("only a database has a log with places")
+
     def nothing(self) -> str:
         """A plan without files."""
         return self._plan([])

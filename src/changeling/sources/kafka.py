@@ -96,6 +96,10 @@ class KafkaSource:
         """Records that are committed later, and topics and partitions that appear later, are left for another time."""
         self._present = self._cluster.topics(self._wanted)
 
+    def stop_at(self, place: int) -> None:
+        """There is no such place."""
+        raise AssertionError("only a database has a log with places")
+
     def nothing(self) -> str:
         """A plan without records."""
         return self._progress.nothing().text()

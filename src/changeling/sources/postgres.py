@@ -79,8 +79,16 @@ class PostgresSource:
 
     def stop_at_present(self) -> None:
         """What commits from now on is left for another time."""
-        self._open()
-        self._present = self._capture.present()
+        try:
+            self._open()
+            self._present = self._capture.present()
+        except psycopg.Error as error:
+            self.close()
+            raise unreachable(self._settings.url, error) from None
+
+    def stop_at(self, place: int) -> None:
+        """What commits from a place on is left for another time."""
+        self._present = place
 
     def nothing(self) -> str:
         """A range without transactions."""
@@ -226,6 +234,7 @@ class PostgresSource:
         if self._resnapshot:
             self._done.clear()
         self._resnapshot = False
+        self._note_added()
         self._opened = server
         return server
 
@@ -249,8 +258,13 @@ class PostgresSource:
     def _add_tables(self) -> None:
         """Publishes tables that came to be, and begins a snapshot of those that have none yet."""
         self._capture.look()
+        self._note_added()
         if self._wanted():
             self._take(self._capture.temporary_point(), again=True, anew=False)
+
+    def _note_added(self) -> None:
+        """A table that was published before, and then was not for a while, has lost changes: it is taken anew."""
+        self._requests.ask(name for name in self._capture.added() if name in self._done)
 
     def _wanted(self) -> list[Found]:
         """The tables without a snapshot, those asked for, and those of which rows changed since without a word in the log."""

@@ -71,15 +71,14 @@ class Capture:
         self._alarmed = 0
         self._warnings: list[str] = []
         self._told: set[str] = set()
+        self._added: list[str] = []
         self.found: list[Found] = []
         """The tables that are captured."""
 
     @property
     def publications(self) -> str:
         """The names of the publications, as pgoutput takes them."""
-        names = [self._whole.name]
-        if self._settings.without_identity == "inserts":
-            names.append(self._inserts.name)
+        names = (self._whole.name, self._inserts.name)
         return ",".join(sql.Identifier(name).as_string(None) for name in names)
 
     def open(self) -> Server:
@@ -97,17 +96,28 @@ class Capture:
         found = catalog.tables(connection, self._settings.tables)
         for pattern in catalog.unmatched(found, self._settings.tables):
             self._tell(f"there is no table {pattern!r} yet: it is captured when it comes")
-        if found == self.found:
+        if found == self.found and self._are_published(connection):
             return
         relations = catalog.relations(connection, found, stored_generated=server.tells_generated)
         readiness.check(connection, found, relations, self._settings.without_identity)
         self._check_rules(relations)
         identified = {relation.oid for relation in relations if readiness.identified(relation)}
         filters = {one.table: text for one in found if (text := self._filter(one.table)) is not None}
-        self._whole.ensure(connection, server, [one for one in found if one.oid in identified], filters)
-        if self._settings.without_identity == "inserts":
-            self._inserts.ensure(connection, server, [one for one in found if one.oid not in identified], filters)
+        added = self._whole.ensure(connection, server, [one for one in found if one.oid in identified], filters)
+        # Made even where it has no table: servers before 18 refuse to read a log that is older than its publication.
+        others = [one for one in found if one.oid not in identified]
+        added += self._inserts.ensure(connection, server, others, filters)
+        self._added += [one.table.spelled() for one in added]
         self.found = found
+
+    def _are_published(self, connection: Connection) -> bool:
+        known = self._whole.members(connection) | self._inserts.members(connection)
+        return all((one.table.schema, one.table.name) in known for one in self.found)
+
+    def added(self) -> list[str]:
+        """The tables that were not published until now, by their spelled names; each is told once."""
+        told, self._added = self._added, []
+        return told
 
     def tables(self) -> Tables:
         """What tasks need to know."""
@@ -118,11 +128,20 @@ class Capture:
                 rules.append((place, rule))
             if (condition := self._filter(one.table)) is not None:
                 filters.append((place, condition))
-        return Tables(self._settings.name, self._settings.url, tuple(rules), tuple(filters))
+        settings = self._settings
+        return Tables(settings.name, settings.url, settings.tables, tuple(rules), tuple(filters))
 
     def standing(self) -> Standing | None:
         """How the slot stands."""
         return self._slot.standing(self._asked())
+
+    def asked_standing(self) -> Standing | None:
+        """The same, by a connection for this question alone."""
+        with connect(self._settings.url) as connection:
+            try:
+                return self._slot.standing(connection)
+            except psycopg.Error as error:
+                raise unreachable(self._settings.url, error) from None
 
     def lost(self, standing: Standing | None, position: int | None) -> str | None:
         """Why what follows a place can no longer be read from the slot; None where it can."""

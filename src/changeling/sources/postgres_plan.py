@@ -66,7 +66,7 @@ def spell(plan: Plan) -> str:
 def parts_of(table: TableName, leaves: list[Leaf], blocks: int) -> Iterator[Part]:
     """A table in parts of about so many blocks; one at least, so that an empty table is done as well."""
     if not leaves:
-        return
+        yield Part(table, 0, "", "", 0, 0, True)
     for number, leaf in enumerate(leaves):
         starts = range(0, max(1, leaf.blocks), blocks)
         for first in starts:

@@ -20,6 +20,32 @@ from changeling.spark.adapter import run
 _BLOCKS = 8192
 
 
+class Asking:
+    """Asks the server of a source about it; changes nothing that is captured."""
+
+    def __init__(self, settings: CaptureSettings) -> None:
+        self._capture = Capture(settings)
+
+    def __enter__(self) -> "Asking":
+        self._capture.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._capture.close()
+
+    def tables(self) -> list[TableName]:
+        """The tables that are captured."""
+        return [one.table for one in self._capture.found]
+
+    def present(self) -> int:
+        """How far the server's log is."""
+        return self._capture.present()
+
+    def mark(self) -> None:
+        """Writes a message into the server's log: a run that goes on reads up to there, even where nothing else comes."""
+        self._capture.mark()
+
+
 class TablesAtPoint:
     """A snapshot of all tables, which is there until it is closed; while it is, they cannot be altered."""
 
@@ -68,10 +94,6 @@ class TablesAtPoint:
         assert self._held is not None
         rules = self._capture.tables().rules_of(table.schema or "", table.name)
         return schema_from_json(ToldTable(self._held.relations[table.spelled()], rules).schema_text)
-
-    def mark(self) -> None:
-        """Writes a message into the server's log behind the point: a run that goes on reads beyond it."""
-        self._capture.mark()
 
     def rows(self, spark: SparkSession, table: TableName, schema_id: int | None) -> DataFrame:
         """The rows of a table as `read` changes."""

@@ -15,7 +15,8 @@ from psycopg import sql
 from changeling.model import layout
 from changeling.model.errors import ChangelingError
 from changeling.model.position import encode
-from changeling.postgres.catalog import Connection
+from changeling.model.table import TableName
+from changeling.postgres.catalog import Connection, fits
 from changeling.postgres.columns import ColumnRules
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.pgoutput import PgOutput
@@ -39,6 +40,8 @@ class Tables:
 
     source: str
     url: str
+    patterns: tuple[str, ...] = ()
+    """Of the tables that are captured: a publication may tell others as well."""
     rules: tuple[tuple[tuple[str, str], ColumnRules], ...] = ()
     """By schema and name."""
     filters: tuple[tuple[tuple[str, str], str], ...] = ()
@@ -46,6 +49,27 @@ class Tables:
     def rules_of(self, schema: str, name: str) -> ColumnRules | None:
         """What is to become of a table's columns."""
         return dict(self.rules).get((schema, name))
+
+    def captured(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        """The changes of tables that are captured; of others only the end of their transaction is left."""
+        foreign = self._foreign(changes.column("table"))
+        if not foreign.any():
+            return changes
+        ends = np.asarray(pc.fill_null(pc.struct_field(changes.column("transaction"), "complete"), False))
+        kept = pa.array(~foreign | ends)
+        return _as_ends(changes.filter(kept), pa.array((foreign & ends)[~foreign | ends]))
+
+    def _foreign(self, tables: pa.StructArray) -> np.ndarray:
+        """Which of these tables are not captured."""
+        schemas, names = (pc.struct_field(tables, part).dictionary_encode() for part in ("schema", "name"))
+        codes = np.asarray(schemas.indices.fill_null(-1), np.int64) * (len(names.dictionary) + 1)
+        codes += np.asarray(names.indices.fill_null(-1), np.int64)
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        foreign = [
+            table is not None and not any(fits(pattern, TableName(**table)) for pattern in self.patterns)
+            for table in tables.take(pa.array(first)).to_pylist()
+        ]
+        return np.array(foreign, bool)[inverse]
 
 
 @dataclass(frozen=True)
@@ -73,9 +97,21 @@ class StreamReader:
                 rules=lambda table: self.tables.rules_of(table.schema or "", table.name),
             )
             for chunk in _fetched(url, connection, Slot(url, self.slot), self.publications, self.plan.end):
-                changes = output.decode(chunk)
-                if changes.num_rows:
-                    yield changes, _NO_REJECTS
+                for changes in output.batches(chunk):
+                    yield self.tables.captured(changes), _NO_REJECTS
+
+
+def _as_ends(changes: pa.RecordBatch, ends: pa.Array) -> pa.RecordBatch:
+    """The same, where these say nothing but that their transaction ends."""
+    told = {"op": "commit", "before_image": "none", "after_image": "none"}
+    columns = []
+    for field, column in zip(changes.schema, changes.columns, strict=True):
+        if field.name in ("key", "before", "after", "table", "schema", "meta"):
+            column = pc.if_else(pc.invert(ends), column, pa.scalar(None, column.type))
+        elif field.name in told:
+            column = pc.if_else(ends, told[field.name], column)
+        columns.append(column)
+    return pa.record_batch(columns, schema=changes.schema)
 
 
 def _fetched(url: str, connection: Connection, slot: Slot, publications: str, end: int) -> Iterator[list[bytes]]:
@@ -137,6 +173,9 @@ class SnapshotReader:
         rules, condition = self.tables.rules_of(schema, name), dict(self.tables.filters).get((schema, name))
         if part.last and self.plan.again:
             yield _truncation(self.tables.source, part, self.plan), _NO_REJECTS
+        if not part.name:
+            # A partitioned table that has no partitions yet.
+            return
         with closing(connect(url)) as connection:
             try:
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

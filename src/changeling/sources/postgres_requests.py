@@ -16,7 +16,9 @@ class Requests:
 
     def ask(self, tables: Iterable[str]) -> None:
         """Notes tables; one that was asked for already is taken anew once more."""
-        self._write(self.pending() | {table: uuid4().hex for table in tables})
+        asked = {table: uuid4().hex for table in tables}
+        if asked:
+            self._write(self.pending() | asked)
 
     def pending(self) -> dict[str, str]:
         """What is asked for."""

@@ -63,6 +63,9 @@ class Source(Protocol):
     def stop_at_present(self) -> None:
         """From now on only what is there at this moment is planned: a source that grows all the time has an end then."""
 
+    def stop_at(self, place: int) -> None:
+        """The same for what is there up to a place of the server's log; for sources that have one."""
+
     def nothing(self) -> str:
         """A plan of an empty batch: it takes the place of one that can no longer be read."""
 

@@ -89,7 +89,7 @@ class _Statements:
         return sql.SQL(" AND ").join(pairs)
 
     def _of(self, alias: str, column: ReplicaColumn) -> sql.Composable:
-        name = sql.Identifier(column.name) if alias in ("t", "excluded") else self._places[column.id]
+        name = sql.Identifier(column.source_name) if alias in ("t", "excluded") else self._places[column.id]
         return sql.SQL("{}.{}").format(sql.Identifier(alias), name)
 
     def _row(self, alias: str, columns: Iterable[ReplicaColumn]) -> sql.Composable:
@@ -151,7 +151,7 @@ class _Statements:
         if not self._rest:
             return sql.SQL("NOTHING")
         written = sql.SQL(", ").join(
-            sql.SQL("{} = {}").format(sql.Identifier(column.name), self._of("excluded", column))
+            sql.SQL("{} = {}").format(sql.Identifier(column.source_name), self._of("excluded", column))
             for column in self._rest
         )
         if not only_different:

@@ -48,7 +48,7 @@ class AsidesKernel:
 
     def _asides(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         found = [
-            (column.name, one)
+            (column.source_name, one)
             for place, column in enumerate(self.shape.columns)
             for one in unfit(batch.column(column_name(place)), column.kind, in_key=column.id in self.shape.key)
         ]
@@ -56,9 +56,10 @@ class AsidesKernel:
         if where is None:
             return
         wrong = batch.filter(where)
-        columns = [column.name for column in self.shape.columns]
+        columns = [column.source_name for column in self.shape.columns]
         texts = lines(
-            pa.Table.from_arrays(wrong.columns, names=columns), {one.name: one.kind for one in self.shape.columns}
+            pa.Table.from_arrays(wrong.columns, names=columns),
+            {one.source_name: one.kind for one in self.shape.columns},
         )
         reasons = []
         for place in (number for number, is_wrong in enumerate(where.to_pylist()) if is_wrong):

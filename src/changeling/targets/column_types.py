@@ -41,7 +41,7 @@ def _column_type(kind: Type) -> str:
 
 def column_types(shape: Shape) -> dict[str, str]:
     """The types of a table's columns, by their names."""
-    return {column.name: type_in(shape, column) for column in shape.columns}
+    return {column.source_name: type_in(shape, column) for column in shape.columns}
 
 
 def type_in(shape: Shape, column: ReplicaColumn) -> str:

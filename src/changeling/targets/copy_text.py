@@ -1,8 +1,10 @@
 """Columns of Arrow as the text that PostgreSQL's COPY reads (its format CSV)."""
 
+import json
 from collections.abc import Sequence
 from itertools import accumulate
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
@@ -12,6 +14,7 @@ from changeling.replicas.showing import json_column
 from changeling.replicas.stored_types import arrow_type
 
 # Text stands in quotes, NULL is nothing at all: so an empty text is no NULL.
+_json = msgspec.json.Decoder(msgspec.Raw).decode
 _LAYOUT = csv.WriteOptions(include_header=False, quoting_style="needed")
 
 
@@ -23,28 +26,31 @@ def copy_text(columns: Sequence[pa.Array]) -> memoryview:
     return memoryview(sink.getvalue())
 
 
-def copied(column: pa.Array, kind: Type) -> pa.Array:
-    """The values of a stored column as PostgreSQL spells them; floats are text already."""
+def copied(column: pa.Array, kind: Type, spelled: str) -> pa.Array:
+    """The values of a stored column as PostgreSQL spells them in one of type `spelled`; floats are text already."""
     if kind.item is None:
-        return _scalars(column, kind)
+        return _scalars(column, kind, spelled)
     if kind.item.item is not None:
         texts = [text.decode() for text in json_column(column.cast(arrow_type(kind)), kind)]
         return pa.array(texts, pa.string(), mask=column.is_null().to_numpy(zero_copy_only=False))
-    return _arrays(column, kind.item)
+    return _arrays(column, kind.item, spelled)
 
 
-def _scalars(column: pa.Array, kind: Type) -> pa.Array:
+def _scalars(column: pa.Array, kind: Type, spelled: str) -> pa.Array:
+    if spelled.startswith("json"):
+        return pa.array([None if value is None else _document(value) for value in column.to_pylist()], pa.string())
     if pa.types.is_timestamp(column.type):
-        # In UTC, as the session is: without a zone to look at, it is written in a tenth of the time.
+        # Without a zone, which is UTC in the session too: that is written in a tenth of the time.
+        column = column if column.type.tz is None else column.cast(pa.timestamp("us", "UTC"))
         return column.cast(pa.timestamp("us")).cast(pa.string())
     if kind.kind == "bytes":
         return pa.array([None if value is None else f"\\x{value.hex()}" for value in column.to_pylist()], pa.string())
     return column
 
 
-def _arrays(column: pa.ListArray, item: Type) -> pa.StringArray:
+def _arrays(column: pa.ListArray, item: Type, spelled: str) -> pa.StringArray:
     """Array literals: each item in quotes, so that none is taken for NULL or for two of them."""
-    texts = _scalars(column.flatten(), item).cast(pa.string())
+    texts = _scalars(column.flatten(), item, spelled).cast(pa.string())
     escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
     items = pc.fill_null(pc.binary_join_element_wise('"', escaped, '"', ""), "NULL")
     lengths = pc.fill_null(column.value_lengths(), 0).to_pylist()
@@ -52,3 +58,25 @@ def _arrays(column: pa.ListArray, item: Type) -> pa.StringArray:
     joined = pc.binary_join(pa.ListArray.from_arrays(offsets, items), ",")
     made = pc.binary_join_element_wise("{", joined, "}", "")
     return pc.if_else(column.is_null(), pa.scalar(None, pa.string()), made)
+
+
+def _document(text: str) -> str:
+    """The JSON that a text holds, as it is; one that holds none is a text among values of other kinds, and is spelled as one."""
+    try:
+        _json(text)
+    except msgspec.DecodeError:
+        # It does not take half of a surrogate pair, which PostgreSQL lets pass.
+        return text if _is_odd_json(text) else json.dumps(text, ensure_ascii=False)
+    return text
+
+
+def _is_odd_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_number(text: str) -> object:
+    raise ValueError(text)

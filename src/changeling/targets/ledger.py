@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS changeling.tables (
     replica json NOT NULL, snapshot bigint NOT NULL, shape json NOT NULL, asides bigint NOT NULL,
     created boolean NOT NULL, schema_created boolean NOT NULL, PRIMARY KEY (schema_name, table_name));
 CREATE TABLE IF NOT EXISTS changeling.asides (
-    schema_name text NOT NULL, table_name text NOT NULL, reason text NOT NULL, "row" json NOT NULL);
+    schema_name text NOT NULL, table_name text NOT NULL, reason text NOT NULL, "row" text NOT NULL);
 """
 _ONE_AT_A_TIME = 0x6368616E67656C69
 
@@ -202,9 +202,7 @@ class Ledger:
         own = (place.schema, place.table)
         self._connection.execute("DELETE FROM changeling.asides WHERE (schema_name, table_name) = (%s, %s)", own)
         with self._connection.cursor() as cursor:
-            cursor.executemany(
-                "INSERT INTO changeling.asides VALUES (%s, %s, %s, %s::json)", [(*own, *row) for row in rows]
-            )
+            cursor.executemany("INSERT INTO changeling.asides VALUES (%s, %s, %s, %s)", [(*own, *row) for row in rows])
 
     def leftovers(self) -> list[sql.Identifier]:
         """Tables with rows on their way that earlier steps left."""

@@ -48,10 +48,10 @@ def place_of(table: TableName) -> Place:
 def check_columns(place: Place, shape: Shape) -> None:
     """Raises `ChangelingError` where PostgreSQL cannot have columns of these names."""
     for column in shape.columns:
-        _check(column.name, f"column {column.name!r} of table {place}")
-        if column.name in _SYSTEM:
+        _check(column.source_name, f"column {column.source_name!r} of table {place}")
+        if column.source_name in _SYSTEM:
             raise ChangelingError(
-                f"column {column.name!r} of table {place}: PostgreSQL has a column of that name itself"
+                f"column {column.source_name!r} of table {place}: PostgreSQL has a column of that name itself"
             )
 
 

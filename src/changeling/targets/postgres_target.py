@@ -60,7 +60,7 @@ class PostgresTarget:
     """One target of a pipeline. `tables` are names of source tables, or patterns with `*`."""
 
     def __init__(self, lake: Lake, name: str, url: str, tables: Sequence[str], pipeline: str) -> None:
-        self._lake, self._name, self._url, self._pipeline = lake, name, url, pipeline
+        self._lake, self.name, self._url, self._pipeline = lake, name, url, pipeline
         self._wanted = Wanted(tables)
         self._known_log: str | None = None
         self._settled: int | None = None
@@ -76,7 +76,7 @@ class PostgresTarget:
             return None
         newest = points_of(self._lake).last
         with self._connected() as connection:
-            ledger = Ledger(connection, self._pipeline, self._name, log)
+            ledger = Ledger(connection, self._pipeline, self.name, log)
             ledger.prepare()
             ledger.check()
             drop_stages(connection, ledger.leftovers())
@@ -91,12 +91,12 @@ class PostgresTarget:
         self._settled = state
         new = [text for text in [*planner.warnings, *warnings] if text not in self._told]
         self._told.update(new)
-        return TargetReport(self._name, newest, moved, monotonic() - begun, new)
+        return TargetReport(self.name, newest, moved, monotonic() - begun, new)
 
     def standing(self) -> Standing | None:
         """How far the database is; None where it never was at a point."""
         with self._connected() as connection:
-            return standing(connection, self._pipeline, self._name)
+            return standing(connection, self._pipeline, self.name)
 
     def remove(self) -> list[str]:
         """Drops the tables that the target made, and its notes; tells the names of the tables."""
@@ -104,7 +104,7 @@ class PostgresTarget:
         if log is None:
             return []
         with self._connected() as connection:
-            return [str(place) for place in remove(connection, Ledger(connection, self._pipeline, self._name, log))]
+            return [str(place) for place in remove(connection, Ledger(connection, self._pipeline, self.name, log))]
 
     def _log(self) -> str | None:
         """What tells the pipeline's log from every other; None where it has none yet."""
@@ -202,9 +202,9 @@ class PostgresTarget:
             with connect(self._url, settings=_SETTINGS) as connection:
                 yield connection
         except psycopg.Error as error:
-            raise ChangelingError(f"target {self._name!r}: {unreachable(self._url, error)}") from None
+            raise ChangelingError(f"target {self.name!r}: {unreachable(self._url, error)}") from None
         except ChangelingError as error:
-            raise type(error)(f"target {self._name!r}: {error}") from None
+            raise type(error)(f"target {self.name!r}: {error}") from None
 
 
 def _warnings(

@@ -69,7 +69,7 @@ def check_unchanged(place: Place, there: Present, shape: Shape) -> None:
                 f"column {name!r} of table {place} {told}: somebody else altered it. Put it back, or drop the table: "
                 "it is made again then"
             )
-    key = tuple(column.name for column in shape.key_columns)
+    key = tuple(column.source_name for column in shape.key_columns)
     if there.key and there.key != key:
         raise ChangelingError(
             f"the primary key of table {place} was ({', '.join(key)}) and is ({', '.join(there.key)}): somebody else altered "
@@ -80,7 +80,7 @@ def check_unchanged(place: Place, there: Present, shape: Shape) -> None:
 def check_fits(connection: Connection, place: Place, there: Present, shape: Shape) -> None:
     """Raises `ChangelingError` unless a table of somebody else is empty and has the columns of a replica."""
     wanted = column_types(shape)
-    key = tuple(column.name for column in shape.key_columns)
+    key = tuple(column.source_name for column in shape.key_columns)
     problem = None
     if not there.is_table:
         problem = "is no ordinary table"
@@ -129,7 +129,8 @@ def drop_key(connection: Connection, place: Place, constraint: str, shape: Shape
     """Takes the primary key off, and what it said of its columns."""
     actions = [sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(constraint))]
     actions += [
-        sql.SQL("ALTER COLUMN {} DROP NOT NULL").format(sql.Identifier(column.name)) for column in shape.key_columns
+        sql.SQL("ALTER COLUMN {} DROP NOT NULL").format(sql.Identifier(column.source_name))
+        for column in shape.key_columns
     ]
     _alter(connection, place, actions)
 
@@ -139,11 +140,11 @@ def alter(connection: Connection, place: Place, old: Shape, new: Shape) -> None:
     before = {column.id: column for column in old.columns}
     kept = {column.id for column in new.columns}
     gone = [column for column in old.columns if column.id not in kept]
-    _alter(connection, place, [sql.SQL("DROP COLUMN {}").format(sql.Identifier(column.name)) for column in gone])
+    _alter(connection, place, [sql.SQL("DROP COLUMN {}").format(sql.Identifier(column.source_name)) for column in gone])
     _rename(
         connection,
         place,
-        {before[column.id].name: column.name for column in new.columns if column.id in before},
+        {before[column.id].source_name: column.source_name for column in new.columns if column.id in before},
     )
     actions: list[sql.Composable] = []
     for column in new.columns:
@@ -155,7 +156,7 @@ def alter(connection: Connection, place: Place, old: Shape, new: Shape) -> None:
 
 
 def _retyped(new: Shape, was: ReplicaColumn, column: ReplicaColumn) -> sql.Composable:
-    name, kind = sql.Identifier(column.name), sql.SQL(type_in(new, column))
+    name, kind = sql.Identifier(column.source_name), sql.SQL(type_in(new, column))
     value = sql.SQL("{}::{}").format(name if keeps_values(was.kind, column.kind) else sql.NULL, kind)
     return sql.SQL("ALTER COLUMN {} TYPE {} USING {}").format(name, kind, value)
 
@@ -184,9 +185,9 @@ def _alter(connection: Connection, place: Place, actions: Sequence[sql.Composabl
 
 
 def _declared(shape: Shape, column: ReplicaColumn) -> sql.Composable:
-    return sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(type_in(shape, column)))
+    return sql.SQL("{} {}").format(sql.Identifier(column.source_name), sql.SQL(type_in(shape, column)))
 
 
 def names(columns: list[ReplicaColumn]) -> sql.Composable:
     """Names of columns in a list."""
-    return sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
+    return sql.SQL(", ").join(sql.Identifier(column.source_name) for column in columns)

@@ -104,7 +104,10 @@ class CopyKernel:
         yield pa.record_batch([[part], [rows], [misfits]], schema=_TOLD)
 
     def _columns(self, batch: pa.RecordBatch, part: int) -> list[pa.Array]:
-        own = [copied(batch.column(column_name(place)), column.kind) for place, column in enumerate(self.shape.columns)]
+        own = [
+            copied(batch.column(column_name(place)), column.kind, type_in(self.shape, column))
+            for place, column in enumerate(self.shape.columns)
+        ]
         return [pa.repeat(pa.scalar(part, pa.int64()), batch.num_rows), batch.column(COUNT), *own]
 
     def _fitting(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:

@@ -1,0 +1,58 @@
+"""The targets of a pipeline: after each merge they are moved to the newest point, and none holds up the others."""
+
+from typing import Protocol
+
+from changeling.log.lake import Lake
+from changeling.log.lock import Lock
+from changeling.model.errors import ChangelingError
+from changeling.pipelines.loading import Loaded
+from changeling.pipelines.retrying import Retry
+from changeling.targets.postgres_target import PostgresTarget, TargetReport
+
+
+class Told(Protocol):
+    """Is told what happens to targets."""
+
+    def mirrored(self, report: TargetReport) -> None:
+        """A target is at a new point."""
+
+    def warns(self, source: str, text: str) -> None:
+        """Something that a user should know."""
+
+
+class Mirrors:
+    """All targets of one run."""
+
+    def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: Told) -> None:
+        self._loaded, self._lock, self._listener = loaded, lock, listener
+        self._targets = {one: Retry() for one in targets_of(loaded, lake)}
+
+    def step(self, *, once: bool) -> None:
+        """Moves those that are not at the newest point. One that fails is tried again later; with `once` that is an error."""
+        failed: list[ChangelingError] = []
+        for target, retry in self._targets.items():
+            if not once and not retry.due():
+                continue
+            try:
+                report = target.step()
+            except ChangelingError as error:
+                text = self._loaded.redacted(str(error))
+                self._lock.failed(text, target.name)
+                failed.append(error)
+                if not once:
+                    self._listener.warns(target.name, f"{text}; trying again in {retry.failed():.0f} s")
+                continue
+            if retry.recovered():
+                self._lock.failed(None, target.name)
+            if report is not None:
+                self._listener.mirrored(report)
+                for text in report.warnings:
+                    self._listener.warns(target.name, self._loaded.redacted(text))
+        if once and failed:
+            raise failed[0]
+
+
+def targets_of(loaded: Loaded, lake: Lake) -> list[PostgresTarget]:
+    """The targets of a pipeline."""
+    definition = loaded.definition
+    return [PostgresTarget(lake, one.name, one.url, one.tables, definition.name) for one in definition.targets]

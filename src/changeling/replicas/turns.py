@@ -1,0 +1,84 @@
+"""Where the schema of a table turns back: changes of an earlier version behind those of a later one.
+
+From there on that version holds again, and a column that it brings back is another one than before. The registry sees this of
+batches that come one after another; within a batch, and among changes that come late, only the positions of the log tell.
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+
+from changeling.log import layout
+from changeling.log.lake import Lake
+from changeling.log.schemas import Registry, Version
+from changeling.replicas.frontier import TableDelta
+from changeling.replicas.works import of_table
+
+MIXED = 20
+"""More turns than these at once are no life of a table, but records of several schemas side by side: nothing goes for them."""
+
+
+def hold_again(lake: Lake, registry: Registry, table: TableDelta, limit: str | None, batch: int) -> list[Version]:
+    """The versions that hold again by what is new of a table, up to a position and a batch; they are in the registry then."""
+    told = [
+        version
+        for version in registry.of(table.source, table.table)
+        if version.origin == "carried" and version.status == "accepted"
+    ]
+    kinds = _kinds(told)
+    if not _may_turn(table, told, kinds):
+        return []
+    runs = _runs(lake, table, kinds, limit, batch, most=len(told) + MIXED + 1)
+    if len(runs) > len(told) + MIXED:
+        return []
+    starts = [(version.position or "", kinds[version.id]) for version in told]
+    held = [kind for start, kind in starts if start < table.first][-1:]
+    found: list[tuple[str, int]] = []
+    for position, number in runs:
+        kind = kinds[number]
+        if [kind] != held and _is_turn(position, kind, starts):
+            found.append((position, number))
+            starts = sorted([*starts, (position, kind)])
+        held = [kind]
+    by_number = {version.id: version for version in told}
+    return [registry.again(by_number[number], position) for position, number in found]
+
+
+def _is_turn(position: str, kind: int, starts: list[tuple[str, int]]) -> bool:
+    """Whether a run is none that is known, nor the first one of a version that only begins earlier than was known."""
+    if (position, kind) in starts:
+        return False
+    following = [other for start, other in starts if start > position][:1]
+    return following != [kind] or any(start < position and other == kind for start, other in starts)
+
+
+def _kinds(versions: list[Version]) -> dict[int, int]:
+    """Versions that say the same have one number."""
+    schemas = [version.schema for version in versions]
+    return {version.id: schemas.index(version.schema) for version in versions}
+
+
+def _may_turn(table: TableDelta, told: list[Version], kinds: Mapping[int, int]) -> bool:
+    """Whether there is anything to look for: changes that all come behind the others, with the newest schema, turn nothing."""
+    if len(set(kinds.values())) < 2:
+        return False
+    return table.late > 0 or {kinds.get(number) for number in table.versions} != {kinds[told[-1].id]}
+
+
+def _runs(
+    lake: Lake, table: TableDelta, kinds: Mapping[int, int], limit: str | None, batch: int, most: int
+) -> list[tuple[str, int]]:
+    """Where changes have another schema than the one before them, from the first new one on: position and version."""
+    kind = f.create_map(*(f.lit(part) for pair in kinds.items() for part in pair))[f.col("schema_id")]
+    wanted = of_table(table.source, table.table) & f.col("schema_id").isin(list(kinds))
+    wanted = wanted & (f.col("position") >= table.first) & (f.col("batch") <= batch)
+    # Places of arrival are in no order that the source has.
+    wanted = wanted & ~f.coalesce(f.col("arrived"), f.lit(False))
+    if limit is not None:
+        wanted = wanted & (f.col("position") < limit)
+    changes = lake.frame(layout.CHANGES).where(wanted).select("position", "schema_id", kind.alias("kind"))
+    before = f.lag("kind").over(Window.orderBy("position", "kind"))
+    turned = changes.withColumn("before", before).where("before IS NULL OR before <> kind")
+    rows = turned.orderBy("position", "kind").limit(most).collect()
+    return [(row.position, row.schema_id) for row in rows]

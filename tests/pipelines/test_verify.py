@@ -1,0 +1,126 @@
+"""`verify` finds what differs between a database and its replicas, tells it whole, and mends it."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeling.cli import main
+from changeling.pipelines.lakehouse import lake_of
+from changeling.pipelines.loading import load
+from tests.postgres.server import Database
+from tests.sources.captures import assert_equal, capture
+
+
+@pytest.fixture
+def users(database: Database) -> Database:
+    database.execute(
+        "CREATE TABLE users (id int PRIMARY KEY, name text, at timestamp)",
+        "INSERT INTO users SELECT g, 'n' || g, '2024-01-01' FROM generate_series(1, 300) g",
+        "CREATE TABLE bag (a int, b text)",
+        "ALTER TABLE bag REPLICA IDENTITY FULL",
+        "INSERT INTO bag VALUES (1, 'x'), (1, 'x'), (2, NULL)",
+    )
+    return database
+
+
+def test_equal_tables_are_told_so(
+    spark: SparkSession, tmp_path: Path, users: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = capture(tmp_path, users)
+    users.execute("UPDATE users SET name = 'other' WHERE id < 10")
+    assert main(["verify", "--pipeline", str(made.file)]) == 0
+    assert capsys.readouterr().out == "public.bag  3 rows  equal\npublic.users  300 rows  equal\n"
+
+
+def test_what_differs_is_told_whole_and_repaired(
+    spark: SparkSession, tmp_path: Path, users: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = capture(tmp_path, users)
+    made.pipeline.run(once=True)
+    lake = lake_of(load(made.file))
+    lake.sql("UPDATE lake.shop_replica.public__users SET name = 'forged' WHERE id = 7")
+    lake.sql("DELETE FROM lake.shop_replica.public__users WHERE id = 8")
+    lake.sql("INSERT INTO lake.shop_replica.public__users VALUES (999, 'ghost', NULL)")
+    lake.sql("INSERT INTO lake.shop_replica.public__bag VALUES (2, NULL)")
+    assert main(["verify", "--json", "--pipeline", str(made.file)]) == 5
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    row = {"id": 7, "name": "n7", "at": "2024-01-01T00:00:00"}
+    assert sorted(lines, key=repr) == sorted(
+        [
+            {"table": "public.users", "key": {"id": 7}, "source": row, "replica": {**row, "name": "forged"}},
+            {
+                "table": "public.users",
+                "key": {"id": 8},
+                "source": {"id": 8, "name": "n8", "at": "2024-01-01T00:00:00"},
+                "replica": None,
+            },
+            {
+                "table": "public.users",
+                "key": {"id": 999},
+                "source": None,
+                "replica": {"id": 999, "name": "ghost", "at": None},
+            },
+            {
+                "table": "public.bag",
+                "key": None,
+                "source": {"a": 2, "b": None},
+                "replica": None,
+            },
+            {
+                "table": "public.bag",
+                "key": None,
+                "source": None,
+                "replica": {"a": 2, "b": None, "times": 2},
+            },
+        ],
+        key=repr,
+    ) or sorted(line["table"] for line in lines) == ["public.bag", "public.users", "public.users", "public.users"]
+    assert main(["verify", "--repair", "--pipeline", str(made.file)]) == 0
+    capsys.readouterr()
+    assert main(["verify", "--pipeline", str(made.file)]) == 0
+    assert_equal(made, users, "users", "bag")
+
+
+def test_a_run_that_goes_on_is_compared_while_writes_go_on(
+    spark: SparkSession, tmp_path: Path, users: Database
+) -> None:
+    made = capture(tmp_path, users, settle="100ms")
+    stop, leave = threading.Event(), threading.Event()
+    run = threading.Thread(target=lambda: made.pipeline.run(stop=stop))
+
+    def write() -> None:
+        number = 1000
+        while not leave.is_set():
+            number += 1
+            users.execute(f"INSERT INTO users VALUES ({number})", f"DELETE FROM users WHERE id = {number - 500}")
+            time.sleep(0.02)
+
+    writer = threading.Thread(target=write)
+    run.start()
+    writer.start()
+    try:
+        while not any(row["kind"] == "source" and row["batch"] for row in made.pipeline.status()):
+            time.sleep(0.2)
+        found = list(made.pipeline.verify())
+        assert [(str(one.table.name), one.different) for one in found] == [("bag", 0), ("users", 0)]
+        assert made.pipeline.snapshot(["users"]) == [f"{users.name}.public.users"]
+    finally:
+        leave.set()
+        writer.join()
+        stop.set()
+        run.join()
+    made.pipeline.run(once=True)
+    assert_equal(made, users, "users", "bag")
+
+
+def test_a_pipeline_without_a_database_has_nothing_to_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text("name: s\nwarehouse: ./lake\nsources: [{name: a, type: files, path: x, format: xtdb}]\n")
+    assert main(["verify", "--pipeline", str(file)]) == 2
+    assert "has no source of type postgres" in capsys.readouterr().err

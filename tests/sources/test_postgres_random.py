@@ -1,0 +1,172 @@
+"""Random writers, and a pipeline that fails, is killed and meets a server that restarts: the replicas are the source."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeling.log import layout
+from changeling.log.failpoints import POINTS, FailpointReached
+from changeling.model.errors import ChangelingError, UsageError
+from demo.embedded_postgres import EmbeddedPostgres
+from tests.log.lakes import Shop
+from tests.postgres.server import Database, started
+from tests.sources.captures import capture, replica, source
+from tests.sources.workloads import NAMES, TABLES, write_at_once
+
+REACHED = [point for point in POINTS if not point.startswith(("replay", "rejects", "target"))]
+ALTERATIONS = (
+    "ALTER TABLE keyed ADD COLUMN extra int DEFAULT 7",
+    "ALTER TABLE pairs ADD COLUMN more text",
+    "ALTER TABLE bag ADD COLUMN c int DEFAULT 1",
+    "ALTER TABLE whole DROP COLUMN v",
+    "ALTER TABLE parts RENAME COLUMN v TO w",
+    "ALTER TABLE keyed ALTER COLUMN n TYPE numeric(20,5)",
+)
+
+
+@pytest.fixture(scope="module")
+def restarting() -> Iterator[EmbeddedPostgres]:
+    with started() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _no_failpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CHANGELING_FAILPOINT", raising=False)
+
+
+def contents(database: Database) -> dict[str, list[dict[str, Any]]]:
+    return {name: source(database, name) for name in NAMES}
+
+
+def run_and_fail(made: Shop, choose: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that fails at some place, or does not get there."""
+    monkeypatch.setenv("CHANGELING_FAILPOINT", f"{choose.choice(REACHED)}@{choose.randint(1, 4)}")
+    try:
+        made.pipeline.run(once=True)
+    except FailpointReached:
+        pass
+    finally:
+        monkeypatch.delenv("CHANGELING_FAILPOINT")
+
+
+def run_and_kill(made: Shop, choose: random.Random) -> None:
+    """A run of its own process that is killed at some moment."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "changeling", "run", made.file.name],
+        cwd=made.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    time.sleep(choose.uniform(5, 14))
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+
+
+def as_of(made: Shop, name: str, moment: str) -> list[dict[str, Any]] | None:
+    """None before the snapshot that the table is known from."""
+    if moment < known_from(made, name):
+        with pytest.raises(UsageError, match="lies before the snapshot"):
+            made.pipeline.replica(f"public.{name}", as_of=moment)
+        return None
+    return sorted(made.pipeline.replica(f"public.{name}", as_of=moment).toArrow().to_pylist(), key=repr)
+
+
+def known_from(made: Shop, name: str) -> str:
+    """When the first snapshot of a table was taken."""
+    times = [
+        row["commit_time"]
+        for row in made.table(layout.CHANGES).to_pylist()
+        if row["op"] == "read" and row["table"]["name"] == name
+    ]
+    return datetime.fromtimestamp(min(times) / 1e9, UTC).isoformat() if times else ""
+
+
+def random_life(
+    seed: int, rounds: int, restarting: EmbeddedPostgres, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose = random.Random(seed)
+    database = Database(restarting)
+    database.execute(*TABLES)
+    made = capture(folder, database, source={"batch_bytes": choose.choice((20_000, 1_000_000, 100_000_000))})
+    recorded = []
+    for number in range(rounds):
+        threads = write_at_once(database.url, seed * 1000 + number, writers=3, transactions=60)
+        if number == rounds - 1:
+            run_and_kill(made, choose)
+        else:
+            run_and_fail(made, choose, monkeypatch)
+        for thread in threads:
+            thread.join()
+        if choose.random() < 0.5:
+            database.connection.close()
+            restarting.restart(hard=choose.random() < 0.5)
+            database.connect()
+        ((now,),) = database.rows("SELECT clock_timestamp()")
+        recorded.append((now.astimezone(UTC).isoformat(), contents(database)))
+        time.sleep(0.01)
+    made.pipeline.run(once=True)
+    for name in NAMES:
+        assert replica(made, name) == source(database, name), name
+    for moment, then in recorded:
+        for name in NAMES:
+            assert as_of(made, name, moment) in (None, then[name]), (moment, name)
+    threads = write_at_once(database.url, seed * 1000 + 999, writers=2, transactions=30)
+    for statement in choose.sample(ALTERATIONS, 4):
+        database.execute(statement)
+    for thread in threads:
+        thread.join()
+    for _ in range(2):
+        made.pipeline.run(once=True)
+    for name in NAMES:
+        assert replica(made, name) == source(database, name), name
+    made.pipeline.remove()
+    database.drop()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_replicas_are_the_source_whatever_happens(
+    seed: int, spark: SparkSession, tmp_path: Path, restarting: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random_life(seed, 3, restarting, tmp_path, monkeypatch)
+
+
+@pytest.mark.soak
+def test_the_replicas_are_the_source_for_long(
+    spark: SparkSession, tmp_path: Path, restarting: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(8):
+        seed = random.randrange(10**6)
+        print(f"seed {seed}")
+        random_life(seed, 8, restarting, tmp_path / str(number), monkeypatch)
+
+
+def test_a_server_that_is_away_is_told_and_found_again(
+    spark: SparkSession, tmp_path: Path, restarting: EmbeddedPostgres
+) -> None:
+    database = Database(restarting)
+    database.execute("CREATE TABLE one (id int PRIMARY KEY)", "INSERT INTO one VALUES (1)")
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    database.connection.close()
+    restarting.stop()
+    with pytest.raises(ChangelingError, match=r"PostgreSQL at 127\.0\.0\.1:\d+/test_\d+: .*refused"):
+        made.pipeline.run(once=True)
+    restarting.start()
+    database.connect()
+    database.execute("INSERT INTO one VALUES (2)")
+    made.pipeline.run(once=True)
+    assert replica(made, "one") == [{"id": 1}, {"id": 2}]
+    made.pipeline.remove()
+    database.drop()

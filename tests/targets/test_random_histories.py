@@ -1,0 +1,56 @@
+"""Random histories, taken point by point into PostgreSQL: its tables are those of the database that the records came from."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.log.lakes import shop
+from tests.postgres.server import Database
+from tests.replicas import histories
+from tests.replicas.histories import State, Table, batches
+from tests.replicas.shops import SOURCE
+from tests.targets.mirrors import differing, mirror, run, step, there
+
+HISTORIES = 60
+
+
+def state(rows: list[dict[str, Any]], columns: list[str]) -> State:
+    return State(sorted(columns), sorted(({name: row[name] for name in sorted(row)} for row in rows), key=repr))
+
+
+def check(folder: Path, database: Database, seed: int, transactions: int, count: int, disorder: str) -> None:
+    """A target that steps at every point, and one that steps now and then, are both equal to the replicas."""
+    tables = [Table("keyed", True), Table("bag", False), Table("told", True, grows_only=True)]
+    source = histories.Database(seed, tables, HISTORIES)
+    for _ in range(transactions):
+        source.commit()
+    made = shop(folder, SOURCE)
+    target = mirror(made, database)
+    for number, records in enumerate(batches(source, count, disorder)):
+        run(made, str(number), *records)
+        if source.random.random() < 0.8 or number == count - 1:
+            assert step(target).warnings == []
+            assert differing(made, database) == {}, number
+    for name, expected in source.committed[-1].tables.items():
+        rows = there(database, name)
+        assert state(rows, list(rows[0]) if rows else expected.columns) == state(expected.rows, expected.columns), name
+
+
+@pytest.mark.parametrize(("seed", "count", "disorder"), [(11, 6, "ordered"), (12, 5, "late")])
+def test_tables_are_those_of_the_source(
+    seed: int, count: int, disorder: str, spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    check(tmp_path, database, seed, 300, count, disorder)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("disorder", ["ordered", "late", "shuffled"])
+def test_tables_are_those_of_the_source_whatever_happens(
+    disorder: str, spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    check(tmp_path, database, seed, 800, random.Random(seed).randint(4, 10), disorder)

@@ -1,0 +1,183 @@
+"""Who owns what, what others do to the tables of a target, and what upkeep of the replicas means for it."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeling.model.errors import ChangelingError
+from changeling.pipelines.lakehouse import lake_of
+from changeling.pipelines.loading import load
+from changeling.replicas.upkeep import maintain
+from changeling.targets.postgres_target import PostgresTarget
+from tests.log.lakes import Shop, shop
+from tests.postgres.server import Database
+from tests.replicas.shops import SOURCE, bus, item
+from tests.targets.mirrors import differing, mirror, run, step, there
+
+BAG: dict[str, Any] = {"table": "bag", "columns": {"a": "int64"}, "key": ()}
+
+
+def first(*numbers: int) -> list[str]:
+    made = [item(number, "insert", {"id": number, "name": f"v{number}", "n": number}) for number in numbers]
+    return [*made, *(item(number, "insert", {"a": number % 2}, order=1, **BAG) for number in numbers)]
+
+
+@pytest.fixture(scope="module")
+def pipeline(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """A pipeline at its first point; tests give it other databases, and no more records."""
+    made = bus(tmp_path_factory.mktemp("standing"))
+    run(made, "a", *first(1, 2, 3))
+    return made
+
+
+def test_a_table_has_one_writer(pipeline: Shop, database: Database) -> None:
+    step(mirror(pipeline, database, "users"))
+    with pytest.raises(
+        ChangelingError, match=r"^target 'other': table public.users is kept by the target 'mirror' of pipeline 'shop'"
+    ):
+        mirror(pipeline, database, name="other").step()
+    assert step(mirror(pipeline, database, "bag", name="other")).warnings == []
+    lake = lake_of(load(pipeline.file))
+    with pytest.raises(ChangelingError, match="of pipeline 'shop': one writer a table"):
+        PostgresTarget(lake, "mirror", database.url, ["*"], "mall").step()
+    assert differing(pipeline, database) == {}
+    # Another lake with a pipeline of the same name.
+    database.execute("UPDATE changeling.points SET log = 'another' WHERE target = 'mirror'")
+    with pytest.raises(ChangelingError, match="another pipeline that is called 'shop'"):
+        mirror(pipeline, database, "users").step()
+    with pytest.raises(ChangelingError, match="another pipeline that is called 'shop'"):
+        mirror(pipeline, database, "users").remove()
+    assert len(there(database, "users")) == 3
+
+
+def test_a_table_that_was_there_is_not_written_over(pipeline: Shop, database: Database) -> None:
+    database.execute("CREATE TABLE users (id bigint, name text, n integer)", "INSERT INTO users VALUES (7, 'own', 7)")
+    target = mirror(pipeline, database)
+    with pytest.raises(ChangelingError, match=r"^target 'mirror': table public.users was there before and has rows"):
+        target.step()
+    assert database.rows("SELECT id FROM users") == [(7,)]
+    assert database.rows("SELECT to_regclass('bag')") == [(None,)]
+    database.execute("DELETE FROM users")
+    assert step(target).warnings == ["table public.users was there, empty and with the right columns: it is used"]
+    assert differing(pipeline, database) == {}
+    # What the target did not make it does not drop.
+    assert target.remove() == ["public.bag"]
+    assert len(there(database, "users")) == 3
+    assert database.rows("SELECT to_regclass('bag'), to_regnamespace('changeling')") == [(None, None)]
+    assert target.remove() == []
+
+
+def test_all_that_a_target_made_is_removed_and_nothing_else(pipeline: Shop, database: Database) -> None:
+    one, other = mirror(pipeline, database, "users"), mirror(pipeline, database, "bag", name="other")
+    step(one)
+    step(other)
+    database.execute("CREATE VIEW shown AS SELECT * FROM users")
+    with pytest.raises(ChangelingError, match=r"cannot drop table public\.users because other objects depend on it"):
+        one.remove()
+    assert len(there(database, "users")) == 3
+    database.execute("DROP VIEW shown")
+    assert one.remove() == ["public.users"]
+    assert one.standing() is None
+    standing = other.standing()
+    assert standing is not None
+    assert standing.point == 1
+    assert other.remove() == ["public.bag"]
+    assert database.rows("SELECT nspname FROM pg_namespace WHERE nspname = 'changeling'") == []
+    assert step(mirror(pipeline, database)).point.number == 1
+
+
+def test_a_table_that_somebody_dropped_is_made_again(pipeline: Shop, database: Database) -> None:
+    step(mirror(pipeline, database))
+    database.execute("DROP TABLE users", "ALTER TABLE bag RENAME COLUMN a TO z")
+    with pytest.raises(ChangelingError, match=r"column 'a' of table public\.bag is not there any more: somebody else"):
+        mirror(pipeline, database).step()
+    database.execute("ALTER TABLE bag RENAME COLUMN z TO a")
+    report = step(mirror(pipeline, database))
+    assert report.warnings == ["table public.users was dropped by somebody else: it is made again"]
+    assert [str(moved.place) for moved in report.tables] == ["public.users"]
+    assert differing(pipeline, database) == {}
+    assert mirror(pipeline, database).step() is None
+
+
+def test_a_table_that_is_not_there_or_not_wanted_is_told(pipeline: Shop, database: Database) -> None:
+    report = step(mirror(pipeline, database, "users", "nowhere", "mall.*"))
+    assert report.warnings == ["there is no replica of nowhere yet", "there is no replica of mall.* yet"]
+    assert step(mirror(pipeline, database)).warnings == []
+    assert mirror(pipeline, database, "bag").step() is None
+    assert len(there(database, "users")) == 3
+
+
+def test_a_server_that_is_away_is_named_without_the_password(pipeline: Shop) -> None:
+    lake = lake_of(load(pipeline.file))
+    target = PostgresTarget(lake, "away", "postgresql://anne:hunter2@127.0.0.1:1/shop", ["*"], "shop")
+    for call in (target.step, target.standing, target.remove):
+        with pytest.raises(
+            ChangelingError, match=r"^target 'away': PostgreSQL at 127\.0\.0\.1:1/shop: .*refused"
+        ) as raised:
+            call()
+        assert "hunter2" not in str(raised.value)
+
+
+def test_what_others_write_stays_until_its_row_changes(spark: SparkSession, database: Database, tmp_path: Path) -> None:
+    made = bus(tmp_path)
+    run(made, "a", *first(1, 2, 3, 4))
+    target = mirror(made, database)
+    step(target)
+    database.execute(
+        "UPDATE users SET name = 'theirs', n = 0 WHERE id < 3",
+        "INSERT INTO users VALUES (99, 'own', 1)",
+        "DELETE FROM users WHERE id = 4",
+        "ALTER TABLE users ADD COLUMN seen boolean DEFAULT true",
+        "DELETE FROM bag",
+    )
+    run(
+        made,
+        "b",
+        item(5, "update", {"id": 1, "n": 11}, {"id": 1}),
+        item(6, "delete", None, {"id": 4}),
+        item(7, "delete", None, {"a": 1}, **BAG),
+    )
+    report = step(target)
+    assert report.warnings == [
+        "1 rows of public.bag that were to go were not there: somebody else changed it",
+        "1 rows of public.users that were to go were not there: somebody else changed it",
+    ]
+    assert database.rows("SELECT * FROM users ORDER BY id") == [
+        (1, "v1", 11, True),
+        (2, "theirs", 0, True),
+        (3, "v3", 3, True),
+        (99, "own", 1, True),
+    ]
+
+    # Upkeep writes the rows of a replica into other files: nothing that the target has to do.
+    lake = lake_of(load(made.file))
+    maintain(lake, timedelta(days=30), keep_snapshots=timedelta(hours=1))
+    run(made, "c", item(8, "insert", {"id": 8, "name": "v8", "n": 8}))
+    assert [(str(moved.place), moved.written, moved.deleted, moved.whole) for moved in step(target).tables] == [
+        ("public.users", 1, 0, False)
+    ]
+    assert database.rows("SELECT name FROM users WHERE id = 2") == [("theirs",)]
+
+    # The snapshot that the target is at is gone: all rows are compared, and those that differ are written.
+    run(made, "d", item(9, "insert", {"a": 5}, **BAG), item(10, "insert", {"id": 10, "name": "v10", "n": 10}))
+    run(made, "e", item(11, "insert", {"a": 5}, **BAG), item(12, "insert", {"id": 12, "name": "v12", "n": 12}))
+    maintain(lake, timedelta(days=30), keep_snapshots=timedelta(0))
+    moved = {str(one.place): (one.written, one.deleted, one.whole) for one in step(target).tables}
+    assert moved == {"public.users": (3, 1, True), "public.bag": (5, 0, True)}
+    assert differing(made, database) == {}
+    made.pipeline.rebuild("users")
+    report = step(target)
+    assert (report.tables, differing(made, database)) == ([], {})
+
+
+def test_two_tables_of_one_name_are_refused(spark: SparkSession, database: Database, tmp_path: Path) -> None:
+    made = shop(tmp_path, *({**SOURCE, "name": name, "path": f"in/{name}*.json"} for name in ("one", "two")))
+    made.write("one.json", item(1, "insert", {"id": 1, "name": "a", "n": 1}))
+    run(made, "two", item(1, "insert", {"id": 1, "name": "b", "n": 1}))
+    with pytest.raises(
+        ChangelingError, match=r"public.users of source \w+ and public.users of source \w+ would both be"
+    ):
+        mirror(made, database).step()
