@@ -18,6 +18,7 @@ from bench import (
     memory,
     merge_batch,
     mixed_feed,
+    postgres_target,
     text_to_replica,
     xtdb_spark,
 )
@@ -36,6 +37,7 @@ FAMILIES = (
     mixed_feed,
     as_of,
     capture,
+    postgres_target,
 )
 RESULTS = Path(__file__).parent / "results.json"
 

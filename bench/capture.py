@@ -23,7 +23,7 @@ from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
 
 COUNT = int(os.environ.get("BENCH_ROWS", "1000000")) // TRANSACTION * TRANSACTION
-WARM_UP = COUNT // 20 // TRANSACTION * TRANSACTION
+WARM_UP = max(1, COUNT // 20 // TRANSACTION) * TRANSACTION
 ROWS = int(os.environ.get("BENCH_ROWS", "2000000"))
 RUNS = 3
 _PUBLICATION = "peer"
@@ -94,7 +94,7 @@ def snapshot() -> Result:
     seconds = statistics.median(run.seconds for run in ours)
     copied = {form: statistics.median(taken[1:]) for form, taken in copies.items()}
     quickest = min(copied, key=copied.__getitem__)
-    told = ", ".join(f"{form} {taken:.1f} s" for form, taken in copied.items())
+    told = ", ".join(f"{form} {taken:.2f} s" for form, taken in copied.items())
     note = f"{ROWS:,} rows: {seconds:.1f} s, {_costs(ours)}; COPY to nowhere: {told}"
     return Result("snapshot-postgres", ROWS / seconds, "rows/s", ROWS / copied[quickest], note=note)
 

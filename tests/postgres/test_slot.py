@@ -294,3 +294,15 @@ def test_dropping_a_slot_that_is_not_there_does_nothing(database: Database, slot
     slot.drop(database.connection)
     assert slot.standing(database.connection) is None
     slot.drop(database.connection)
+
+
+def test_a_transaction_that_stays_open_is_named(emptied: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("changeling.postgres.slot._OPEN_SECONDS", 1)
+    emptied.execute("CREATE TABLE one (id int)")
+    with psycopg.connect(emptied.url) as opened:
+        opened.execute("INSERT INTO one VALUES (1)")
+        place = f"process {opened.info.backend_pid} of postgres in {emptied.name} since"
+        with pytest.raises(ChangelingError, match=f"only begin when no older transaction is open: {place}"):
+            Slot(emptied.url, "patient").create(temporary=True)
+        opened.rollback()
+    assert Slot(emptied.url, "patient").standing(emptied.connection) is None

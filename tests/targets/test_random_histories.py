@@ -22,7 +22,7 @@ def state(rows: list[dict[str, Any]], columns: list[str]) -> State:
 
 
 def check(folder: Path, database: Database, seed: int, transactions: int, count: int, disorder: str) -> None:
-    """A target that steps at every point, and one that steps now and then, are both equal to the replicas."""
+    """A target that steps at most points is equal to the replicas each time, and in the end to the tables of the database."""
     tables = [Table("keyed", True), Table("bag", False), Table("told", True, grows_only=True)]
     source = histories.Database(seed, tables, HISTORIES)
     for _ in range(transactions):

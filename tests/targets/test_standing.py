@@ -4,14 +4,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
+from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.upkeep import maintain
-from changeling.targets.postgres_target import PostgresTarget
+from changeling.spark.adapter import run as run_kernel
+from changeling.targets.postgres_target import _SETTINGS, PostgresTarget
+from changeling.targets.staging import CopyKernel, stage
 from tests.log.lakes import Shop, shop
 from tests.postgres.server import Database
 from tests.replicas.shops import SOURCE, bus, item
@@ -121,7 +126,20 @@ def test_a_server_that_is_away_is_named_without_the_password(pipeline: Shop) -> 
         assert "hunter2" not in str(raised.value)
 
 
-def test_what_others_write_stays_until_its_row_changes(spark: SparkSession, database: Database, tmp_path: Path) -> None:
+def test_plans_of_spark_do_not_tell_the_password(spark: SparkSession) -> None:
+    shape = Shape((ReplicaColumn("1", "id", "int64"),))
+    kernel = CopyKernel("postgresql://anne:hunter2@127.0.0.1:1/shop", psycopg.sql.Identifier("x"), shape)
+    rows = spark.range(3).selectExpr("id AS c0", "1L AS n")
+    planned = run_kernel(rows, kernel, pa.schema([("part", pa.int64())]))
+    assert "hunter2" not in planned._jdf.queryExecution().toString()
+    with pytest.raises(ChangelingError, match=r"PostgreSQL at 127\.0\.0\.1:1/shop: .*refused") as raised:
+        stage(kernel.url, kernel.table, rows, shape)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_what_others_write_stays_until_its_row_changes(
+    spark: SparkSession, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = bus(tmp_path)
     run(made, "a", *first(1, 2, 3, 4))
     target = mirror(made, database)
@@ -142,8 +160,8 @@ def test_what_others_write_stays_until_its_row_changes(spark: SparkSession, data
     )
     report = step(target)
     assert report.warnings == [
-        "1 rows of public.bag that were to go were not there: somebody else changed it",
-        "1 rows of public.users that were to go were not there: somebody else changed it",
+        "1 rows of public.bag that were to go were not there: somebody else changed the table",
+        "1 rows of public.users that were to go were not there: somebody else changed the table",
     ]
     assert database.rows("SELECT * FROM users ORDER BY id") == [
         (1, "v1", 11, True),
@@ -154,19 +172,32 @@ def test_what_others_write_stays_until_its_row_changes(spark: SparkSession, data
 
     # Upkeep writes the rows of a replica into other files: nothing that the target has to do.
     lake = lake_of(load(made.file))
-    maintain(lake, timedelta(days=30), keep_snapshots=timedelta(hours=1))
+    rewrite = "CALL lake.system.rewrite_data_files(table => 'shop_replica.public__users', options => map('rewrite-all', 'true'))"
+    lake.sql(rewrite)
     run(made, "c", item(8, "insert", {"id": 8, "name": "v8", "n": 8}))
-    assert [(str(moved.place), moved.written, moved.deleted, moved.whole) for moved in step(target).tables] == [
-        ("public.users", 1, 0, False)
-    ]
+    assert [(moved.written, moved.deleted, moved.whole) for moved in step(target).tables] == [(1, 0, False)]
+    lake.sql(rewrite)
+    run(made, "d", item(9, "delete", None, {"id": 8}))
+    assert [(moved.written, moved.deleted, moved.whole) for moved in step(target).tables] == [(0, 1, False)]
     assert database.rows("SELECT name FROM users WHERE id = 2") == [("theirs",)]
 
+    # Who holds a row is waited for, a while.
+    run(made, "e", item(10, "update", {"id": 3, "n": 33}, {"id": 3}), item(10, "insert", {"a": 5}, order=1, **BAG))
+    monkeypatch.setitem(_SETTINGS, "lock_timeout", "300ms")
+    with psycopg.connect(database.url) as other:
+        other.execute("UPDATE users SET n = 0 WHERE id = 3")
+        with pytest.raises(ChangelingError, match=r"^target 'mirror': PostgreSQL at .* lock timeout"):
+            target.step()
+        other.rollback()
+        other.execute("SELECT * FROM users")
+        assert len(step(target).tables) == 2
+
     # The snapshot that the target is at is gone: all rows are compared, and those that differ are written.
-    run(made, "d", item(9, "insert", {"a": 5}, **BAG), item(10, "insert", {"id": 10, "name": "v10", "n": 10}))
-    run(made, "e", item(11, "insert", {"a": 5}, **BAG), item(12, "insert", {"id": 12, "name": "v12", "n": 12}))
+    run(made, "f", item(11, "insert", {"a": 5}, **BAG), item(11, "insert", {"id": 11, "name": "v11", "n": 11}, order=1))
+    run(made, "g", item(12, "insert", {"a": 5}, **BAG), item(12, "insert", {"id": 12, "name": "v12", "n": 12}, order=1))
     maintain(lake, timedelta(days=30), keep_snapshots=timedelta(0))
     moved = {str(one.place): (one.written, one.deleted, one.whole) for one in step(target).tables}
-    assert moved == {"public.users": (3, 1, True), "public.bag": (5, 0, True)}
+    assert moved == {"public.users": (3, 1, True), "public.bag": (6, 1, True)}
     assert differing(made, database) == {}
     made.pipeline.rebuild("users")
     report = step(target)

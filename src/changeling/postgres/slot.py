@@ -15,12 +15,19 @@ from psycopg.pq.abc import PGconn, PGresult
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.postgres import lsn
 from changeling.postgres.catalog import Connection
-from changeling.postgres.connection import connect_for_replication
+from changeling.postgres.connection import connect, connect_for_replication
 
 _PLUGIN = "pgoutput"
 _NAME = re.compile("[a-z0-9_]{1,63}")
 """The server cuts longer ones off without a word."""
 _TAKEN = psycopg.errors.DuplicateObject.sqlstate
+_NOT_FREE = "55P03"
+_OPEN_SECONDS = 30
+"""So long the server may wait for transactions that are older than a slot."""
+_OLDEST = """
+SELECT pid, usename, datname, xact_start FROM pg_stat_activity
+WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 3
+"""
 _BUSY_SECONDS = 15.0
 """So long a slot may be held by a reader that was cut off, before it is taken for somebody else's."""
 
@@ -85,6 +92,7 @@ class Slot:
         kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
         command = f'CREATE_REPLICATION_SLOT "{self.name}" {kind} {_PLUGIN} EXPORT_SNAPSHOT'.encode()
         connection = connect_for_replication(self._url)
+        connection.exec_(f"SET lock_timeout = '{_OPEN_SECONDS}s'".encode())
         result = connection.exec_(command)
         end = time.monotonic() + _BUSY_SECONDS
         # One that was temporary, too, goes only when the server has seen that its connection is closed.
@@ -94,10 +102,24 @@ class Slot:
         if result.status != pq.ExecStatus.TUPLES_OK:
             told = _field(result, pq.DiagnosticField.MESSAGE_PRIMARY) or "the connection was lost"
             connection.finish()
+            if _field(result, pq.DiagnosticField.SQLSTATE) == _NOT_FREE:
+                raise ChangelingError(
+                    f"slot {self.name} can only begin when no older transaction is open: {self._open()}"
+                )
             hint = "; raise max_replication_slots, or drop slots that nobody reads" if "in use" in told else ""
             raise ChangelingError(f"slot {self.name} cannot be made: {told}{hint}")
         place, snapshot = ((result.get_value(0, column) or b"").decode() for column in (1, 2))
         return ExportedPoint(lsn.parse(place), snapshot, connection)
+
+    def _open(self) -> str:
+        """The oldest transactions, for people."""
+        with connect(self._url) as connection:
+            rows = connection.execute(_OLDEST).fetchall()
+        told = [
+            f"process {pid} of {user} in {database} since {since:%Y-%m-%d %H:%M:%S}"
+            for pid, user, database, since in rows
+        ]
+        return f"{', '.join(told) or 'one has ended just now'}; wait for its end, or end it with pg_terminate_backend"
 
     def has_changes(self, connection: Connection, publications: str, upto: int) -> bool:
         """Whether anything that is published commits before a place."""

@@ -5,13 +5,15 @@ It is written in the transaction that brings the rows of a point, so it is never
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import msgspec
+import psycopg
 from psycopg import sql
 
 from changeling.model.errors import ChangelingError
+from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.points import Point, SourcePoint
 from changeling.replicas.reading import Identity
 from changeling.replicas.shape import Shape
@@ -19,7 +21,6 @@ from changeling.targets.places import SERVICE, Place
 from changeling.targets.reshaping import Connection
 
 _TABLES = """
-CREATE SCHEMA IF NOT EXISTS changeling;
 CREATE TABLE IF NOT EXISTS changeling.points (
     pipeline text NOT NULL, target text NOT NULL, log text NOT NULL, point bigint NOT NULL,
     made_at timestamptz NOT NULL, applied_at timestamptz NOT NULL, sources json NOT NULL, tables json NOT NULL,
@@ -90,6 +91,23 @@ def standing(connection: Connection, pipeline: str, target: str) -> Standing | N
     )
 
 
+def asked_standing(url: str, pipeline: str, target: str) -> Standing | None:
+    """The same, over a connection of its own; raises `ChangelingError` where the database cannot be asked."""
+    try:
+        with connect(url) as connection:
+            return standing(connection, pipeline, target)
+    except psycopg.Error as error:
+        raise unreachable(url, error) from None
+
+
+def lag(held: Standing | None, points: Sequence[Point], now: datetime) -> timedelta | None:
+    """For how long the target lacks something that the replicas have; None where there is nothing yet that it could have."""
+    missing = [point.made_at for point in points if held is None or point.number > held.point]
+    if missing:
+        return now - min(missing)
+    return None if held is None else timedelta(0)
+
+
 def _is_there(connection: Connection) -> bool:
     found = connection.execute("SELECT to_regclass('changeling.points') IS NOT NULL").fetchone()
     return found is not None and bool(found[0])
@@ -114,6 +132,9 @@ class Ledger:
             return
         with self._connection.transaction():
             self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ONE_AT_A_TIME,))
+            # Who may not make schemas may still have been given this one.
+            if self._connection.execute("SELECT to_regnamespace('changeling')").fetchone() == (None,):
+                self._connection.execute("CREATE SCHEMA changeling")
             self._connection.execute(_TABLES)
 
     def check(self) -> None:
@@ -186,7 +207,7 @@ class Ledger:
     def write_table(self, entry: Entry) -> None:
         """Notes what a table is now."""
         identity, shape = (msgspec.json.encode(one).decode() for one in (entry.identity, entry.shape))
-        self._connection.execute(
+        written = self._connection.execute(
             "INSERT INTO changeling.tables VALUES (%s, %s, %s, %s, %s::json, %s, %s::json, %s, %s, %s) "
             "ON CONFLICT (schema_name, table_name) DO UPDATE SET snapshot = excluded.snapshot, shape = excluded.shape, "
             "asides = excluded.asides, created = excluded.created, schema_created = excluded.schema_created "
@@ -196,6 +217,8 @@ class Ledger:
                 *(entry.asides, entry.created, entry.schema_created),
             ),
         )
+        if written.rowcount != 1:
+            raise ChangelingError(f"table {entry.place} was taken by another target meanwhile")
 
     def write_asides(self, place: Place, rows: Sequence[tuple[str, str]]) -> None:
         """Notes the rows of a table that PostgreSQL cannot hold: reasons, and the rows as JSON."""

@@ -20,15 +20,16 @@ from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.points import Point
 from changeling.replicas.tables import ReplicaTables
 from changeling.replicas.works import points_of
-from changeling.targets.applying import Applied, How, apply, check_whole
-from changeling.targets.asides import Asides, asides
-from changeling.targets.differences import Differences, Side
-from changeling.targets.ledger import Entry, Ledger, Standing, standing
+from changeling.spark.failures import in_one_sentence
+from changeling.targets.applying import Applied, How
+from changeling.targets.differences import Differences
+from changeling.targets.ledger import Ledger, Standing, asked_standing
+from changeling.targets.moving import Move, begin, finish
 from changeling.targets.places import Place, Wanted
 from changeling.targets.planning import Planner, Work
 from changeling.targets.removing import remove
-from changeling.targets.reshaping import Connection, add_key, alter, create, drop_key
-from changeling.targets.staging import Staged, create_stage, drop_stages, stage
+from changeling.targets.reshaping import Connection
+from changeling.targets.staging import drop_stages
 
 _SETTINGS = {"search_path": "pg_catalog", "lock_timeout": "30s"}
 """Names are written out; and whoever reads a table for long must not keep others from it while its columns wait to change."""
@@ -69,13 +70,17 @@ class PostgresTarget:
 
     def step(self) -> TargetReport | None:
         """Moves the database to the newest point; None where it is there. Raises `ChangelingError` that names the target."""
+        with self._named():
+            return self._step()
+
+    def _step(self) -> TargetReport | None:
         begun = monotonic()
         log = self._log()
         state = None if log is None else self._state()
         if log is None or state is None or state == self._settled:
             return None
         newest = points_of(self._lake).last
-        with self._connected() as connection:
+        with connect(self._url, settings=_SETTINGS) as connection:
             ledger = Ledger(connection, self._pipeline, self.name, log)
             ledger.prepare()
             ledger.check()
@@ -87,24 +92,27 @@ class PostgresTarget:
             if before is not None and before.point == newest.number and not works:
                 self._settled = state
                 return None
-            moved, warnings = self._move(connection, ledger, Differences(replicas), works, before, newest)
+            done = self._move(connection, ledger, Differences(replicas), works, before, newest)
         self._settled = state
-        new = [text for text in [*planner.warnings, *warnings] if text not in self._told]
+        told = [*planner.warnings, *(text for move, applied in done for text in move.warnings(applied))]
+        new = [text for text in told if text not in self._told]
         self._told.update(new)
-        return TargetReport(self.name, newest, moved, monotonic() - begun, new)
+        return TargetReport(self.name, newest, _moved(done), monotonic() - begun, new)
 
     def standing(self) -> Standing | None:
         """How far the database is; None where it never was at a point."""
-        with self._connected() as connection:
-            return standing(connection, self._pipeline, self.name)
+        with self._named():
+            return asked_standing(self._url, self._pipeline, self.name)
 
     def remove(self) -> list[str]:
         """Drops the tables that the target made, and its notes; tells the names of the tables."""
-        log = self._log()
-        if log is None:
-            return []
-        with self._connected() as connection:
-            return [str(place) for place in remove(connection, Ledger(connection, self._pipeline, self.name, log))]
+        with self._named():
+            log = self._log()
+            if log is None:
+                return []
+            with connect(self._url, settings=_SETTINGS) as connection:
+                gone = remove(connection, Ledger(connection, self._pipeline, self.name, log))
+            return [str(place) for place in gone]
 
     def _log(self) -> str | None:
         """What tells the pipeline's log from every other; None where it has none yet."""
@@ -125,102 +133,40 @@ class PostgresTarget:
         works: list[Work],
         before: Standing | None,
         newest: Point,
-    ) -> tuple[list[Moved], list[str]]:
-        stages = {}
+    ) -> list[tuple[Move, Applied]]:
         try:
-            for work in works:
-                name = f"{ledger.stages}{uuid4().hex[:12]}"
-                stages[work.place] = self._stage(connection, name, differences, work)
+            moves = [
+                begin(connection, self._url, f"{ledger.stages}{uuid4().hex[:12]}", differences, work) for work in works
+            ]
             reach("target.staged")
             with connection.transaction():
                 ledger.lock(before)
                 connection.execute("SET CONSTRAINTS ALL DEFERRED")
-                done = {work.place: self._apply(connection, ledger, work, *stages[work.place]) for work in works}
+                done = [(move, finish(connection, ledger, move)) for move in moves]
                 ledger.write_point(newest)
                 reach("target.before")
             reach("target.after")
         finally:
-            if not connection.closed and not connection.broken:
+            if not connection.closed:
                 drop_stages(connection, ledger.leftovers())
-        moved = [
-            Moved(work.place, done[work.place].written, done[work.place].deleted, work.how is not How.CHANGES)
-            for work in works
-            if work.how is not How.CHANGES or done[work.place].written or done[work.place].deleted
-        ]
-        return moved, _warnings(works, stages, done)
-
-    def _stage(
-        self, connection: Connection, name: str, differences: Differences, work: Work
-    ) -> tuple[Staged, Asides | None]:
-        """The rows of a work on their way, and what is kept aside where that changes."""
-        new = Side(work.snapshot, work.shape)
-        if work.how is How.CHANGES and work.entry is not None:
-            rows = differences.between(work.replica, Side(work.entry.snapshot, work.entry.shape), new)
-        else:
-            rows = differences.whole(work.replica, new)
-        staged = stage(self._url, create_stage(connection, name, work.shape), rows, work.shape)
-        # The planner of PostgreSQL takes a table that nobody looked at for a small one.
-        connection.execute(psycopg.sql.SQL("ANALYZE {}").format(staged.table))
-        listed_otherwise = work.entry is not None and work.entry.asides > 0 and work.entry.shape != work.shape
-        if staged.misfits or listed_otherwise:
-            return staged, asides(differences.rows(work.replica, new), work.shape)
-        return staged, None if work.how is How.CHANGES else Asides(0, [])
-
-    def _apply(
-        self, connection: Connection, ledger: Ledger, work: Work, staged: Staged, kept_aside: Asides | None
-    ) -> Applied:
-        check_whole(connection, staged)
-        entry, place, shape = work.entry, work.place, work.shape
-        schema_created = entry is not None and entry.schema_created
-        has_key = work.there is not None and work.there.constraint is not None
-        if work.there is None:
-            schema_created = create(connection, place, shape) or schema_created
-        elif entry is not None and entry.shape != shape:
-            if work.there.constraint is not None and entry.shape.key != shape.key:
-                drop_key(connection, place, work.there.constraint, entry.shape)
-                has_key = False
-            if work.how is How.ALL:
-                connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(place.quoted))
-            alter(connection, place, entry.shape, shape)
-        if not has_key and work.how is not How.ALL:
-            add_key(connection, place, shape)
-        done = apply(connection, place, shape, staged, work.how)
-        if not has_key and work.how is How.ALL:
-            # Many rows are in order sooner than one by one.
-            add_key(connection, place, shape)
-        count = kept_aside.count if kept_aside is not None else entry.asides if entry is not None else 0
-        created = work.there is None or (entry is not None and entry.created)
-        ledger.write_table(Entry(place, work.replica.identity, work.snapshot, shape, count, created, schema_created))
-        if kept_aside is not None:
-            ledger.write_asides(place, kept_aside.listed)
         return done
 
     @contextmanager
-    def _connected(self) -> Iterator[Connection]:
-        """A connection to the database; whatever goes wrong meanwhile is told of this target."""
+    def _named(self) -> Iterator[None]:
+        """Whatever goes wrong meanwhile is told of this target, in one sentence, without the password."""
         try:
-            with connect(self._url, settings=_SETTINGS) as connection:
-                yield connection
+            with in_one_sentence():
+                yield
         except psycopg.Error as error:
             raise ChangelingError(f"target {self.name!r}: {unreachable(self._url, error)}") from None
         except ChangelingError as error:
             raise type(error)(f"target {self.name!r}: {error}") from None
 
 
-def _warnings(
-    works: list[Work], stages: dict[Place, tuple[Staged, Asides | None]], done: dict[Place, Applied]
-) -> list[str]:
-    found = []
-    for work in works:
-        staged, kept_aside = stages[work.place]
-        if kept_aside is not None and kept_aside.count:
-            reason, _ = kept_aside.listed[0]
-            found.append(
-                f"{kept_aside.count:,} rows of {work.place} cannot be in PostgreSQL and are kept aside ({reason}): "
-                "changeling.asides lists them"
-            )
-        if done[work.place].missing > 0 and not staged.misfits:
-            found.append(
-                f"{done[work.place].missing:,} rows of {work.place} that were to go were not there: somebody else changed it"
-            )
-    return found
+def _moved(done: list[tuple[Move, Applied]]) -> list[Moved]:
+    """The tables that got something."""
+    return [
+        Moved(move.work.place, applied.written, applied.deleted, move.work.how is not How.CHANGES)
+        for move, applied in done
+        if move.work.how is not How.CHANGES or applied.written or applied.deleted
+    ]

@@ -135,6 +135,11 @@ def drop_key(connection: Connection, place: Place, constraint: str, shape: Shape
     _alter(connection, place, actions)
 
 
+def empty(connection: Connection, place: Place) -> None:
+    """Deletes all rows."""
+    connection.execute(sql.SQL("DELETE FROM {}").format(place.quoted))
+
+
 def alter(connection: Connection, place: Place, old: Shape, new: Shape) -> None:
     """Gives a table the columns of another shape. Where the rows are not kept (`is_kept`), it must be empty."""
     before = {column.id: column for column in old.columns}

@@ -1,0 +1,59 @@
+"""Targets in a pipeline file: run, shown by `status`, removed with the pipeline."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeling.model.errors import ChangelingError
+from changeling.replicas.points import Point
+from changeling.targets.ledger import Standing, lag
+from tests.log.lakes import shop
+from tests.postgres.server import Database
+from tests.replicas.shops import SOURCE, item, replica
+from tests.targets.mirrors import differing, run, there
+
+
+def test_targets_of_a_pipeline(
+    spark: SparkSession, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRROR", database.url)
+    monkeypatch.setenv("AWAY", "postgresql://anne:hunter2@127.0.0.1:1/shop")
+    mirror: dict[str, Any] = {"name": "mirror", "type": "postgres", "url": "${MIRROR}", "tables": ["public.*"]}
+    made = shop(tmp_path, SOURCE, targets=[mirror])
+    run(made, "a", item(1, "insert", {"id": 1, "name": "Ann", "n": 1}))
+    assert there(database, "users") == [{"id": 1, "name": "Ann", "n": 1}]
+    (row,) = [row for row in made.pipeline.status() if row["kind"] == "target"]
+    assert (row["name"], row["point"], row["aside"], row["last_error"]) == ("mirror", 1, 0, None)
+
+    # One that cannot be reached holds up neither the replicas nor the others.
+    made = shop(tmp_path, SOURCE, targets=[{**mirror, "name": "away", "url": "${AWAY}"}, mirror])
+    with pytest.raises(ChangelingError, match=r"target 'away': PostgreSQL at .*: .*refused") as raised:
+        run(made, "b", item(2, "insert", {"id": 2, "name": "Bob", "n": 2}))
+    assert "hunter2" not in str(raised.value)
+    assert len(replica(made)) == 2
+    assert differing(made, database) == {}
+    rows = {row["name"]: row for row in made.pipeline.status() if row["kind"] == "target"}
+    assert (rows["mirror"]["point"], rows["away"]["point"]) == (2, None)
+    assert "refused" in rows["away"]["last_error"]
+    assert "hunter2" not in str(rows)
+
+    made = shop(tmp_path, SOURCE, targets=[mirror])
+    assert "public.users of target mirror" in made.pipeline.remove()
+    assert database.rows("SELECT to_regclass('users'), to_regnamespace('changeling')") == [(None, None)]
+    # A log that begins anew begins anew in the target.
+    run(made, "c", item(3, "insert", {"id": 3, "name": "Cid", "n": 3}))
+    assert differing(made, database) == {}
+
+
+def test_how_far_behind_a_target_is() -> None:
+    now = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    points = [Point(number, now - timedelta(minutes=10 - number)) for number in (1, 2, 3)]
+    assert lag(None, [], now) is None
+    assert lag(None, points, now) == timedelta(minutes=9)
+    held = Standing(2, points[1].made_at, now, {}, {})
+    assert lag(held, points, now) == timedelta(minutes=7)
+    assert lag(Standing(3, points[2].made_at, now, {}, {}), points, now) == timedelta(0)
+    assert lag(held, [], now) == timedelta(0)
