@@ -68,17 +68,11 @@ def test_what_differs_is_told_whole_and_repaired(
                 "table": "public.bag",
                 "key": None,
                 "source": {"a": 2, "b": None},
-                "replica": None,
-            },
-            {
-                "table": "public.bag",
-                "key": None,
-                "source": None,
                 "replica": {"a": 2, "b": None, "times": 2},
             },
         ],
         key=repr,
-    ) or sorted(line["table"] for line in lines) == ["public.bag", "public.users", "public.users", "public.users"]
+    )
     assert main(["verify", "--repair", "--pipeline", str(made.file)]) == 0
     capsys.readouterr()
     assert main(["verify", "--pipeline", str(made.file)]) == 0

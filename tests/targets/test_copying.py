@@ -52,6 +52,7 @@ VALUES: dict[str, list[Any]] = {
     "array<json>": [['{"a":"x,\\""}', "null", None]],
     "array<uuid>": [["550e8400-e29b-41d4-a716-446655440000"]],
     "array<bool>": [[True, False, None]],
+    "array<float32>": [[0.5, float("nan"), float("-inf"), -0.0, None]],
     "array<array<int32>>": [[], [[]], [[1], [2, 3], None]],
 }
 FLOATS: dict[str, list[str]] = {
@@ -81,11 +82,14 @@ def copy(database: Database, shape: Shape, batch: pa.RecordBatch) -> tuple[int, 
     return told["rows"], told["misfits"]
 
 
-@pytest.mark.parametrize("kind", [*VALUES, *FLOATS])
+@pytest.mark.parametrize("kind", [*VALUES, *FLOATS, "text float32", "text float64"])
 def test_values_arrive_as_they_are(kind: str, database: Database) -> None:
+    kind, as_text = kind.removeprefix("text "), kind.startswith("text ")
     parsed = types.parse(kind)
-    values = [None, *VALUES.get(kind, ()), *FLOATS.get(kind, ()), None]
-    array = pa.array(values, pa.string() if kind in FLOATS else arrow_type(parsed))
+    values: list[Any] = [None, *VALUES.get(kind, ()), *FLOATS.get(kind, ()), None]
+    array = pa.array(values, pa.string()) if kind in FLOATS else pa.array(values, arrow_type(parsed))
+    if kind in FLOATS and not as_text:
+        array = array.cast(arrow_type(parsed))
     shape = shape_of(kind)
     assert copy(database, shape, batch_of([array])) == (len(values), 0)
     kept = "::text[]" if kind == "array<json>" else "::text" if column_type(parsed, in_key=False) == "json" else ""

@@ -103,12 +103,16 @@ def _pairs(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:
         return rows.select(f.struct(*rows.columns).alias(side), *(f.col(name).alias(f"{side}_{name}") for name in keys))
 
     on = same([(f.col(f"l_{name}"), f.col(f"r_{name}")) for name in keys])
-    joined = packed(left, "l").join(packed(right, "r"), on, "full")
-    return joined.where(~f.col("l").eqNullSafe(f.col("r"))).select("l", "r")
+    joined = packed(left, "l").join(packed(right, "r"), on, "full").where(~f.col("l").eqNullSafe(f.col("r")))
+    # Not as structs: their fields that are never NULL are so where a side has no row.
+    return joined.select(
+        *(f.col(f"{side}.{name}").alias(f"{side}_{name}") for side in ("l", "r") for name in left.columns),
+        *(f.col(side).isNull().alias(f"{side}_missing") for side in ("l", "r")),
+    )
 
 
 def _differences(pairs: pa.Table, shape: Shape) -> Iterator[Difference]:
-    sides = [_texts(pairs.column(side).combine_chunks(), shape) for side in ("l", "r")]
+    sides = [_texts(pairs, side, shape) for side in ("l", "r")]
     key = [column.name for column in shape.key_columns]
     for source, replica in zip(*sides, strict=True):
         known = source or replica
@@ -117,17 +121,15 @@ def _differences(pairs: pa.Table, shape: Shape) -> Iterator[Difference]:
         yield Difference(told, source, replica)
 
 
-def _texts(rows: pa.Array, shape: Shape) -> list[bytes | None]:
-    if isinstance(rows, pa.ChunkedArray):
-        rows = pa.concat_arrays(rows.chunks) if rows.num_chunks else pa.array([], rows.type)
+def _texts(pairs: pa.Table, side: str, shape: Shape) -> list[bytes | None]:
+    """The rows of a side as JSON; one without a key tells how often it stands there."""
     names = [column.name for column in shape.columns]
-    columns = [json_column(rows.field(f"c{place}"), column.kind) for place, column in enumerate(shape.columns)]
-    missing = rows.is_null().to_pylist()
-    times = rows.field("times").to_pylist()
+    columns = [json_column(pairs.column(f"{side}_c{place}"), column.kind) for place, column in enumerate(shape.columns)]
+    missing, times = (pairs.column(f"{side}_{name}").to_pylist() for name in ("missing", "times"))
     made: list[bytes | None] = []
     for place, row in enumerate(zip(*columns, strict=True)):
-        text = json_text.join(zip(names, row, strict=True))
+        members = list(zip(names, row, strict=True))
         if not shape.key and not missing[place] and times[place] != 1:
-            text = json_text.join([*zip(names, row, strict=True), ("times", b"%d" % times[place])])
-        made.append(None if missing[place] else text)
+            members.append(("times", b"%d" % times[place]))
+        made.append(None if missing[place] else json_text.join(members))
     return made

@@ -27,7 +27,7 @@ def copy_text(columns: Sequence[pa.Array]) -> memoryview:
 
 
 def copied(column: pa.Array, kind: Type, spelled: str) -> pa.Array:
-    """The values of a stored column as PostgreSQL spells them in one of type `spelled`; floats are text already."""
+    """The values of a stored column as PostgreSQL spells them in one of type `spelled`; floats may be text already."""
     if kind.item is None:
         return _scalars(column, kind, spelled)
     if kind.item.item is not None:

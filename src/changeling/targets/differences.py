@@ -6,7 +6,7 @@ left are the files that one of the two has alone, and what either deletes of the
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -32,11 +32,18 @@ class Side:
     shape: Shape
 
 
-@dataclass(frozen=True)
-class _Files:
-    """The data files of a snapshot, each with what is deleted of it."""
+_Files: TypeAlias = dict[str, frozenset[tuple[str, int | None]]]
+"""The data files of a snapshot, each with what is deleted of it."""
 
-    deletes: dict[str, frozenset[tuple[str, int | None]]]
+
+@dataclass(frozen=True)
+class _Share:
+    """What a snapshot has and another does not."""
+
+    alone: list[str]
+    """Files that it alone has."""
+    touched: list[str]
+    """Files that both have, and of which it deletes other rows."""
 
 
 class Differences:
@@ -47,8 +54,7 @@ class Differences:
 
     def whole(self, replica: Replica, side: Side) -> DataFrame:
         """All rows of a snapshot, each once: its columns by their places, and `n`."""
-        rows = self._at(replica, side.snapshot)
-        return exact(placed(rows, side.shape, side.shape), side.shape).withColumn(COUNT, f.lit(1).cast("bigint"))
+        return _counted(self.rows(replica, side), f.lit(1))
 
     def rows(self, replica: Replica, side: Side) -> DataFrame:
         """The rows of a snapshot as they are stored, columns by their places."""
@@ -68,12 +74,11 @@ class Differences:
                 "end-snapshot-id", new.snapshot
             )
             found = placed(rows.table(self._lake.name(replica.table)), new.shape, new.shape)
-            return exact(_counted(found, f.lit(1)), new.shape)
+            return _counted(found, f.lit(1))
         before, after = _files(java, old.snapshot), _files(java, new.snapshot)
+        shares = [(new, _share(after, before), 1), (old, _share(before, after), -1)]
         parts = [
-            self._changed(replica, side, own, other, sign)
-            for side, own, other, sign in ((new, after, before, 1), (old, before, after, -1))
-            if own.deletes != other.deletes
+            self._changed(replica, side, share, sign) for side, share, sign in shares if share.alone or share.touched
         ]
         return _summed(parts, new.shape) if parts else self.whole(replica, new).limit(0)
 
@@ -86,15 +91,11 @@ class Differences:
         named = {column.name for column in new.shape.columns}
         return old.shape == new.shape and schemas == {java.schema().schemaId()} and not named.intersection(_OURS)
 
-    def _changed(self, replica: Replica, side: Side, own: _Files, other: _Files, sign: int) -> DataFrame:
-        """A snapshot's share: rows of its own files come with it; what it deletes of files that both have goes with it."""
-        alone = [name for name in own.deletes if name not in other.deletes]
-        touched = [name for name, told in own.deletes.items() if told and other.deletes.get(name, told) != told]
+    def _changed(self, replica: Replica, side: Side, share: _Share, sign: int) -> DataFrame:
+        """Rows of a snapshot's own files come with it; what it deletes of files that both have goes with it."""
         file, deleted = f.col("_file"), f.col("_deleted")
-        count = (
-            f.when(file.isin(alone) & ~deleted, f.lit(sign))
-            .when(file.isin(touched) & deleted, f.lit(-sign))
-            .alias(COUNT)
+        count = f.when(file.isin(share.alone) & ~deleted, f.lit(sign)).when(
+            file.isin(share.touched) & deleted, f.lit(-sign)
         )
         values = placed_columns(side.shape, side.shape)
         named = (value.alias(column_name(place)) for place, value in enumerate(values))
@@ -108,21 +109,20 @@ def _counted(rows: DataFrame, count: Column) -> DataFrame:
 
 def _summed(parts: list[DataFrame], shape: Shape) -> DataFrame:
     """Rows that come and go as often are none."""
-    rows = exact(parts[0], shape)
+    rows = _exact(parts[0], shape)
     for part in parts[1:]:
-        rows = rows.unionByName(exact(part, shape))
+        rows = rows.unionByName(_exact(part, shape))
     return rows.groupBy(*columns(shape)).agg(f.sum(COUNT).alias(COUNT)).where(f.col(COUNT) != 0)
 
 
-def exact(rows: DataFrame, shape: Shape) -> DataFrame:
+def _exact(rows: DataFrame, shape: Shape) -> DataFrame:
     """Rows with floats as text: Spark takes 0 and -0 for one, and would make one of the other."""
     made = []
     for place, column in enumerate(shape.columns):
         stored, value = sql_type(column.kind), f.col(column_name(place))
         text = stored.replace("FLOAT", "STRING").replace("DOUBLE", "STRING")
         made.append(value if text == stored else value.cast(text).alias(column_name(place)))
-    beside = [f.col(COUNT)] if COUNT in rows.columns else []
-    return rows.select(*made, *beside)
+    return rows.select(*made, COUNT)
 
 
 def _only_appended(java: Any, old: int, new: int) -> bool:
@@ -144,15 +144,22 @@ def _back(java: Any, start: int) -> Iterator[Any]:
         snapshot = None if parent is None else java.snapshot(parent)
 
 
+def _share(own: _Files, other: _Files) -> _Share:
+    return _Share(
+        [name for name in own if name not in other],
+        [name for name, deletes in own.items() if deletes and other.get(name, deletes) != deletes],
+    )
+
+
 def _files(java: Any, snapshot: int) -> _Files:
     tasks = java.newScan().useSnapshot(snapshot).planFiles()
     try:
-        found = {}
+        found: _Files = {}
         rest = tasks.iterator()
         while rest.hasNext():
             task = rest.next()
             deletes = frozenset((one.location(), one.contentOffset()) for one in task.deletes())
             found[task.file().location()] = deletes
-        return _Files(found)
+        return found
     finally:
         tasks.close()

@@ -1,0 +1,3 @@
+from tests.postgres.server import database, server
+
+__all__ = ["database", "server"]
