@@ -5,12 +5,15 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -60,6 +63,22 @@ def run_and_fail(made: Shop, choose: random.Random, monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv("CHANGELING_FAILPOINT")
 
 
+def run_and_cut(made: Shop, choose: random.Random, database: Database) -> None:
+    """A run whose connections the server cuts off at some moment."""
+    cut = threading.Timer(choose.uniform(0.2, 3), _cut_off, (database.url,))
+    cut.start()
+    with suppress(ChangelingError):
+        made.pipeline.run(once=True)
+    cut.join()
+
+
+def _cut_off(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'changeling'"
+        )
+
+
 def run_and_kill(made: Shop, choose: random.Random) -> None:
     """A run of its own process that is killed at some moment."""
     running = subprocess.Popen(
@@ -105,6 +124,9 @@ def random_life(
         threads = write_at_once(database.url, seed * 1000 + number, writers=3, transactions=60)
         if number == rounds - 1:
             run_and_kill(made, choose)
+        elif number % 2:
+            run_and_cut(made, choose, database)
+            database.connect()
         else:
             run_and_fail(made, choose, monkeypatch)
         for thread in threads:
