@@ -9,12 +9,12 @@ import pytest
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = Path(sys.executable).with_name("changeling")
-RECORDS = Path(__file__).parents[2] / "demo" / "records"
+RECORDS = Path(__file__).parent / "records"
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs `changeling ARGS` in a new folder that holds the demo's records."""
+    """Runs `changeling ARGS` in a new folder that holds published records."""
     for path in RECORDS.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
 

@@ -21,7 +21,7 @@ BUS = "name: a, type: kafka, servers: 'h:1', topics: [t], format: xtdb"
         (f"{FILES}, tabel: x", "sources[0].tabel: there is no such setting; did you mean 'table'?"),
         (
             "name: a, type: postgres, url: x, tables: [t], zzz: 1",
-            "sources[0].zzz: there is no such setting; known: name, tables, type, url",
+            "sources[0].zzz: there is no such setting; known: batch_bytes, lag_alarm, name, publication, salt, slot, tables, type, url, without_identity",
         ),
         (f"{FILES}, key: id", "sources[0].key: must be a list, not text: write [id]"),
         (f"{FILES}, key: [1]", "sources[0].key[0]: must be text, not the number 1; put it in quotes"),
