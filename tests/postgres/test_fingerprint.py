@@ -135,7 +135,9 @@ def test_rows_are_left_by(database: Database, statements: list[str]) -> None:
     assert not outdated(database, PLAIN, *statements)
 
 
-@pytest.mark.parametrize("statements", LEAVE, ids="; ".join)
+@pytest.mark.parametrize(
+    "statements", [one for one in LEAVE if one not in (["TRUNCATE t"], ["VACUUM FULL t"])], ids="; ".join
+)
 def test_rows_of_partitions_are_left_by(database: Database, statements: list[str]) -> None:
     assert not outdated(database, PARTITIONED, *statements)
 
@@ -182,17 +184,29 @@ def test_a_table_that_is_renamed_keeps_its_fingerprint(database: Database) -> No
     "statements",
     [
         ["CREATE TABLE t_4 PARTITION OF t FOR VALUES FROM (200) TO (300)", "INSERT INTO t VALUES (250)"],
-        ["CREATE TABLE t_4 (LIKE t INCLUDING ALL)", "ALTER TABLE t ATTACH PARTITION t_4 DEFAULT"],
-        ["DROP TABLE t_3"],
-        ["ALTER TABLE t DETACH PARTITION t_3"],
-        ["VACUUM FULL t_2", "TRUNCATE t_3"],
-        ["DROP TABLE t_3", "ALTER TABLE t ADD COLUMN x int", "CREATE TABLE t_4 PARTITION OF t DEFAULT"],
-        ["DROP TABLE t_3", "ALTER TABLE t RENAME COLUMN name TO called", "CREATE TABLE t_4 PARTITION OF t DEFAULT"],
+        ["ALTER TABLE t ADD COLUMN x int", "CREATE TABLE t_4 PARTITION OF t DEFAULT"],
+        ["ALTER TABLE t RENAME COLUMN name TO called", "CREATE TABLE t_4 PARTITION OF t DEFAULT"],
     ],
     ids="; ".join,
 )
-def test_partitions_that_come_and_go_do_not_outdate_the_others(database: Database, statements: list[str]) -> None:
+def test_partitions_that_are_made_empty_do_not_outdate_the_others(database: Database, statements: list[str]) -> None:
     assert not outdated(database, PARTITIONED, *statements)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TABLE t_4 (LIKE t INCLUDING ALL)", "ALTER TABLE t ATTACH PARTITION t_4 DEFAULT"],
+        ["DROP TABLE t_3"],
+        ["ALTER TABLE t DETACH PARTITION t_3"],
+        ["TRUNCATE t_3"],
+        ["VACUUM FULL t_2"],
+        ["DROP TABLE t_3", "CREATE TABLE t_4 PARTITION OF t DEFAULT"],
+    ],
+    ids="; ".join,
+)
+def test_partitions_that_go_are_emptied_or_bring_rows_outdate(database: Database, statements: list[str]) -> None:
+    assert outdated(database, PARTITIONED, *statements)
 
 
 def test_fingerprints_are_told_by_table(database: Database) -> None:
@@ -212,11 +226,11 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
     found = catalog.tables(database.connection, ["*"])
     assert fingerprints(database.connection, found) == {
         f"{database.name}.public.p": Fingerprint(
-            p, ((leaf, files[leaf]),), (), (ColumnPrint(1, "id", 23, -1, False, "", altered["id"]),)
+            p, ((leaf, files[leaf], False),), (), (ColumnPrint(1, "id", 23, -1, False, "", altered["id"]),)
         ),
         f"{database.name}.public.t": Fingerprint(
             t,
-            ((t, files[t]),),
+            ((t, files[t], False),),
             ("a", "b"),
             (
                 ColumnPrint(1, "a", 23, -1, True, "", altered["a"]),

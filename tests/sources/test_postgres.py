@@ -1,5 +1,7 @@
 """A real database captured: its replicas are what its tables are, whatever happens to them."""
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,9 @@ from pyspark.sql import SparkSession
 
 from changeling.log import layout
 from changeling.model.errors import ChangelingError
+from changeling.pipelines.quiet import Quiet
+from changeling.postgres.connection import connect
+from changeling.sources.source import Spread
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture, replica, source
 
@@ -239,3 +244,90 @@ def test_a_partitioned_table_without_partitions_is_done(
     )
     made.pipeline.run(once=True)
     assert_equal(made, database, "parts")
+
+
+def test_keys_without_digits_are_keys_of_their_own(spark: SparkSession, tmp_path: Path, database: Database) -> None:
+    database.execute(
+        "CREATE TABLE odd (k numeric PRIMARY KEY, v text)",
+        "INSERT INTO odd VALUES (0, 'zero'), ('NaN', 'nan'), ('Infinity', 'up'), (1.50, 'some')",
+    )
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    database.execute(
+        "INSERT INTO odd VALUES ('-Infinity', 'down')",
+        "UPDATE odd SET v = 'none' WHERE k = 'NaN'",
+        "DELETE FROM odd WHERE k = 'Infinity'",
+    )
+    made.pipeline.run(once=True)
+    assert replica(made, "odd") == [
+        {"k": "-Infinity", "v": "down"},
+        {"k": "0", "v": "zero"},
+        {"k": "1.5", "v": "some"},
+        {"k": "NaN", "v": "none"},
+    ]
+
+
+def test_partitions_that_come_with_rows_and_go_with_them_are_followed(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute(
+        "CREATE TABLE parts (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+        "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (10) TO (20)",
+        "INSERT INTO parts SELECT g, 'v' FROM generate_series(0, 19) g",
+    )
+    made = capture(tmp_path, database, source={"tables": ["public.parts"]})
+    made.pipeline.run(once=True)
+    database.execute(
+        "DROP TABLE parts_1",
+        "CREATE TABLE filled (id int PRIMARY KEY, v text)",
+        "INSERT INTO filled VALUES (25, 'came along')",
+        "ALTER TABLE parts ATTACH PARTITION filled FOR VALUES FROM (20) TO (30)",
+        "UPDATE parts SET v = 'w' WHERE id = 12",
+    )
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "parts")
+
+
+def test_who_comes_to_alter_a_table_is_let_through(spark: SparkSession, tmp_path: Path, database: Database) -> None:
+    database.execute(USERS, "INSERT INTO users SELECT g, 'n' FROM generate_series(1, 1000) g")
+    made = capture(tmp_path, database)
+    seen = threading.Event()
+
+    class Listening(Quiet):
+        def starts(self, source: str, batch: Spread) -> None:
+            seen.set()
+            time.sleep(1)
+
+    def truncate() -> None:
+        seen.wait()
+        with connect(database.url) as other:
+            other.execute("TRUNCATE users")
+            other.execute("INSERT INTO users VALUES (1, 'after')")
+
+    other = threading.Thread(target=truncate)
+    other.start()
+    made.pipeline.run(once=True, listener=Listening())
+    other.join(60)
+    assert not other.is_alive()
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users")
+
+
+def test_a_new_table_that_must_wait_holds_up_no_other(
+    spark: SparkSession, tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("changeling.postgres.slot._OPEN_SECONDS", 1)
+    database.execute(USERS)
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    with connect(database.url) as other:
+        other.execute("BEGIN")
+        other.execute("INSERT INTO users VALUES (2, 'open')")
+        database.execute("CREATE TABLE later (id int PRIMARY KEY)", "INSERT INTO later VALUES (1)")
+        database.execute("INSERT INTO users VALUES (1, 'Ann')")
+        made.pipeline.run(once=True)
+        assert [row["id"] for row in replica(made, "users")] == [1]
+        other.execute("COMMIT")
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users", "later")

@@ -16,7 +16,13 @@ WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgene
 """
 # A default that was dropped again has left its value in the rows.
 _FILLED = "SELECT attrelid, attname FROM pg_attribute WHERE attrelid = ANY(%s) AND atthasmissing"
-_FILES = "SELECT oid, relfilenode::bigint FROM pg_class WHERE oid = ANY(%s) AND relfilenode <> 0 ORDER BY oid"
+# A partition that was made as one is as old as its place; one that was attached is older, and may have brought rows along.
+_FILES = """
+SELECT c.oid, c.relfilenode::bigint, EXISTS (
+         SELECT FROM pg_partition_ancestors(c.oid) AS own(oid) JOIN pg_inherits i ON i.inhrelid = own.oid
+         JOIN pg_attribute a ON a.attrelid = own.oid AND a.attnum = -1 WHERE i.xmin <> a.xmin)
+FROM pg_class c WHERE c.oid = ANY(%s) AND c.relfilenode <> 0 ORDER BY c.oid
+"""
 _SAME_TEXT = {25, 1043}
 """The numbers of `text` and `varchar`."""
 
@@ -40,8 +46,8 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
     """A table at one moment."""
 
     oid: int
-    files: tuple[tuple[int, int], ...]
-    """The number of the table or of each partition that has rows, and of the file that they are in."""
+    files: tuple[tuple[int, int, bool], ...]
+    """The number of the table or of each partition that has rows, of the file that they are in, and whether it was attached."""
     key: tuple[str, ...]
     columns: tuple[ColumnPrint, ...]
 
@@ -52,13 +58,22 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
         before = {column.number: column for column in earlier.columns}
         added = [column for column in self.columns if column.number not in before]
         kept = [(before[column.number], column) for column in self.columns if column.number in before]
-        files = dict(earlier.files)
-        written_anew = any(files.get(oid, file) != file for oid, file in self.files)
+        files = {oid: file for oid, file, _ in earlier.files}
+        written_anew = any(files.get(oid, file) != file for oid, file, _ in self.files)
         return (
-            any(column.filled or written_anew for column in added)
+            self._other_partitions(files)
+            or any(column.filled or written_anew for column in added)
             or any(_other_values(was, now, written_anew) for was, now in kept)
             or self._names_mislead(earlier, added, kept)
         )
+
+    def _other_partitions(self, before: dict[int, int]) -> bool:
+        """Whether partitions went, were emptied, or came with rows: a log that tells their root says nothing of it."""
+        if all(oid == self.oid for oid, _, _ in self.files) and set(before) <= {self.oid}:
+            return False
+        now = {oid: file for oid, file, _ in self.files}
+        gone_or_emptied = any(now.get(oid) != file for oid, file in before.items())
+        return gone_or_emptied or any(attached and oid not in before for oid, _, attached in self.files)
 
     def _names_mislead(
         self, earlier: "Fingerprint", added: "list[ColumnPrint]", kept: "list[tuple[ColumnPrint, ColumnPrint]]"
@@ -98,9 +113,9 @@ def fingerprints(connection: Connection, found: Sequence[Found]) -> dict[str, Fi
         if (oid, column.name) in filled:
             column = msgspec.structs.replace(column, filled=True)
         columns[oid].append(column)
-    files: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for oid, file in connection.execute(_FILES, ([*oids, *root_of],)).fetchall():
-        files[root_of.get(oid, oid)].append((oid, file))
+    files: dict[int, list[tuple[int, int, bool]]] = defaultdict(list)
+    for oid, file, attached in connection.execute(_FILES, ([*oids, *root_of],)).fetchall():
+        files[root_of.get(oid, oid)].append((oid, file, attached))
     return {
         one.table.spelled(): Fingerprint(one.oid, tuple(files[one.oid]), keys[one.oid], tuple(columns[one.oid]))
         for one in found

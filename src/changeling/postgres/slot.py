@@ -115,10 +115,12 @@ class Slot:
         """The oldest transactions, for people."""
         with connect(self._url) as connection:
             rows = connection.execute(_OLDEST).fetchall()
+            prepared = connection.execute("SELECT gid FROM pg_prepared_xacts ORDER BY prepared LIMIT 3").fetchall()
         told = [
             f"process {pid} of {user} in {database} since {since:%Y-%m-%d %H:%M:%S}"
             for pid, user, database, since in rows
         ]
+        told += [f"the prepared one {gid!r} (COMMIT or ROLLBACK PREPARED ends it)" for (gid,) in prepared]
         return f"{', '.join(told) or 'one has ended just now'}; wait for its end, or end it with pg_terminate_backend"
 
     def has_changes(self, connection: Connection, publications: str, upto: int) -> bool:

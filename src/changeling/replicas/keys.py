@@ -138,7 +138,9 @@ def normal(raw: bytes, reader: Reader) -> bytes:
             raise Rejected("the value is of another kind")
         return json_text.canonical(value)
     if reader.kind.kind == "decimal" and value[:1] == b'"':
-        return b'"%b"' % json_text.canonical_number(value[1:-1])
+        number = value[1:-1]
+        # Infinities and NaN have no digits.
+        return value if number.lstrip(b"-")[:1].isalpha() else b'"%b"' % json_text.canonical_number(number)
     return json_text.canonical(value)
 
 

@@ -5,6 +5,7 @@ only to where the change log is already: what was not stored can always be read 
 """
 
 from dataclasses import dataclass
+from time import monotonic
 
 import psycopg
 from pyspark.sql import SparkSession
@@ -27,6 +28,8 @@ from changeling.sources.source import Foreseen, Input, Spread
 
 _PART_BYTES = 64 * 1024 * 1024
 _BLOCK = 8192
+_PATIENCE = 60.0
+"""Seconds until a snapshot is tried again that open transactions did not let begin."""
 _IDLE_BYTES = 16 * 1024 * 1024
 """So much of the log may pass by without a change of ours, before the slot is moved on all the same."""
 
@@ -50,6 +53,7 @@ class PostgresSource:
         self._snapshot: _Snapshot | None = None
         self._streamed = False
         self._looked = 0
+        self._not_before = 0.0
         self._warnings: list[str] = []
 
     def remember(self, plan: str) -> None:
@@ -259,8 +263,18 @@ class PostgresSource:
         """Publishes tables that came to be, and begins a snapshot of those that have none yet."""
         self._capture.look()
         self._note_added()
-        if self._wanted():
-            self._take(self._capture.temporary_point(), again=True, anew=False)
+        if not self._wanted() or monotonic() < self._not_before:
+            return
+        try:
+            point = self._capture.temporary_point()
+        except ChangelingError as error:
+            if not self._done:
+                raise
+            # What is captured already goes on meanwhile.
+            self._not_before = monotonic() + _PATIENCE
+            self._warnings.append(f"tables wait for their snapshot: {error}")
+            return
+        self._take(point, again=True, anew=False)
 
     def _note_added(self) -> None:
         """A table that was published before, and then was not for a while, has lost changes: it is taken anew."""

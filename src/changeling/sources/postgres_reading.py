@@ -181,6 +181,7 @@ class SnapshotReader:
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(self.snapshot))
                 leaf = sql.Identifier(part.schema, part.name)
+                lock(connection, leaf)
                 count = 0
                 for rows in read_rows(connection, relation, leaf, part.first, part.end, rules, condition):
                     yield _reads(rows, count, self.tables.source, part, self.plan), _NO_REJECTS
@@ -263,12 +264,23 @@ def _changes(
     )
 
 
+def lock(connection: Connection, leaf: sql.Identifier) -> None:
+    """Keeps a table as it is until the transaction ends; raises at once where somebody waits to alter it.
+
+    Who waits, waits for the lock that the snapshot's owner has on it: to wait behind him would be to wait for ever.
+    """
+    connection.execute(sql.SQL("LOCK TABLE ONLY {} IN ACCESS SHARE MODE NOWAIT").format(leaf))
+
+
 def check_alive(reader: SnapshotReader) -> str | None:
     """Why the snapshot of a plan cannot be read any more, or None."""
     try:
         with closing(connect(reader.tables.url)) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(reader.snapshot))
+            for part in reader.plan.parts:
+                if part.name:
+                    lock(connection, sql.Identifier(part.schema, part.name))
     except (psycopg.Error, ChangelingError) as error:
         return " ".join(str(error).split())
     return None
