@@ -129,10 +129,10 @@ def test_late_changes_are_counted(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_what_is_not_built_yet_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    made = shop(tmp_path, {"name": "pg", "type": "postgres", "url": "postgresql://x/y", "tables": ["public.*"]})
+    made = shop(tmp_path, feeds=[{"name": "f", "table": "users", "topic": {"type": "table"}}])
     with pytest.raises(UsageError) as refused:
         made.pipeline.run(once=True)
-    assert str(refused.value) == "shop.yaml: source 'pg': type postgres is not supported yet"
+    assert str(refused.value) == "shop.yaml: feed 'f': feeds are not supported yet"
 
 
 def test_an_older_layout_is_upgraded_and_a_newer_one_refused(spark: SparkSession, tmp_path: Path) -> None:
