@@ -20,7 +20,7 @@ ROWS = "INSERT INTO users SELECT g, 'name ' || g, g / 7.0, '2024-01-01'::timesta
 
 
 def confirmed(database: Database, slot: str) -> str:
-    return database.rows(f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot}'")[0][0]
+    return str(database.rows(f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot}'")[0][0])
 
 
 def test_a_snapshot_then_every_change(spark: SparkSession, tmp_path: Path, database: Database) -> None:

@@ -54,7 +54,7 @@ def test_003_21_and_003_16_postgresql_is_source_and_target_and_both_gain_a_colum
 
 def test_003_18_any_dialect_goes_into_the_target(spark: SparkSession, tmp_path: Path, database: Database) -> None:
     target = {"name": "copy", "type": "postgres", "url": database.url, "tables": ["*"]}
-    sources = [
+    sources: list[dict[str, Any]] = [
         {"name": "items", "type": "files", "path": "items/*.json", "format": "transferia"},
         {
             "name": "feed",
