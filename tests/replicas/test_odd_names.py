@@ -25,10 +25,15 @@ def stored(row: dict[str, Any]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in row.items()}
 
 
+def unnamed(value: Any) -> dict[str, Any]:
+    """A column without a name."""
+    return {"": value}
+
+
 def test_columns_of_a_schema_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
     made = bus(tmp_path, tables=[{"name": "users", "mode": "history"}])
     columns = {"id": "int64", **dict.fromkeys(ODD, "utf8")}
-    old = {"id": 1, **{name: f"old {place}" for place, name in enumerate(ODD)}}
+    old: dict[str, Any] = {"id": 1, **{name: f"old {place}" for place, name in enumerate(ODD)}}
     other = {**old, "id": 2}
     key = {name: old[name] for name in ("id", "")}
     run(made, "a", *(item(row["id"], "insert", row, columns=columns, key=("id", "")) for row in (old, other)))
@@ -52,12 +57,12 @@ def test_columns_of_a_schema_may_have_any_name(spark: SparkSession, tmp_path: Pa
 
 def test_values_without_a_name_have_a_column(spark: SparkSession, tmp_path: Path) -> None:
     made = shop(tmp_path)
-    run(made, "a", event(1, **{"": 5}), event(2))
+    run(made, "a", event(1, **unnamed(5)), event(2))
     assert replica(made, "users") == [{"_id": "id-1", "n": 1, "_": 5}, {"_id": "id-2", "n": 2, "_": None}]
-    run(made, "b", event(3, **{"": "text"}))
+    run(made, "b", event(3, **unnamed("text")))
     assert [row["_"] for row in replica(made, "users")] == ["5", None, '"text"']
     # A column that really is called so has the name.
-    run(made, "c", event(4, **{"": 6, "_": 7}))
+    run(made, "c", event(4, **unnamed(6), _=7))
     assert replica(made, "users") == [
         {"_id": "id-1", "n": 1, "__": "5", "_": None},
         {"_id": "id-2", "n": 2, "__": None, "_": None},
