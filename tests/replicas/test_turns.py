@@ -37,14 +37,15 @@ def told(change: Change, table: str) -> str:
 
 @pytest.fixture(scope="module")
 def lives(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    made = bus(tmp_path_factory.mktemp("turns"), tables=[{"name": "forth_*", "mode": "history"}])
+    rules = [{"name": "forth_at_log", "mode": "append"}, {"name": "forth_*", "mode": "history"}]
+    made = bus(tmp_path_factory.mktemp("turns"), tables=rules)
     side_by_side = [
         item(number, "insert", {"id": number, "a": "q", "n": "N"} if wide else {"id": number, "a": "q"},
              table="mixed", columns=WIDE if wide else NARROW)
         for number in range(60) for wide in [number % 2 == 0]
     ]  # fmt: skip
     for step in range(5):
-        records = side_by_side if step == 0 else []
+        records = [*side_by_side, *(told(change, "forth_at_log") for change in BACK_AND_FORTH)] if step == 0 else []
         for arrival, runs in ARRIVALS.items():
             for place in runs[step] if step < len(runs) else ():
                 records.append(told(BACK_AND_FORTH[place], f"forth_{arrival}"))
@@ -69,7 +70,7 @@ def test_values_from_before_do_not_come_back(arrival: str, lives: Shop) -> None:
     assert states == sorted([ended, *now], key=repr)
 
 
-@pytest.mark.parametrize("arrival", ARRIVALS)
+@pytest.mark.parametrize("arrival", [*ARRIVALS, "at_log"])
 def test_states_between_have_the_columns_of_their_time(arrival: str, lives: Shop) -> None:
     first, second = {"id": 1, "a": "q", "n": None}, {"id": 2, "a": "q", "n": None}
     table = f"public.forth_{arrival}"

@@ -13,7 +13,7 @@ from changeling.model.table import TableName
 from changeling.replicas.frontier import TableDelta
 from changeling.replicas.shape import Columns, Shape, columns_of
 from changeling.replicas.steps import FoldedTable
-from changeling.replicas.turns import hold_again
+from changeling.replicas.turns import Stretch, hold_again, may_turn
 
 Policies = Callable[[str, TableName], Policy]
 
@@ -37,9 +37,10 @@ class Learner:
         self._register(registry.meet(source, Sampled(table, sample, tuple(names))))
         return columns_of(told, registry.untold(source, table), policy, names)
 
-    def look_for_turns(self, lake: Lake, table: TableDelta, limit: str | None, batch: int) -> None:
-        """Learns which versions hold again by what is new of a table."""
-        self._register(hold_again(lake, self._registry, table, limit, batch))
+    def look_for_turns(self, lake: Lake, stretch: Stretch, new: TableDelta | None = None) -> None:
+        """Learns which versions hold again; where `new` tells what is new, it may show that there is nothing to look for."""
+        if new is None or may_turn(self._registry, new):
+            self._register(hold_again(lake, self._registry, stretch))
 
     def widened(
         self, folded: FoldedTable, kinds: dict[str, list[str]], key: str | None, version: int | None

@@ -194,8 +194,7 @@ class Merge:
             sources={**last.sources, source: msgspec.structs.replace(last.of(source), late=None)},
         )
         key, version = some_key(self._lake, source, name), last_version(self._lake, source, name)
-        told = [one.id for one in self._log.registry.of(source, name)]
-        delta = Delta(point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, key, *version, told)])
+        delta = Delta(point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, key, *version)])
         works = [self._planner.again(known, delta) for known in own]
         self._merge(works, delta)
         self._record(delta)

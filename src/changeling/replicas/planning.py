@@ -1,6 +1,6 @@
 """What a merge has to do for each replica: on top of what is stored where all is newer, again from an earlier state else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pyspark.sql import Column
@@ -18,6 +18,7 @@ from changeling.replicas.service import SERVICE
 from changeling.replicas.shape import Shape
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.turns import Stretch
 from changeling.replicas.works import Base, Bases, Work, all_truncates, between, late_keys, of_table
 
 Modes = Callable[[str, TableName], str]
@@ -42,9 +43,8 @@ class Planner:
         """The works of the replicas that are not at the point yet."""
         made = []
         for table in delta.tables:
-            limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
-            self._learner.look_for_turns(self._lake, table, limit, batch)
             wanted = _KINDS[self._mode(table.source, table.table)]
+            self._look_for_turns(table, wanted, delta)
             for kind in set(SERVICE).difference(wanted):
                 known = self._tables.known.get(Identity(table.source, table.table, kind))
                 if known is not None:
@@ -86,10 +86,18 @@ class Planner:
             raise ChangelingError(
                 f"the log does not reach back to the first change of {table.table}: what is past retention cannot be made again"
             )
-        self._learner.look_for_turns(self._lake, table, delta.limits[table.source], delta.point.of(table.source).batch)
+        self._learner.look_for_turns(self._lake, _stretch(table, "", delta))
         work = self._from_scratch(table, replica, delta)
         version = work.folded.columns.version_at(table.version, table.version_at)
         return replace(work, version=version, version_at=table.version_at)
+
+    def _look_for_turns(self, table: TableDelta, kinds: Sequence[str], delta: Delta) -> None:
+        """Learns where the schema turned back: from the start on for a replica that is made anew."""
+        known = [self._tables.known.get(Identity(table.source, table.table, kind)) for kind in kinds]
+        if any(one is None or not one.is_current for one in known):
+            self._learner.look_for_turns(self._lake, _stretch(table, "", delta))
+        elif known:
+            self._learner.look_for_turns(self._lake, _stretch(table, table.first, delta), table)
 
     def _replica(self, table: TableDelta, identity: Identity, delta: Delta) -> Replica:
         known = self._tables.known.get(identity)
@@ -184,6 +192,11 @@ class Planner:
     def _truncates(self, table: TableDelta, delta: Delta, after: str) -> tuple[tuple[str, int | None], ...]:
         limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
         return all_truncates(self._lake, table.source, table.table, after, limit, batch)
+
+
+def _stretch(table: TableDelta, first: str, delta: Delta) -> Stretch:
+    limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
+    return Stretch(table.source, table.table, first, limit, batch)
 
 
 def _version(table: TableDelta, replica: Replica) -> tuple[int | None, str]:

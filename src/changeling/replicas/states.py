@@ -30,6 +30,7 @@ from changeling.replicas.shape import Shape
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.turns import Stretch
 from changeling.replicas.works import (
     Base,
     Bases,
@@ -40,6 +41,7 @@ from changeling.replicas.works import (
     of_table,
     points_of,
     some_key,
+    tables_named,
 )
 
 
@@ -86,7 +88,7 @@ class States:
         if point is None:
             raise UsageError(f"there is no point {number}; the last one is {self._points.last.number}")
         held = point.of(identity.source).position
-        if replica is not None and point.tables.get(replica.name) in self._there(replica):
+        if replica is not None and point.tables.get(replica.name) in self._tables.snapshots(replica):
             shape = self._tables.state_at(replica, point.tables[replica.name]).shape
             return State(named(self._committer.rows_at(replica, point.tables[replica.name], shape), shape), shape)
         if held is None:
@@ -188,20 +190,11 @@ class States:
         """The table that is meant: one that has a replica, else one of the log."""
         known = [(identity.source, identity.table) for identity in self._tables.known if identity.kind == "rows"]
         of_source = [place for place in known if table.source in (None, place[0])]
-        place = table.among(of_source) or table.among([*known, *self._logged(table.name)])
+        place = table.among(of_source) or table.among([*known, *tables_named(self._lake, table.name.name)])
         if place is None:
             spelled = (one.spelled() for one in self.tables())
             raise UsageError(f"there is no table {table}; {nearest(table.name.spelled(), spelled)}")
         return Identity(*place), self._tables.known.get(Identity(*place))
-
-    def _logged(self, table: TableName) -> list[tuple[str, TableName]]:
-        """The tables of the log that have such a name, each with its source."""
-        rows = self._lake.frame(layout.CHANGES).where(f.col("table.name") == table.name)
-        found = rows.select("source", "table.*").distinct().collect()
-        return [(row.source, TableName(row.catalog, row.schema, row.name)) for row in found]
-
-    def _there(self, replica: Replica) -> set[int | None]:
-        return set(self._tables.snapshots(replica))
 
     def _base(self, identity: Identity, replica: Replica | None, limit: str | None, wanted: str = "") -> Base:
         """The nearest state before a position; raises `UsageError` where the log does not reach back to any."""
@@ -221,7 +214,7 @@ class States:
         return UsageError(f"{wanted} lies before the earliest state that is kept: {self._earliest(identity, replica)}")
 
     def _earliest(self, identity: Identity, replica: Replica | None) -> str:
-        there = set() if replica is None else self._there(replica)
+        there = set() if replica is None else self._tables.snapshots(replica)
         for point in reversed(self._points.undisturbed(identity.source)):
             moment = point.of(identity.source).commit_time
             if replica is not None and moment is not None and point.tables.get(replica.name) in there:
@@ -239,6 +232,9 @@ class States:
             base, given = Base(truncated), None
         changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, batch))
         key = some_key(self._lake, source, table)
+        if replica is None:
+            # Merges look for them where there is a replica.
+            self._learner.look_for_turns(self._lake, Stretch(source, table, "", after(last.position or ""), last.batch))
         columns = self._learner.columns(source, table, key)
         version = columns.version_at(*self._version(changes, replica, base))
         folded = FoldedTable(

@@ -1,10 +1,12 @@
 """Where the schema of a table turns back: changes of an earlier version behind those of a later one.
 
-From there on that version holds again, and a column that it brings back is another one than before. The registry sees this of
-batches that come one after another; within a batch, and among changes that come late, only the positions of the log tell.
+From there on that version holds again for the replica, and a column that it brings back is another one than before. The registry
+sees this of batches that come one after another; within a batch, and among changes that come late, only the positions of the
+log tell.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from pyspark.sql import Window
 from pyspark.sql import functions as f
@@ -12,6 +14,7 @@ from pyspark.sql import functions as f
 from changeling.log import layout
 from changeling.log.lake import Lake
 from changeling.log.schemas import Registry, Version
+from changeling.model.table import TableName
 from changeling.replicas.frontier import TableDelta
 from changeling.replicas.works import of_table
 
@@ -19,21 +22,27 @@ MIXED = 20
 """More turns than these at once are no life of a table, but records of several schemas side by side: nothing goes for them."""
 
 
-def hold_again(lake: Lake, registry: Registry, table: TableDelta, limit: str | None, batch: int) -> list[Version]:
-    """The versions that hold again by what is new of a table, up to a position and a batch; they are in the registry then."""
-    told = [
-        version
-        for version in registry.of(table.source, table.table)
-        if version.origin == "carried" and version.status == "accepted"
-    ]
+class Stretch(NamedTuple):
+    """Changes of a table: from a position on, before another one, of batches up to one."""
+
+    source: str
+    table: TableName
+    first: str
+    limit: str | None
+    batch: int
+
+
+def hold_again(lake: Lake, registry: Registry, stretch: Stretch) -> list[Version]:
+    """The versions that begin to hold again within a stretch; they are in the registry then."""
+    told = _told(registry, stretch.source, stretch.table)
     kinds = _kinds(told)
-    if not _may_turn(table, told, kinds):
+    if len(set(kinds.values())) < 2:
         return []
-    runs = _runs(lake, table, kinds, limit, batch, most=len(told) + MIXED + 1)
-    if len(runs) > len(told) + MIXED:
+    runs = _runs(lake, stretch, kinds, most=len(told) + MIXED + 1)
+    if not runs or len(runs) > len(told) + MIXED:
         return []
     starts = [(version.position or "", kinds[version.id]) for version in told]
-    held = [kind for start, kind in starts if start < table.first][-1:]
+    held = [kind for start, kind in starts if start < runs[0][0]][-1:]
     found: list[tuple[str, int]] = []
     for position, number in runs:
         kind = kinds[number]
@@ -53,30 +62,37 @@ def _is_turn(position: str, kind: int, starts: list[tuple[str, int]]) -> bool:
     return following != [kind] or any(start < position and other == kind for start, other in starts)
 
 
+def _told(registry: Registry, source: str, table: TableName) -> list[Version]:
+    """The versions that records carried and that alter the replica."""
+    return [
+        version
+        for version in registry.of(source, table)
+        if version.origin == "carried" and version.status == "accepted"
+    ]
+
+
 def _kinds(versions: list[Version]) -> dict[int, int]:
     """Versions that say the same have one number."""
     schemas = [version.schema for version in versions]
     return {version.id: schemas.index(version.schema) for version in versions}
 
 
-def _may_turn(table: TableDelta, told: list[Version], kinds: Mapping[int, int]) -> bool:
-    """Whether there is anything to look for: changes that all come behind the others, with the newest schema, turn nothing."""
-    if len(set(kinds.values())) < 2:
-        return False
-    return table.late > 0 or {kinds.get(number) for number in table.versions} != {kinds[told[-1].id]}
+def may_turn(registry: Registry, table: TableDelta) -> bool:
+    """Whether what is new of a table may turn anything: changes behind all others that have the newest schema do not."""
+    told = _told(registry, table.source, table.table)
+    kinds = _kinds(told)
+    return bool(told) and (table.late > 0 or {kinds.get(number) for number in table.versions} != {kinds[told[-1].id]})
 
 
-def _runs(
-    lake: Lake, table: TableDelta, kinds: Mapping[int, int], limit: str | None, batch: int, most: int
-) -> list[tuple[str, int]]:
-    """Where changes have another schema than the one before them, from the first new one on: position and version."""
+def _runs(lake: Lake, stretch: Stretch, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
+    """Where changes have another schema than the one before them: position and version."""
     kind = f.create_map(*(f.lit(part) for pair in kinds.items() for part in pair))[f.col("schema_id")]
-    wanted = of_table(table.source, table.table) & f.col("schema_id").isin(list(kinds))
-    wanted = wanted & (f.col("position") >= table.first) & (f.col("batch") <= batch)
+    wanted = of_table(stretch.source, stretch.table) & f.col("schema_id").isin(list(kinds))
+    wanted = wanted & (f.col("position") >= stretch.first) & (f.col("batch") <= stretch.batch)
     # Places of arrival are in no order that the source has.
     wanted = wanted & ~f.coalesce(f.col("arrived"), f.lit(False))
-    if limit is not None:
-        wanted = wanted & (f.col("position") < limit)
+    if stretch.limit is not None:
+        wanted = wanted & (f.col("position") < stretch.limit)
     changes = lake.frame(layout.CHANGES).where(wanted).select("position", "schema_id", kind.alias("kind"))
     before = f.lag("kind").over(Window.orderBy("position", "kind"))
     turned = changes.withColumn("before", before).where("before IS NULL OR before <> kind")

@@ -128,6 +128,13 @@ def first_later(lake: Lake, source: str, moment: int, start: str, end: str) -> s
     return str(found.position if begun is None else begun[0])
 
 
+def tables_named(lake: Lake, name: str) -> list[tuple[str, TableName]]:
+    """The tables of the log that have a name, whatever their schema, each with its source."""
+    rows = lake.frame(layout.CHANGES).where(f.col("table.name") == name)
+    found = rows.select("source", "table.*").distinct().collect()
+    return [(row.source, TableName(row.catalog, row.schema, row.name)) for row in found]
+
+
 def some_key(lake: Lake, source: str, table: TableName) -> str | None:
     """A key of some row of a table, for its columns."""
     found = lake.frame(layout.CHANGES).where(of_table(source, table) & f.col("key").isNotNull()).select("key").first()
