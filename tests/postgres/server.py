@@ -48,11 +48,12 @@ class Database:
         with connect(server.url) as admin:
             admin.execute(f'CREATE DATABASE "{self.name}"')
         self.url = urlunsplit(urlsplit(server.url)._replace(path=f"/{self.name}"))
-        self.connect()
-
-    def connect(self) -> None:
-        """A connection; another one after the server was away."""
         self.connection: psycopg.Connection = connect(self.url)
+
+    def connect_anew(self) -> None:
+        """Another connection, after the server was away or has cut this one off."""
+        self.connection.close()
+        self.connection = connect(self.url)
 
     def execute(self, *statements: str) -> None:
         for statement in statements:

@@ -2,13 +2,15 @@
 
 import threading
 import time
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from changeling.log import layout
-from changeling.model.errors import ChangelingError
+from changeling.log.failpoints import FailpointReached
+from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.quiet import Quiet
 from changeling.postgres.connection import connect
 from changeling.sources.source import Spread
@@ -129,6 +131,49 @@ def test_a_slot_that_is_gone_is_refused_and_a_new_snapshot_goes_on(
     database.execute("UPDATE users SET name = 'Bo' WHERE id = 2")
     made.pipeline.run(once=True)
     assert_equal(made, database, "users")
+
+
+def now(database: Database) -> str:
+    """The server's clock; what follows is later by it."""
+    ((moment,),) = database.rows("SELECT clock_timestamp()")
+    time.sleep(0.01)
+    return str(moment.astimezone(UTC).isoformat())
+
+
+def test_a_moment_at_which_a_table_is_not_known_is_refused(
+    spark: SparkSession, tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.execute(
+        "CREATE TABLE parts (id int, region text, PRIMARY KEY (id, region)) PARTITION BY LIST (region)",
+        "CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu')",
+        "CREATE TABLE parts_us PARTITION OF parts FOR VALUES IN ('us')",
+        "INSERT INTO parts VALUES (1, 'eu'), (2, 'us')",
+    )
+    made = capture(tmp_path, database, source={"batch_bytes": 20_000})
+    monkeypatch.setenv("CHANGELING_FAILPOINT", "plan.after@2")
+    with pytest.raises(FailpointReached):
+        made.pipeline.run(once=True)
+    monkeypatch.delenv("CHANGELING_FAILPOINT")
+    assert [row["op"] for row in made.table(layout.CHANGES).to_pylist()] == ["read"]
+    half = now(database)
+    database.execute("INSERT INTO parts VALUES (3, 'eu')")
+    made.pipeline.run(once=True)
+    whole, rows = now(database), source(database, "parts")
+    database.execute("INSERT INTO parts VALUES (4, 'us')")
+    made.pipeline.run(once=True)
+    database.execute(f"SELECT pg_drop_replication_slot('slot_{database.name}')", "DELETE FROM parts WHERE id = 1")
+    lost = now(database)
+    made.pipeline.run(once=True, resnapshot=True)
+    found, after = now(database), source(database, "parts")
+    database.execute("DELETE FROM parts WHERE id = 2")
+    made.pipeline.run(once=True)
+    with pytest.raises(UsageError, match=r"lies before the snapshot that test_\d+\.public\.parts is known from"):
+        made.pipeline.replica("public.parts", as_of=half)
+    with pytest.raises(UsageError, match=r"changes of test_\d+\.public\.parts were lost with the slot of its source"):
+        made.pipeline.replica("public.parts", as_of=lost)
+    for moment, then in ((whole, rows), (found, after)):
+        state = made.pipeline.replica("public.parts", as_of=moment).toArrow().to_pylist()
+        assert sorted(state, key=repr) == then
 
 
 def test_a_slot_that_somebody_else_read_is_refused(spark: SparkSession, tmp_path: Path, database: Database) -> None:

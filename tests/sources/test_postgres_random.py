@@ -1,5 +1,6 @@
 """Random writers, and a pipeline that fails, is killed and meets a server that restarts: the replicas are the source."""
 
+import json
 import os
 import random
 import signal
@@ -103,13 +104,12 @@ def as_of(made: Shop, name: str, moment: str) -> list[dict[str, Any]] | None:
 
 
 def known_from(made: Shop, name: str) -> str:
-    """When the first snapshot of a table was taken."""
-    times = [
-        row["commit_time"]
-        for row in made.table(layout.CHANGES).to_pylist()
-        if row["op"] == "read" and row["table"]["name"] == name
-    ]
-    return datetime.fromtimestamp(min(times) / 1e9, UTC).isoformat() if times else ""
+    """When the first snapshot of a table was taken that came to its end."""
+    attempts = sorted(made.table(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
+    for plan in {row["batch"]: json.loads(row["plan"]) for row in attempts}.values():
+        if any(one.endswith(f".public.{name}") for one in plan.get("prints", ())):
+            return datetime.fromtimestamp(plan["moment"] / 1e9, UTC).isoformat()
+    raise AssertionError(f"no snapshot of {name}")
 
 
 def random_life(
@@ -126,7 +126,7 @@ def random_life(
             run_and_kill(made, choose)
         elif number % 2:
             run_and_cut(made, choose, database)
-            database.connect()
+            database.connect_anew()
         else:
             run_and_fail(made, choose, monkeypatch)
         for thread in threads:
@@ -134,7 +134,7 @@ def random_life(
         if choose.random() < 0.5:
             database.connection.close()
             restarting.restart(hard=choose.random() < 0.5)
-            database.connect()
+            database.connect_anew()
         ((now,),) = database.rows("SELECT clock_timestamp()")
         recorded.append((now.astimezone(UTC).isoformat(), contents(database)))
         time.sleep(0.01)
@@ -186,7 +186,7 @@ def test_a_server_that_is_away_is_told_and_found_again(
     with pytest.raises(ChangelingError, match=r"PostgreSQL at 127\.0\.0\.1:\d+/test_\d+: .*refused"):
         made.pipeline.run(once=True)
     restarting.start()
-    database.connect()
+    database.connect_anew()
     database.execute("INSERT INTO one VALUES (2)")
     made.pipeline.run(once=True)
     assert replica(made, "one") == [{"id": 1}, {"id": 2}]

@@ -119,6 +119,7 @@ class Pipeline:
         """As `replica`, with the types of the columns."""
         from changeling.log.log import Log
         from changeling.pipelines.running import rules_of
+        from changeling.pipelines.unknown import unknown_of
         from changeling.replicas.states import States
         from changeling.spark.failures import in_one_sentence
 
@@ -127,7 +128,7 @@ class Pipeline:
             lake = lake_of(self._loaded)
             if not lake.exists():
                 raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` makes it")
-            return asked.of(States(Log(lake), rules_of(self._loaded).policy), wanted)
+            return asked.of(States(Log(lake), rules_of(self._loaded).policy, unknown_of(self._loaded, lake)), wanted)
 
     def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
         """Makes the replica of a table again from the log, beside the one that is read, and swaps it in; tells its rows."""

@@ -31,6 +31,7 @@ from changeling.replicas.staged import staged_layout
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.turns import Stretch
+from changeling.replicas.unknown import UnknownOf, nothing_unknown
 from changeling.replicas.works import (
     Base,
     Bases,
@@ -66,8 +67,9 @@ class State:
 class States:
     """Reads the states of a pipeline's tables; it writes nothing that stays."""
 
-    def __init__(self, log: Log, policy: Policies) -> None:
+    def __init__(self, log: Log, policy: Policies, unknown: UnknownOf = nothing_unknown) -> None:
         self._lake = log.lake
+        self._unknown = unknown
         self._points = points_of(self._lake)
         self._tables = ReplicaTables(self._lake)
         self._committer = Committer(self._lake, self._tables, Asides(self._lake))
@@ -119,10 +121,15 @@ class States:
         start = fitting[0].of(source).position or "" if fitting else ""
         end = newer.of(source).position if newer is not None else self._points.last.of(source).position
         limit = first_later(self._lake, source, moment, start, end or "")
+        self._check_is_known(identity, limit, times.to_text(moment))
         base = self._base(identity, replica, limit, times.to_text(moment))
         if base.snapshot is None and limit is not None:
             self._check_was_known(identity, limit, moment)
         return self._folded(identity, replica, Moment(base, limit))
+
+    def _check_is_known(self, identity: Identity, limit: str | None, wanted: str) -> None:
+        for stretch in self._unknown(identity) if limit is not None else ():
+            stretch.check(identity, limit or "", wanted)
 
     def _check_was_known(self, identity: Identity, limit: str, moment: int) -> None:
         """Raises `UsageError` where a table is known from its snapshot on, and that is later: it was not empty before."""
@@ -158,6 +165,7 @@ class States:
             raise UsageError(
                 f"transaction {number} of source {identity.source} is not complete yet: ask again when it is"
             )
+        self._check_is_known(identity, after(position), f"transaction {number}")
         base = self._base(identity, replica, after(position), f"transaction {number}")
         return self._folded(identity, replica, Moment(base, after(position)))
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from changeling.formats.options import ReadOptions
 from changeling.model.errors import ChangelingError
 from changeling.model.position import encode
+from changeling.postgres import lsn
 from changeling.postgres.catalog import Found
 from changeling.postgres.connection import unreachable
 from changeling.postgres.fingerprint import Fingerprint
@@ -220,6 +221,12 @@ class PostgresSource:
             raise ChangelingError(
                 f"source {self.name}: this is another server than the one that was captured before, so that places in its log "
                 "mean something else: point the url at the former one, or run with --resnapshot"
+            )
+        if self._position is not None and (flushed := self._capture.flushed()) < self._position:
+            raise ChangelingError(
+                f"source {self.name}: the log of this server ends at {lsn.spell(flushed)}, before what was stored "
+                f"({lsn.spell(self._position)}): it is another one, or was restored from a backup, and what it tells cannot be put "
+                "behind what is known. Begin with a pipeline of another name, or `changeling remove` this one first"
             )
         standing = self._capture.standing()
         lost = self._capture.lost(standing, self._position)

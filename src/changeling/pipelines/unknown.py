@@ -1,0 +1,43 @@
+"""Where captured tables are not known, by the plans of their source: before their snapshot, and where a slot was lost."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from changeling.log.lake import Lake
+from changeling.log.plans import READ, Plans
+from changeling.model.position import encode
+from changeling.model.table import TableName
+from changeling.pipelines.capturing import postgres_sources
+from changeling.pipelines.loading import Loaded
+from changeling.replicas.reading import Identity
+from changeling.replicas.unknown import Unknown
+from changeling.replicas.works import points_of
+from changeling.sources import postgres_plan
+from changeling.sources.postgres_plan import Plan, Snapshot
+
+
+def unknown_of(loaded: Loaded, lake: Lake) -> Callable[[Identity], Sequence[Unknown]]:
+    """Asks what is not known of a table; only what the replicas have is looked at."""
+    captured = {source.name for source in postgres_sources(loaded)}
+
+    def of(identity: Identity) -> Sequence[Unknown]:
+        if identity.source not in captured:
+            return ()
+        stored = points_of(lake).last.of(identity.source).batch
+        plans = (one for one in Plans(lake).of(identity.source) if one.kind == READ and one.batch <= stored)
+        return tuple(_stretches((postgres_plan.parse(one.text) for one in plans), identity.table))
+
+    return of
+
+
+def _stretches(plans: Iterable[Plan], table: TableName) -> Iterator[Unknown]:
+    known, start, end = False, "", 0
+    for plan in plans:
+        if not isinstance(plan, Snapshot):
+            end = plan.end
+            continue
+        if plan.anew:
+            known, start = False, encode(end)
+        end = plan.start
+        if not known and table.spelled() in plan.prints:
+            known = True
+            yield Unknown(start, encode(plan.point, 1), plan.moment)
