@@ -24,7 +24,7 @@ from changeling.log.plans import READ, REPLAY, Plan
 from changeling.log.schemas import Policy, Version
 from changeling.log.state import PROPERTY, SourceState
 from changeling.model.errors import ChangelingError
-from changeling.model.table import TableName
+from changeling.model.table import TableName, schema_from_json
 from changeling.sources.source import Input, Source, Spread
 from changeling.spark.adapter import run
 from changeling.spark.failures import SPARKS, told
@@ -212,19 +212,33 @@ class Ingest:
         self, plan: Plan, given: Input, moment: datetime, rejects_stay: bool
     ) -> tuple[Outcome, tuple[Version, ...]]:
         """Reads until every schema in the batch is known: a new one costs a second reading of its batch."""
-        targets = {table.name: self._lake.target(table, moment) for table in (layout.CHANGES, layout.REJECTS)}
+        written = (layout.CHANGES,) if rejects_stay else (layout.CHANGES, layout.REJECTS)
+        targets = {table.name: self._lake.target(table, moment) for table in written}
         seen = [
             Seen(one.table, one.schema, one.position, one.position, False) for one in self.source.foreseen(plan.text)
         ]
-        added = self._learn(seen)
+        added = self._learn(seen) + self._look(plan, given, moment, targets)
         while True:
-            outcome = self._run(plan, given, moment, targets, seen, rejects_stay)
+            outcome = self._run(plan, given, moment, targets, seen)
             seen = outcome.schemas
             learned = self._learn(seen)
             added += learned
             if not outcome.unknown and not learned:
                 return outcome, tuple(added)
             discard([*outcome.changes, *outcome.rejects])
+
+    def _look(self, plan: Plan, given: Input, moment: datetime, targets: Mapping[str, Target]) -> list[Version]:
+        """Registers the declared schemas that a first batch begins with, so that it is read once.
+
+        They hold from the start. Where one holds from that comes with the records, all of them must tell.
+        """
+        declared = {(schema.columns, schema.key) for schema in self.source.options.schemas if schema.columns}
+        if not declared or self._format is None or self._log.state.batch(self.source.name):
+            return []
+        outcome = self._run(plan, given, moment, targets, (), looks=True)
+        discard([*outcome.changes, *outcome.rejects])
+        told = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
+        return self._learn([one for one, schema in told if (schema.columns, schema.key) in declared])
 
     def _learn(self, seen: Sequence[Seen]) -> list[Version]:
         """Registers the schemas that are new."""
@@ -247,7 +261,8 @@ class Ingest:
         moment: datetime,
         targets: Mapping[str, Target],
         seen: Sequence[Seen],
-        rejects_stay: bool,
+        *,
+        looks: bool = False,
     ) -> Outcome:
         batch = Batch(
             source=self.source.name,
@@ -256,10 +271,11 @@ class Ingest:
             options=self._options(),
             moment=_micros(moment),
             changes=targets["changes"],
-            rejects=None if rejects_stay else targets["rejects"],
+            rejects=targets.get("rejects"),
             known=self._log.registry.known(self.source.name, seen, by_number=self._numbers_schemas),
             frontier=self.state.position,
             topics=given.topics,
+            looks=looks,
         )
         try:
             rows = run(given.frame, IngestKernel(given.reader, batch), OUTCOME).toArrow()

@@ -24,6 +24,7 @@ from changeling.model.change import Origin
 from changeling.sources.source import Reader
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
+_LOOKED_AT = 1_000
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Batch:
     """The furthest position of the batches before."""
     topics: dict[str, int] | None = None
     """Numbers of topics, where there are several: partition and offset alone do not tell their records apart."""
+    looks: bool = False
+    """Each task takes its first records alone: what matters is which schemas they have."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,9 @@ class IngestKernel:
         task = _Task(self.batch)
         try:
             for records, rejects in self.reader(batches):
+                if self.batch.looks:
+                    task.take(records.slice(0, _LOOKED_AT), rejects)
+                    break
                 task.take(records, rejects)
             outcome = task.finished()
         except BaseException:
