@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,6 +173,34 @@ def test_the_replicas_are_the_source_for_long(
         seed = random.randrange(10**6)
         print(f"seed {seed}")
         random_life(seed, 8, restarting, tmp_path / str(number), monkeypatch)
+
+
+def test_a_server_that_was_restored_from_a_copy_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with started("synchronous_commit = on") as server:
+        database = Database(server)
+        database.execute("CREATE TABLE one (id int PRIMARY KEY)", "INSERT INTO one VALUES (1)")
+        made = capture(tmp_path / "made", database)
+        made.pipeline.run(once=True)
+        database.connection.close()
+        server.stop()
+        subprocess.run(["cp", "-a", server.folder, tmp_path / "copy"], check=True)
+        server.start()
+        database.connect_anew()
+        database.execute("INSERT INTO one VALUES (2)")
+        made.pipeline.run(once=True)
+        database.connection.close()
+        server.stop()
+        shutil.rmtree(server.folder)
+        subprocess.run(["cp", "-a", tmp_path / "copy", server.folder], check=True)
+        server.start()
+        database.connect_anew()
+        database.execute("INSERT INTO one SELECT generate_series(100, 400)", "INSERT INTO one VALUES (3)")
+        with pytest.raises(ChangelingError, match=r"does not know the last transaction that was stored"):
+            made.pipeline.run(once=True)
+        made.pipeline.run(once=True, resnapshot=True)
+        assert replica(made, "one") == source(database, "one")
+        made.pipeline.remove()
+        database.drop()
 
 
 def test_a_server_that_is_away_is_told_and_found_again(

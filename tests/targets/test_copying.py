@@ -13,7 +13,7 @@ from changeling.model import types
 from changeling.model.errors import ChangelingError
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type
-from changeling.targets.asides import AsidesKernel
+from changeling.targets.asides import Asides, AsidesKernel
 from changeling.targets.column_types import column_type
 from changeling.targets.copy_text import copied
 from changeling.targets.staging import CopyKernel, create_stage
@@ -164,6 +164,13 @@ def test_what_postgresql_cannot_hold_is_kept_aside_with_its_row(
     assert [row["row"].partition('"column 1"')[0] for row in rows] == ['{"column 0":2,', '{"column 0":3,']
     assert re.search(reason, rows[0]["reason"])
     database.connection.execute("SELECT %s::json", (rows[0]["row"],))
+
+
+def test_the_most_frequent_reasons_are_told() -> None:
+    assert Asides(2, [("a", "{}"), ("a", "{}")]).reasons() == "a"
+    listed = [(reason, "{}") for reason in "abbcccddddee"]
+    assert Asides(12, listed).reasons() == "4 for d; 3 for c; 2 for b; 3 for others"
+    assert Asides(99, listed[1:6]).reasons() == "of the first 5: 3 for c; 2 for b"
 
 
 def test_a_key_that_cannot_be_one_is_kept_aside(database: Database) -> None:

@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 from changeling.model.errors import ChangelingError
 from changeling.replicas.points import Point
 from changeling.targets.ledger import Standing, lag
+from tests.log.commands import printed, printed_objects
 from tests.log.lakes import shop
 from tests.postgres.server import Database
 from tests.replicas.shops import SOURCE, item, replica
-from tests.targets.mirrors import differing, run, there
+from tests.targets.mirrors import Rows, differing, run, there
 
 
 def test_targets_of_a_pipeline(
@@ -31,21 +32,33 @@ def test_targets_of_a_pipeline(
     # One that cannot be reached holds up neither the replicas nor the others.
     made = shop(tmp_path, SOURCE, targets=[{**mirror, "name": "away", "url": "${AWAY}"}, mirror])
     with pytest.raises(ChangelingError, match=r"target 'away': PostgreSQL at .*: .*refused") as raised:
-        run(made, "b", item(2, "insert", {"id": 2, "name": "Bob", "n": 2}))
+        run(
+            made,
+            "b",
+            item(2, "insert", {"id": 2, "name": "Bob", "n": 2}),
+            item(3, "insert", {"id": 3, "name": "C\0", "n": 3}),
+        )
     assert "hunter2" not in str(raised.value)
-    assert len(replica(made)) == 2
-    assert differing(made, database) == {}
-    rows = {row["name"]: row for row in made.pipeline.status() if row["kind"] == "target"}
-    assert (rows["mirror"]["point"], rows["away"]["point"]) == (2, None)
+    assert len(replica(made)) == 3
+    missing: dict[str, tuple[Rows, Rows]] = {"public__users": ([(3, "C\0", 3)], [])}
+    assert differing(made, database) == missing
+    call = ("status", "--pipeline", str(made.file))
+    rows = {row["name"]: row for row in printed_objects(made, *call) if row["kind"] == "target"}
+    told = {name: (row["reachable"], row["point"], row["aside"]) for name, row in rows.items()}
+    assert told == {"mirror": (True, 2, 1), "away": (False, None, None)}
     assert "refused" in rows["away"]["last_error"]
     assert "hunter2" not in str(rows)
+    assert [line for line in printed(made, *call).splitlines() if line.startswith("target")] == [
+        "target away: unknown, it cannot be reached",
+        "target mirror: at point 2, 1 row kept aside (changeling.asides lists them)",
+    ]
 
     made = shop(tmp_path, SOURCE, targets=[mirror])
     assert "public.users of target mirror" in made.pipeline.remove()
     assert database.rows("SELECT to_regclass('users'), to_regnamespace('changeling')") == [(None, None)]
     # A log that begins anew begins anew in the target.
-    run(made, "c", item(3, "insert", {"id": 3, "name": "Cid", "n": 3}))
-    assert differing(made, database) == {}
+    run(made, "c", item(4, "insert", {"id": 4, "name": "Dan", "n": 4}))
+    assert differing(made, database) == missing
 
 
 def test_how_far_behind_a_target_is() -> None:

@@ -15,6 +15,7 @@ from changeling.pipelines.loading import load
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.upkeep import maintain
 from changeling.spark.adapter import run as run_kernel
+from changeling.targets import postgres_target
 from changeling.targets.postgres_target import _SETTINGS, PostgresTarget
 from changeling.targets.staging import CopyKernel, stage
 from tests.log.lakes import Shop, shop
@@ -105,6 +106,72 @@ def test_a_table_that_somebody_dropped_is_made_again(pipeline: Shop, database: D
     assert [str(moved.place) for moved in report.tables] == ["public.users"]
     assert differing(pipeline, database) == {}
     assert mirror(pipeline, database).step() is None
+
+
+def test_a_table_that_somebody_made_anew_gets_all_rows_and_stays_when_the_target_goes(
+    spark: SparkSession, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = bus(tmp_path)
+    run(made, "a", *first(1, 2, 3))
+    step(mirror(made, database))
+    anew = ("DROP TABLE users", "CREATE TABLE users (id bigint PRIMARY KEY, name text, n integer)")
+    run(made, "b", item(4, "update", {"id": 1, "n": 11}, {"id": 1}), item(4, "insert", {"a": 4}, order=1, **BAG))
+
+    # While a step is under way: nothing of it is kept.
+    with monkeypatch.context() as patched:
+        patched.setattr(postgres_target, "reach", lambda at: database.execute(*anew) if at == "target.staged" else None)
+        with pytest.raises(ChangelingError, match=r"table public\.users was made anew by somebody else meanwhile"):
+            mirror(made, database).step()
+    assert (len(there(database, "users")), len(there(database, "bag"))) == (0, 3)
+
+    database.execute(
+        "INSERT INTO users VALUES (7, 'own', 7)", "DROP TABLE bag", "CREATE VIEW bag AS SELECT 1::bigint AS a"
+    )
+    with pytest.raises(ChangelingError, match=r"public\.bag was made anew by somebody else and is no ordinary table"):
+        mirror(made, database).step()
+    database.execute("DROP VIEW bag", "CREATE TABLE bag (a bigint)")
+    target = mirror(made, database)
+    report = step(target)
+    assert report.warnings == [
+        f"table public.{name} was made anew by somebody else: all of its rows are written" for name in ("bag", "users")
+    ]
+    assert [(moved.written, moved.deleted, moved.whole) for moved in report.tables] == [(4, 0, True), (3, 1, True)]
+    assert differing(made, database) == {}
+    assert mirror(made, database).step() is None
+
+    # Also where the replica did not change, and each time. What the target makes itself is its own again.
+    database.execute(*anew, "DROP TABLE bag")
+    run(made, "c", item(5, "insert", {"a": 5}, **BAG))
+    assert step(target).warnings == [
+        "table public.bag was dropped by somebody else: it is made again",
+        "table public.users was made anew by somebody else: all of its rows are written",
+    ]
+    assert differing(made, database) == {}
+    assert target.remove() == ["public.bag"]
+    assert len(there(database, "users")) == 3
+
+
+def test_a_unique_constraint_that_somebody_added_must_be_deferrable(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    made = bus(tmp_path)
+    run(made, "a", *first(1, 2))
+    target = mirror(made, database, "users")
+    step(target)
+    database.execute("CREATE UNIQUE INDEX one_n ON users (n)")
+    run(made, "b", *(item(5, "update", {"id": own, "n": 3 - own}, {"id": own}, order=own) for own in (1, 2)))
+    with pytest.raises(
+        ChangelingError,
+        match=r'^target .* constraint "one_n" .*\. \'one_n\' was added to table public\.users .* DEFERRABLE',
+    ):
+        target.step()
+    database.execute("DROP INDEX one_n", "ALTER TABLE users ADD CONSTRAINT one_n UNIQUE (n) DEFERRABLE")
+    step(target)
+    assert database.rows("SELECT id, n FROM users ORDER BY id") == [(1, 2), (2, 1)]
+    # Rows that the constraint does not allow at all are told as PostgreSQL tells it.
+    run(made, "c", item(6, "update", {"id": 1, "n": 1}, {"id": 1}))
+    with pytest.raises(ChangelingError, match=r'unique constraint "one_n" DETAIL: Key \(n\)=\(1\) already exists\.$'):
+        target.step()
 
 
 def test_a_table_that_is_not_there_or_not_wanted_is_told(pipeline: Shop, database: Database) -> None:

@@ -11,7 +11,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser("status", help="how a pipeline does", description=__doc__)
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="lines of JSON: one object a source, one a table")
+    parser.add_argument("--json", action="store_true", help="lines of JSON: one object a source, a table, a target")
     parser.set_defaults(run=run)
 
 
@@ -61,8 +61,7 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
         show(shown)
     for row in rows:
         if row["kind"] == "target":
-            told_point = "not at a point yet" if row["point"] is None else f"at point {row['point']}"
-            console.print(f"target {row['name']}: {told_point}", markup=False)
+            console.print(f"target {row['name']}: {_how_far(row)}", markup=False)
             if row["last_error"]:
                 console.print(f"  {row['last_error']}", style="red", markup=False)
     for row in sources:
@@ -74,6 +73,16 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
                 console.print(f"  {row['slot_error']}", style="red", markup=False)
     if error := next((row["last_error"] for row in sources if row["last_error"]), None):
         console.print(f"last error: {error}", style="red", markup=False)
+
+
+def _how_far(target: dict[str, Any]) -> str:
+    if not target["reachable"]:
+        return "unknown, it cannot be reached"
+    if target["point"] is None:
+        return "not at a point yet"
+    aside = target["aside"]
+    kept = f", {aside:,} row{'' if aside == 1 else 's'} kept aside (changeling.asides lists them)" if aside else ""
+    return f"at point {target['point']}{kept}"
 
 
 def _nanos(seconds: float | None) -> int | None:

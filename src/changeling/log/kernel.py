@@ -144,7 +144,9 @@ class _Task:
         furthest = pc.max(positions).as_py()
         self._position = furthest if self._position is None else max(self._position, furthest)
         if self._batch.frontier is not None:
-            self._late += pc.sum(pc.less(positions, self._batch.frontier)).as_py() or 0
+            # A snapshot shows what was there before, and is not late.
+            late = pc.and_(pc.less(positions, self._batch.frontier), pc.not_equal(changes.column("op"), "read"))
+            self._late += pc.sum(late).as_py() or 0
         self._ahead += pc.sum(pc.greater(times, self._batch.moment * 1000)).as_py() or 0
         newest = pc.max(times).as_py()
         if newest is not None and (self._newest is None or newest > self._newest.commit_time):

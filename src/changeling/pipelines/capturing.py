@@ -1,12 +1,18 @@
 """PostgreSQL sources of a pipeline, as the capture takes them."""
 
+from typing import TYPE_CHECKING
+
+from changeling.log import layout
 from changeling.model.table import TableName
 from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lock_file
 from changeling.pipelines.loading import Loaded
 from changeling.postgres.columns import ColumnRules
-from changeling.sources.postgres_capture import CaptureSettings
 from changeling.sources.postgres_requests import Requests
+from changeling.sources.postgres_settings import CaptureSettings
+
+if TYPE_CHECKING:
+    from changeling.log.lake import Lake
 
 _LONGEST = 63
 """Names of slots and publications have no more letters."""
@@ -22,8 +28,11 @@ def requests_of(loaded: Loaded, source: PostgresSource) -> Requests:
     return Requests(lock_file(loaded).with_suffix(f".{source.name}.snapshots"))
 
 
-def capture_settings(loaded: Loaded, source: PostgresSource) -> CaptureSettings:
-    """A source with the names it has on its server, and what is left out of its tables."""
+def capture_settings(loaded: Loaded, source: PostgresSource, lake: "Lake | None" = None) -> CaptureSettings:
+    """A source with the names it has on its server, and what is left out of its tables.
+
+    `lake` is given by who writes the log, so that no other is written from the same slot.
+    """
     slot = source.slot or f"changeling_{loaded.definition.name}_{source.name}".lower()[:_LONGEST]
     rules, filters = [], []
     for rule in loaded.rules(source.name):
@@ -44,4 +53,5 @@ def capture_settings(loaded: Loaded, source: PostgresSource) -> CaptureSettings:
         lag_alarm=source.lag_alarm,
         rules=tuple(rules),
         filters=tuple(filters),
+        reader="" if lake is None else lake.load(layout.CHANGES).uuid().toString(),
     )

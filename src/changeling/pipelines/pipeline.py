@@ -226,9 +226,10 @@ class Pipeline:
 
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
             dropped = []
-            for source in postgres_sources(self._loaded):
-                dropped += Capture(capture_settings(self._loaded, source)).remove()
             lake = lake_of(self._loaded)
+            written = lake if lake.exists() else None
+            for source in postgres_sources(self._loaded):
+                dropped += Capture(capture_settings(self._loaded, source, written)).remove()
             for target in targets_of(self._loaded, lake):
                 dropped += [f"{name} of target {target.name}" for name in target.remove()]
             return [*dropped, *lake.beside(f"{self.name}_replica").remove(), *lake.remove()]

@@ -216,8 +216,9 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
         from changeling.pipelines.capturing import capture_settings, requests_of
         from changeling.sources.postgres import PostgresSource as Postgres
 
-        settings, requests = capture_settings(loaded, source), requests_of(loaded, source)
-        return Ingest(log, Postgres(settings, requests, resnapshot=resnapshot), policy=policy)
+        settings, requests = capture_settings(loaded, source, log.lake), requests_of(loaded, source)
+        stored = log.state.of(source.name).position
+        return Ingest(log, Postgres(settings, requests, stored=stored, resnapshot=resnapshot), policy=policy)
     made = _source(loaded, log.lake, source)
     return Ingest(log, made, policy=policy, fail_on_reject=source.on_error == "fail")
 

@@ -13,10 +13,9 @@ from changeling.pipelines.capturing import capture_settings, postgres_sources
 from changeling.pipelines.definition import PostgresSource, PostgresTarget
 from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
-from changeling.postgres.connection import connect
 from changeling.replicas.reading import Identity, replicas
 from changeling.sources.postgres_capture import Capture
-from changeling.targets.ledger import standing
+from changeling.targets.ledger import asked_standing
 
 _NANOS = 1_000_000_000
 
@@ -79,15 +78,15 @@ def _slot(loaded: Loaded, source: PostgresSource) -> dict[str, Any]:
 
 
 def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[str, Any]:
-    """How far a target is, as far as it answers."""
+    """How far a target is; where it cannot be asked, that is not known, and `reachable` is false."""
     try:
-        with connect(target.url) as connection:
-            found = standing(connection, loaded.definition.name, target.name)
+        found, reachable = asked_standing(target.url, loaded.definition.name, target.name), True
     except ChangelingError as unreachable:
-        found, error = None, loaded.redacted(str(unreachable))
+        found, reachable, error = None, False, loaded.redacted(str(unreachable))
     return {
         "kind": "target",
         "name": target.name,
+        "reachable": reachable,
         "point": None if found is None else found.point,
         "aside": None if found is None else found.asides,
         "lag_seconds": None if found is None else (found.applied_at - found.made_at).total_seconds(),

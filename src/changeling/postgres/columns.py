@@ -23,6 +23,8 @@ class ColumnRules(msgspec.Struct, frozen=True):
     hash: tuple[str, ...] = ()
     """Told as the SHA-256 of the salt and the value's text, in hex."""
     salt: str = ""
+    present: tuple[str, ...] = ()
+    """The columns that the table has; none where the rules are for whatever tables fit a pattern."""
 
     def treatment(self, name: str) -> Treatment | None:
         """How a column is told; None where it is not."""
@@ -33,7 +35,11 @@ class ColumnRules(msgspec.Struct, frozen=True):
         return "hashed" if _fits(name, self.hash) else "plain"
 
     def check(self, relation: Relation) -> None:
-        """Raises `UsageError` where they hide what tells the table's rows apart. Hashes do that as well as values."""
+        """Raises `UsageError` where they hide what tells the table's rows apart, or may fail to hide a column.
+
+        Hashes tell rows apart as well as values.
+        """
+        self._check_names(relation)
         for name in relation.key:
             treatment = self.treatment(name)
             if treatment in (None, "masked"):
@@ -41,6 +47,25 @@ class ColumnRules(msgspec.Struct, frozen=True):
                 raise UsageError(
                     f"{relation.table}: the column {name!r} is part of the key, so it cannot be {how}: hash it"
                 )
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The columns that they name one by one."""
+        return tuple(
+            name for name in (*self.include, *self.exclude, *self.mask, *self.hash) if not set(name) & set("*?[")
+        )
+
+    def _check_names(self, relation: Relation) -> None:
+        """A column that is called otherwise than the rules say must not be told by mistake: an older table, or a newer one."""
+        names = [column.name for column in relation.columns]
+        missing = [name for name in self.named if name not in names]
+        strange = [name for name in names if name not in self.present and self.treatment(name) == "plain"]
+        if self.present and missing and strange:
+            raise UsageError(
+                f"{relation.table}: a rule names the column {missing[0]!r}, which the table does not have in a part of the log where "
+                f"it has {strange[0]!r}. If one was renamed to the other, write patterns that fit both, such as "
+                f"[{missing[0]}*, {strange[0]}*]: they hold whatever the column was called"
+            )
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from changeling.model.errors import UsageError, nearest
 from changeling.postgres.catalog import Connection, Found, keys_of, partitions
+from changeling.postgres.columns import ColumnRules
 
 _COLUMNS = """
 SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod,
@@ -22,6 +24,11 @@ SELECT c.oid, c.relfilenode::bigint, EXISTS (
          SELECT FROM pg_partition_ancestors(c.oid) AS own(oid) JOIN pg_inherits i ON i.inhrelid = own.oid
          JOIN pg_attribute a ON a.attrelid = own.oid AND a.attnum = -1 WHERE i.xmin <> a.xmin)
 FROM pg_class c WHERE c.oid = ANY(%s) AND c.relfilenode <> 0 ORDER BY c.oid
+"""
+_PUBLISHED = """
+SELECT t.oid, p.oid::bigint, p.xmin::text::bigint, coalesce(r.oid, 0)::bigint
+FROM unnest(%s::oid[]) AS t(oid) CROSS JOIN pg_publication p
+LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = t.oid WHERE p.pubname = ANY(%s) ORDER BY 1, 2
 """
 _SAME_TEXT = {25, 1043}
 """The numbers of `text` and `varchar`."""
@@ -50,10 +57,15 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
     """The number of the table or of each partition that has rows, of the file that they are in, and whether it was attached."""
     key: tuple[str, ...]
     columns: tuple[ColumnPrint, ...]
+    published: tuple[tuple[int, int, int], ...] = ()
+    """The publications that may tell of it, when each was altered last, and the number of its place there."""
 
     def outdates(self, earlier: "Fingerprint") -> bool:
         """Whether rows that were read earlier may be others now, although no change in the log says so."""
         if (self.oid, self.key) != (earlier.oid, earlier.key):
+            return True
+        if self.published != earlier.published:
+            # Meanwhile, it may not have been told of all that happened.
             return True
         before = {column.number: column for column in earlier.columns}
         added = [column for column in self.columns if column.number not in before]
@@ -101,7 +113,9 @@ def _other_values(was: ColumnPrint, now: ColumnPrint, written_anew: bool) -> boo
     return written_anew and was.altered != now.altered
 
 
-def fingerprints(connection: Connection, found: Sequence[Found]) -> dict[str, Fingerprint]:
+def fingerprints(
+    connection: Connection, found: Sequence[Found], publications: Sequence[str] = ()
+) -> dict[str, Fingerprint]:
     """Those of tables, by their spelled names."""
     oids = [one.oid for one in found]
     root_of = {leaf.oid: leaf.root for leaf in partitions(connection, [one.oid for one in found if one.partitioned])}
@@ -116,7 +130,27 @@ def fingerprints(connection: Connection, found: Sequence[Found]) -> dict[str, Fi
     files: dict[int, list[tuple[int, int, bool]]] = defaultdict(list)
     for oid, file, attached in connection.execute(_FILES, ([*oids, *root_of],)).fetchall():
         files[root_of.get(oid, oid)].append((oid, file, attached))
+    published: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for oid, *place in connection.execute(_PUBLISHED, (oids, list(publications))).fetchall():
+        published[oid].append((place[0], place[1], place[2]))
     return {
-        one.table.spelled(): Fingerprint(one.oid, tuple(files[one.oid]), keys[one.oid], tuple(columns[one.oid]))
+        one.table.spelled(): Fingerprint(
+            one.oid, tuple(files[one.oid]), keys[one.oid], tuple(columns[one.oid]), tuple(published[one.oid])
+        )
         for one in found
     }
+
+
+def check_names(what: str, rules: ColumnRules, now: Fingerprint, then: Fingerprint | None) -> None:
+    """Raises `UsageError` where rules name a column that a table does not have: never had, or has under another name.
+
+    One that was dropped since may be told yet, by what the log has of it.
+    """
+    names = {column.name: column.number for column in now.columns}
+    earlier = {column.name: column.number for column in then.columns} if then is not None else {}
+    for missing in (name for name in rules.named if name not in names):
+        became = next((name for name, number in names.items() if number == earlier.get(missing)), None)
+        if missing in earlier and (became is None or rules.treatment(became) != "plain"):
+            continue
+        told = f"it is called {became!r} now" if became else nearest(missing, names)
+        raise UsageError(f"{what} has no column {missing!r}, which a rule names: {told}")

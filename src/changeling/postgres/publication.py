@@ -1,6 +1,7 @@
 """Publications: which tables a slot tells of. Made and altered as tables come; one of somebody else is used where it tells as much."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import psycopg
 from psycopg import sql
@@ -24,6 +25,7 @@ JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename JOIN pg_at
 WHERE p.pubname = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ANY(%s) AND a.attname <> ALL (p.attnames)
 GROUP BY c.oid
 """
+_NOTE = "SELECT obj_description(oid, 'pg_publication') FROM pg_publication WHERE pubname = %s"
 _ALL = "insert, update, delete, truncate"
 _INSERTS = "insert, truncate"
 _PROBE = "changeling_probe"
@@ -70,6 +72,18 @@ class Publication:
                 for one in missing:
                     _check_writable(connection, one, filtered=one.table in filters)
         return missing
+
+    def reader(self, connection: Connection, slot: str) -> str | None:
+        """Who reads a slot of it, as far as that was noted."""
+        row = connection.execute(_NOTE, (self.name,)).fetchone()
+        whose = "" if row is None else str(row[0] or "")
+        return whose.removeprefix(_noted(slot, "")) if whose.startswith(_noted(slot, "")) else None
+
+    def note_reader(self, connection: Connection, slot: str, reader: str) -> None:
+        """Notes who reads a slot of it; only the publication's owner may."""
+        statement = sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(sql.Identifier(self.name), _noted(slot, reader))
+        with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
+            connection.execute(statement)
 
     def drop(self, connection: Connection) -> None:
         """Drops it, where there is one."""
@@ -135,6 +149,10 @@ class Publication:
         return ChangelingError(
             f"publication {self.name} {what}: run ALTER PUBLICATION {name} {change}; or choose another name with `publication:`"
         )
+
+
+def _noted(slot: str, reader: str) -> str:
+    return f"slot {slot} is read by the Changeling log {reader}"
 
 
 def _respelled(connection: Connection, table: TableName, condition: str) -> str | None:

@@ -128,6 +128,14 @@ class Slot:
         query = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self.peek(publications, upto, 1))
         return self._unhurried(lambda: connection.execute(query).fetchone()) is not None
 
+    def commits_at(self, connection: Connection, publications: str, place: int, upto: int) -> bool:
+        """Whether anything that is published commits at a place, which lies before `upto`."""
+        begin = b"B" + place.to_bytes(8)
+        query = sql.SQL("SELECT 1 FROM {} WHERE substring(data FOR 9) = {} LIMIT 1").format(
+            self.peek(publications, upto), begin
+        )
+        return self._unhurried(lambda: connection.execute(query).fetchone()) is not None
+
     def peek(self, publications: str, upto: int, changes: int | None = None) -> sql.Composed:
         """What the slot tells of transactions that commit before a place, as rows of (lsn, xid, data); nothing is taken."""
         return sql.SQL(

@@ -4,7 +4,6 @@ A batch is a range of places at which transactions commit, or ranges of blocks u
 only to where the change log is already: what was not stored can always be read again.
 """
 
-from dataclasses import dataclass
 from time import monotonic
 
 import psycopg
@@ -12,21 +11,24 @@ from pyspark.sql import SparkSession
 
 from changeling.formats.options import ReadOptions
 from changeling.model.errors import ChangelingError
-from changeling.model.position import encode
+from changeling.model.position import decode
 from changeling.postgres import lsn
 from changeling.postgres.catalog import Found
 from changeling.postgres.connection import unreachable
-from changeling.postgres.fingerprint import Fingerprint
+from changeling.postgres.fingerprint import Fingerprint, check_names
 from changeling.postgres.readiness import Server
-from changeling.postgres.slot import ExportedPoint
-from changeling.postgres.told_table import ToldTable
+from changeling.postgres.slot import ExportedPoint, Standing
 from changeling.sources import postgres_plan as plans
-from changeling.sources.postgres_capture import Capture, CaptureSettings, Held
+from changeling.sources.postgres_capture import Capture
 from changeling.sources.postgres_plan import Part, Plan, Snapshot, Stream
 from changeling.sources.postgres_reading import SnapshotReader, StreamReader, check_alive
 from changeling.sources.postgres_requests import Requests
+from changeling.sources.postgres_settings import CaptureSettings
+from changeling.sources.postgres_snapshot import SnapshotGoingOn
 from changeling.sources.source import Foreseen, Input, Spread
 
+STREAMED = 2
+"""Positions of the stream have a place and an ordinal; those of a snapshot have more."""
 _PART_BYTES = 64 * 1024 * 1024
 _BLOCK = 8192
 _PATIENCE = 60.0
@@ -41,8 +43,12 @@ class PostgresSource:
     format: str | None = None
     options = ReadOptions()
 
-    def __init__(self, settings: CaptureSettings, requests: Requests, *, resnapshot: bool = False) -> None:
+    def __init__(
+        self, settings: CaptureSettings, requests: Requests, *, stored: str | None = None, resnapshot: bool = False
+    ) -> None:
+        """`stored` is the furthest position that the log has; `resnapshot`: all tables are taken anew."""
         self.name = settings.name
+        self._stored = stored
         self._settings, self._requests = settings, requests
         self._capture = Capture(settings)
         self._resnapshot = resnapshot
@@ -51,10 +57,11 @@ class PostgresSource:
         self._done: dict[str, Fingerprint] = {}
         self._present: int | None = None
         self._opened: Server | None = None
-        self._snapshot: _Snapshot | None = None
+        self._snapshot: SnapshotGoingOn | None = None
         self._streamed = False
         self._looked = 0
         self._not_before = 0.0
+        self._told_gone: set[str] = set()
         self._warnings: list[str] = []
 
     def remember(self, plan: str) -> None:
@@ -104,7 +111,7 @@ class PostgresSource:
         """A snapshot ends with the connection that exported it; the log can be read again until it was stored."""
         known = plans.parse(plan)
         if isinstance(known, Stream):
-            return None
+            return self._broken_stream(known)
         if self._snapshot is None or self._snapshot.point.lsn != known.point:
             return "the snapshot of its tables ended with the run that took it; those that were not done start again"
         why = check_alive(self._reader(known))
@@ -112,6 +119,16 @@ class PostgresSource:
             return None
         self._end_snapshot()
         return f"the snapshot of its tables is gone ({why}); those that were not done start again"
+
+    def _broken_stream(self, plan: Stream) -> str | None:
+        try:
+            self._open()
+        except psycopg.Error as error:
+            self.close()
+            raise unreachable(self._settings.url, error) from None
+        if plan.start == plan.end or self._position == plan.start:
+            return None
+        return "its slot was lost before all that it told was stored; the tables are taken anew"
 
     def input(self, spark: SparkSession, plan: str) -> Input:
         """One task for the log; one for each part of a table."""
@@ -128,18 +145,7 @@ class PostgresSource:
         known = plans.parse(plan)
         if isinstance(known, Stream) or self._snapshot is None:
             return []
-        tables = {part.table.spelled(): part.table for part in known.parts}
-        rules = self._capture.tables()
-        return [
-            Foreseen(
-                table,
-                ToldTable(
-                    self._snapshot.held.relations[name], rules.rules_of(table.schema or "", table.name)
-                ).schema_text,
-                encode(known.point, 0),
-            )
-            for name, table in tables.items()
-        ]
+        return self._snapshot.foreseen(known, self._capture.tables())
 
     def spread(self, plan: str) -> Spread:
         """Bytes of the log or of tables, about."""
@@ -185,21 +191,10 @@ class PostgresSource:
         return self._snapshot is not None and self._snapshot.again and not self._snapshot.anew and bool(self._done)
 
     def _snapshot_plan(self, server: Server) -> Snapshot | None:
-        snapshot = self._snapshot
-        assert snapshot is not None
+        assert self._snapshot is not None
         assert self._position is not None
-        parts = plans.batch(snapshot.left, max(1, self._settings.batch_bytes // _PART_BYTES))
-        done = [part.table.spelled() for part in parts if part.last]
-        return Snapshot(
-            server.system,
-            snapshot.point.lsn,
-            parts,
-            self._position,
-            snapshot.held.moment,
-            {name: snapshot.held.prints[name] for name in done},
-            again=snapshot.again,
-            anew=snapshot.anew and not snapshot.begun,
-        )
+        most = max(1, self._settings.batch_bytes // _PART_BYTES)
+        return self._snapshot.plan(server.system, self._position, most)
 
     def _stream_plan(self, server: Server) -> Stream | None:
         assert self._position is not None
@@ -217,6 +212,7 @@ class PostgresSource:
         if self._opened is not None:
             return self._opened
         server = self._capture.open()
+        self._check_rules()
         if self._system not in (None, server.system) and not self._resnapshot:
             raise ChangelingError(
                 f"source {self.name}: this is another server than the one that was captured before, so that places in its log "
@@ -229,12 +225,9 @@ class PostgresSource:
                 "behind what is known. Begin with a pipeline of another name, or `changeling remove` this one first"
             )
         standing = self._capture.standing()
-        lost = self._capture.lost(standing, self._position)
+        lost = self._capture.lost(standing, self._position) or self._went_back(standing)
         if lost is not None and not self._resnapshot:
-            raise ChangelingError(
-                f"source {self.name}: {lost}. Changes may be missing from there on: `changeling run --resnapshot` takes all "
-                "tables anew and goes on"
-            )
+            raise self._capture.refused(lost)
         if standing is None or lost is not None:
             known = self._position is not None
             point = self._capture.create_slot()
@@ -249,6 +242,18 @@ class PostgresSource:
         self._opened = server
         return server
 
+    def _went_back(self, standing: Standing | None) -> str | None:
+        """Whether the server has lost what was stored already: its log may have grown since to where it was."""
+        last = decode(self._stored) if self._stored is not None else ()
+        if standing is None or self._position is None or len(last) != STREAMED or last[0] < standing.confirmed:
+            return None
+        if self._capture.commits_at(last[0], self._position):
+            return None
+        return (
+            f"the server does not know the last transaction that was stored ({lsn.spell(last[0])}): it was restored from a backup, "
+            "or its publication was altered"
+        )
+
     def _take(self, point: ExportedPoint, *, again: bool, anew: bool) -> None:
         """Begins a snapshot of all tables that are not done."""
         if anew:
@@ -262,7 +267,7 @@ class PostgresSource:
             return
         blocks = _PART_BYTES // _BLOCK
         parts = [part for table, leaves in held.leaves.items() for part in plans.parts_of(table, leaves, blocks)]
-        self._snapshot = _Snapshot(point, held, parts, asked, again, anew)
+        self._snapshot = SnapshotGoingOn(point, held, parts, asked, again, anew)
         if not parts:
             self._end_snapshot()
 
@@ -270,6 +275,8 @@ class PostgresSource:
         """Publishes tables that came to be, and begins a snapshot of those that have none yet."""
         self._capture.look()
         self._note_added()
+        self._check_rules()
+        self._tell_gone()
         if not self._wanted() or monotonic() < self._not_before:
             return
         try:
@@ -286,6 +293,24 @@ class PostgresSource:
     def _note_added(self) -> None:
         """A table that was published before, and then was not for a while, has lost changes: it is taken anew."""
         self._requests.ask(name for name in self._capture.added() if name in self._done)
+
+    def _check_rules(self) -> None:
+        """Raises `UsageError` where a rule does not fit the columns of its table."""
+        prints = self._capture.prints()
+        for one in self._capture.found:
+            if (rules := self._capture.rules_alone(one.table)) is not None:
+                name = one.table.spelled()
+                check_names(f"source {self.name}: {one.table}", rules, prints[name], self._done.get(name))
+
+    def _tell_gone(self) -> None:
+        """Tells of tables that went: their replicas stay."""
+        there = {one.table.spelled() for one in self._capture.found}
+        for name in sorted(self._done.keys() - there - self._told_gone):
+            self._told_gone.add(name)
+            self._warnings.append(
+                f"{name} is no longer among the tables that are captured (dropped, renamed, made a partition, or not asked for): "
+                "its replica stays as it was"
+            )
 
     def _wanted(self) -> list[Found]:
         """The tables without a snapshot, those asked for, and those of which rows changed since without a word in the log."""
@@ -309,27 +334,6 @@ class PostgresSource:
             self._snapshot.point.close()
             self._capture.let_go()
             self._snapshot = None
-
-
-@dataclass
-class _Snapshot:
-    """A snapshot that is being read."""
-
-    point: ExportedPoint
-    held: Held
-    left: list[Part]
-    asked: dict[str, str]
-    """What was asked for when it began."""
-    again: bool
-    anew: bool
-    begun: bool = False
-
-    def took(self, plan: Snapshot) -> bool:
-        """Notes what is in the log; whether that was the last of it."""
-        if plan.point == self.point.lsn:
-            self.begun = True
-            self.left = [part for part in self.left if part not in plan.parts]
-        return not self.left
 
 
 def _bytes(part: Part) -> int:

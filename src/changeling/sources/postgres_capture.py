@@ -3,8 +3,9 @@
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+import msgspec
 import psycopg
 from psycopg import sql
 
@@ -16,34 +17,15 @@ from changeling.postgres.columns import ColumnRules
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.fingerprint import Fingerprint, fingerprints
 from changeling.postgres.publication import Publication
-from changeling.postgres.readiness import Server, WithoutIdentity
+from changeling.postgres.readiness import Server
 from changeling.postgres.relation import Relation
 from changeling.postgres.slot import ExportedPoint, Slot, Standing
 from changeling.postgres.told_table import ToldTable
 from changeling.sources.postgres_reading import Tables
+from changeling.sources.postgres_settings import CaptureSettings
 
 _FLUSH_SECONDS = 1.5
 """A server writes its log to disk after 0.6 s at the latest, unless it is told otherwise."""
-
-
-@dataclass(frozen=True)
-class CaptureSettings:
-    """What a user says of a PostgreSQL source."""
-
-    name: str
-    url: str = field(repr=False)
-    tables: tuple[str, ...]
-    slot: str
-    publication: str
-    batch_bytes: int = 256 * 1024 * 1024
-    """About how many bytes of the log, or of tables, one batch reads."""
-    without_identity: WithoutIdentity = "refuse"
-    lag_alarm: int = 1024**3
-    """From so many bytes on that the server keeps for the slot, a warning is given."""
-    rules: tuple[tuple[str, ColumnRules], ...] = ()
-    """By pattern of table, the first that fits."""
-    filters: tuple[tuple[str, str], ...] = ()
-    """Conditions in SQL, by pattern of table."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +54,18 @@ class Capture:
         self._warnings: list[str] = []
         self._told: set[str] = set()
         self._added: list[str] = []
+        self._present: dict[TableName, tuple[str, ...]] = {}
         self.found: list[Found] = []
         """The tables that are captured."""
 
     @property
     def publications(self) -> str:
         """The names of the publications, as pgoutput takes them."""
-        names = (self._whole.name, self._inserts.name)
-        return ",".join(sql.Identifier(name).as_string(None) for name in names)
+        return ",".join(sql.Identifier(name).as_string(None) for name in self._publication_names)
+
+    @property
+    def _publication_names(self) -> tuple[str, str]:
+        return self._whole.name, self._inserts.name
 
     def open(self) -> Server:
         """Connects, checks the server, and publishes the tables."""
@@ -87,6 +73,7 @@ class Capture:
         self._released = 0
         self._server = readiness.server(self._connection)
         self.look()
+        self._claim()
         return self._server
 
     def look(self) -> None:
@@ -99,8 +86,18 @@ class Capture:
         if found == self.found and self._are_published(connection):
             return
         relations = catalog.relations(connection, found, stored_generated=server.tells_generated)
+        for relation in relations:
+            if not relation.columns:
+                self._tell(f"{relation.table} has no columns: it is captured when it has")
+        relations = [relation for relation in relations if relation.columns]
+        found = [one for one in found if one.oid in {relation.oid for relation in relations}]
         readiness.check(connection, found, relations, self._settings.without_identity)
         self._check_rules(relations)
+        self._present = {
+            relation.table: tuple(column.name for column in relation.columns)
+            for relation in relations
+            if self.rules_alone(relation.table) is not None
+        }
         identified = {relation.oid for relation in relations if readiness.identified(relation)}
         filters = {one.table: text for one in found if (text := self._filter(one.table)) is not None}
         added = self._whole.ensure(connection, server, [one for one in found if one.oid in identified], filters)
@@ -109,6 +106,21 @@ class Capture:
         added += self._inserts.ensure(connection, server, others, filters)
         self._added += [one.table.spelled() for one in added]
         self.found = found
+
+    def _claim(self) -> None:
+        """Raises `ChangelingError` where another log is written from the slot: each would miss what the other has taken."""
+        connection, slot, reader = self._asked(), self._slot.name, self._settings.reader
+        noted = self._whole.reader(connection, slot)
+        if reader and noted is None:
+            self._whole.note_reader(connection, slot, reader)
+        elif reader and noted != reader:
+            raise ChangelingError(
+                f"source {self._settings.name}: the slot {slot} is read by another pipeline, or was by an earlier log of this one. "
+                f"Name another `slot:` for this one; or, where the other is gone, run {self._way_out()}"
+            )
+
+    def _way_out(self) -> str:
+        return f"SELECT pg_drop_replication_slot('{self._slot.name}'); DROP PUBLICATION {self.publications.replace(',', ', ')};"
 
     def _are_published(self, connection: Connection) -> bool:
         known = self._whole.members(connection) | self._inserts.members(connection)
@@ -125,7 +137,7 @@ class Capture:
         for one in self.found:
             place = (one.table.schema or "", one.table.name)
             if (rule := self._rules(one.table)) is not None:
-                rules.append((place, rule))
+                rules.append((place, msgspec.structs.replace(rule, present=self._present.get(one.table, ()))))
             if (condition := self._filter(one.table)) is not None:
                 filters.append((place, condition))
         settings = self._settings
@@ -159,6 +171,13 @@ class Capture:
                 "made again, or somebody else read it"
             )
         return None
+
+    def refused(self, lost: str) -> ChangelingError:
+        """What to tell where a slot cannot be read on."""
+        return ChangelingError(
+            f"source {self._settings.name}: {lost}. Changes may be missing from there on: `changeling run --resnapshot` takes "
+            "all tables anew and goes on"
+        )
 
     def create_slot(self) -> ExportedPoint:
         """Makes the slot, in place of one that is lost."""
@@ -194,7 +213,7 @@ class Capture:
                 self.let_go()
                 return None
             found = catalog.relations(connection, wanted, stored_generated=self._server.tells_generated)
-            prints = fingerprints(connection, wanted)
+            prints = fingerprints(connection, wanted, self._publication_names)
             row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
         except psycopg.Error as error:
             self.let_go()
@@ -212,20 +231,18 @@ class Capture:
             self._holding = None
 
     def release(self, position: int) -> None:
-        """Advances the slot to what is stored."""
-        if position <= self._released:
-            return
+        """Advances the slot to what is stored; raises `ChangelingError` where it is not where it was left."""
         standing = self.standing()
-        if standing is None:
-            raise ChangelingError(f"source {self._settings.name}: the slot {self._slot.name} is gone")
-        if standing.confirmed < position:
+        if (lost := self.lost(standing, position)) is not None or standing is None:
+            raise self.refused(lost or "")
+        if standing.confirmed < position and position > self._released:
             self._slot.advance(self._asked(), position)
-        self._released = position
+            self._released = position
         self._alarm(standing)
 
     def prints(self) -> dict[str, Fingerprint]:
         """The fingerprints of the tables now."""
-        return fingerprints(self._asked(), self.found)
+        return fingerprints(self._asked(), self.found, self._publication_names)
 
     def flushed(self) -> int:
         """How far the server's log is on disk."""
@@ -247,11 +264,26 @@ class Capture:
         """Whether anything of ours commits before a place."""
         return self._slot.has_changes(self._asked(), self.publications, upto)
 
+    def commits_at(self, place: int, upto: int) -> bool:
+        """Whether a transaction of ours commits at a place; it lies before `upto`."""
+        return self._slot.commits_at(self._asked(), self.publications, place, upto)
+
     def remove(self) -> list[str]:
-        """Drops the slot and the publications; tells which there were."""
+        """Drops the slot and the publications; tells which there were. Those of another log stay.
+
+        Raises `ChangelingError` where no log is there that could be theirs.
+        """
         connection = connect(self._settings.url)
         try:
-            removed = []
+            removed: list[str] = []
+            noted = self._whole.reader(connection, self._slot.name)
+            if noted is not None and not self._settings.reader:
+                raise ChangelingError(
+                    f"source {self._settings.name}: the slot {self._slot.name} is read by a log, and this pipeline has none. Where "
+                    f"that is gone, run {self._way_out()}"
+                )
+            if noted not in (None, self._settings.reader):
+                return removed
             if self._slot.standing(connection) is not None:
                 self._slot.drop(connection)
                 removed.append(f"slot {self._slot.name}")
@@ -299,6 +331,11 @@ class Capture:
 
     def _rules(self, table: TableName) -> ColumnRules | None:
         return next((rule for pattern, rule in self._settings.rules if catalog.fits(pattern, table)), None)
+
+    def rules_alone(self, table: TableName) -> ColumnRules | None:
+        """The rules that are for one table alone."""
+        found = next((one for one in self._settings.rules if catalog.fits(one[0], table)), None)
+        return None if found is None or set(found[0]) & set("*?[") else found[1]
 
     def _filter(self, table: TableName) -> str | None:
         return next((text for pattern, text in self._settings.filters if catalog.fits(pattern, table)), None)

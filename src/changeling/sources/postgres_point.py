@@ -12,9 +12,10 @@ from changeling.model.table import TableName, TableSchema, schema_from_json
 from changeling.postgres.slot import ExportedPoint
 from changeling.postgres.told_table import ToldTable
 from changeling.sources import postgres_plan as plans
-from changeling.sources.postgres_capture import Capture, CaptureSettings, Held
+from changeling.sources.postgres_capture import Capture, Held
 from changeling.sources.postgres_plan import Snapshot
 from changeling.sources.postgres_reading import SnapshotReader
+from changeling.sources.postgres_settings import CaptureSettings
 from changeling.spark.adapter import run
 
 _BLOCKS = 8192

@@ -99,6 +99,16 @@ class StreamReader:
             for chunk in _fetched(url, connection, Slot(url, self.slot), self.publications, self.plan.end):
                 for changes in output.batches(chunk):
                     yield self.tables.captured(changes), _NO_REJECTS
+            self._check_slot(beside)
+
+    def _check_slot(self, connection: Connection) -> None:
+        """Raises `ChangelingError` unless the slot still had all of the plan when it was read."""
+        standing = Slot(self.tables.url, self.slot).standing(connection)
+        if standing is None or standing.lost is not None or standing.confirmed > self.plan.start:
+            raise ChangelingError(
+                f"source {self.tables.source}: the slot {self.slot} was moved, dropped or made again while it was read, so that "
+                "changes may be missing. See that nobody else reads it; then `changeling run --resnapshot` takes all tables anew"
+            )
 
 
 def _as_ends(changes: pa.RecordBatch, ends: pa.Array) -> pa.RecordBatch:

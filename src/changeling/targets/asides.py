@@ -1,5 +1,6 @@
 """The rows of a replica that PostgreSQL cannot hold, as JSON, each with the reason."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from changeling.targets.misfits import any_of, unfit
 
 _LISTED = 1_000
 """So many rows of a table are listed; all of them are counted."""
+_REASONS = 3
+"""So many reasons are told to a user, the most frequent ones."""
 _TOLD = pa.schema([("reason", pa.string()), ("row", pa.string())])
 
 
@@ -25,6 +28,17 @@ class Asides:
     count: int
     listed: list[tuple[str, str]]
     """Reason and row of the first of them."""
+
+    def reasons(self) -> str:
+        """Why, in short: with several reasons, for how many of the listed rows each."""
+        counted = Counter(reason for reason, _ in self.listed)
+        if len(counted) == 1:
+            return next(iter(counted))
+        told = [f"{rows:,} for {reason}" for reason, rows in counted.most_common(_REASONS)]
+        if rest := counted.total() - sum(rows for _, rows in counted.most_common(_REASONS)):
+            told.append(f"{rest:,} for others")
+        first = "" if self.count == len(self.listed) else f"of the first {len(self.listed):,}: "
+        return first + "; ".join(told)
 
 
 def asides(rows: DataFrame, shape: Shape) -> Asides:

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS changeling.points (
     PRIMARY KEY (pipeline, target));
 CREATE TABLE IF NOT EXISTS changeling.tables (
     schema_name text NOT NULL, table_name text NOT NULL, pipeline text NOT NULL, target text NOT NULL,
-    replica json NOT NULL, snapshot bigint NOT NULL, shape json NOT NULL, asides bigint NOT NULL,
+    table_oid oid NOT NULL, replica json NOT NULL, snapshot bigint NOT NULL, shape json NOT NULL, asides bigint NOT NULL,
     created boolean NOT NULL, schema_created boolean NOT NULL, PRIMARY KEY (schema_name, table_name));
 CREATE TABLE IF NOT EXISTS changeling.asides (
     schema_name text NOT NULL, table_name text NOT NULL, reason text NOT NULL, "row" text NOT NULL);
@@ -56,6 +56,8 @@ class Entry:
     """A table of the target."""
 
     place: Place
+    oid: int
+    """Which table it is: one of the same name that somebody else makes has another."""
     identity: Identity
     snapshot: int
     """The snapshot of the replica whose rows it has."""
@@ -166,15 +168,16 @@ class Ledger:
     def tables(self) -> dict[Place, Entry]:
         """The tables of this target."""
         rows = self._connection.execute(
-            "SELECT schema_name, table_name, replica::text, snapshot, shape::text, asides, created, schema_created "
+            "SELECT schema_name, table_name, table_oid, replica::text, snapshot, shape::text, asides, created, schema_created "
             "FROM changeling.tables WHERE (pipeline, target) = (%s, %s)",
             self._own,
         ).fetchall()
         found = {}
-        for schema, table, identity, snapshot, shape, asides, created, schema_created in rows:
+        for schema, table, oid, identity, snapshot, shape, asides, created, schema_created in rows:
             place = Place(str(schema), str(table))
             found[place] = Entry(
                 place,
+                int(str(oid)),
                 msgspec.json.decode(str(identity), type=Identity),
                 int(str(snapshot)),
                 msgspec.json.decode(str(shape), type=Shape),
@@ -208,12 +211,13 @@ class Ledger:
         """Notes what a table is now."""
         identity, shape = (msgspec.json.encode(one).decode() for one in (entry.identity, entry.shape))
         written = self._connection.execute(
-            "INSERT INTO changeling.tables VALUES (%s, %s, %s, %s, %s::json, %s, %s::json, %s, %s, %s) "
-            "ON CONFLICT (schema_name, table_name) DO UPDATE SET snapshot = excluded.snapshot, shape = excluded.shape, "
-            "asides = excluded.asides, created = excluded.created, schema_created = excluded.schema_created "
+            "INSERT INTO changeling.tables VALUES (%s, %s, %s, %s, %s, %s::json, %s, %s::json, %s, %s, %s) "
+            "ON CONFLICT (schema_name, table_name) DO UPDATE SET table_oid = excluded.table_oid, "
+            "snapshot = excluded.snapshot, shape = excluded.shape, asides = excluded.asides, "
+            "created = excluded.created, schema_created = excluded.schema_created "
             "WHERE (tables.pipeline, tables.target) = (excluded.pipeline, excluded.target)",
             (
-                *(entry.place.schema, entry.place.table, *self._own, identity, entry.snapshot, shape),
+                *(entry.place.schema, entry.place.table, *self._own, entry.oid, identity, entry.snapshot, shape),
                 *(entry.asides, entry.created, entry.schema_created),
             ),
         )

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
+from changeling.model.errors import ChangelingError
 from changeling.targets.applying import Applied, How, apply, check_whole
 from changeling.targets.asides import Asides, asides
 from changeling.targets.differences import Differences, Side
 from changeling.targets.ledger import Entry, Ledger
 from changeling.targets.planning import Work
-from changeling.targets.reshaping import Connection, add_key, alter, create, drop_key, empty
+from changeling.targets.reshaping import Connection, add_key, alter, create, drop_key, empty, present
 from changeling.targets.staging import Staged, create_stage, stage
 
 
@@ -26,10 +27,9 @@ class Move:
         """What a user should know when it is done."""
         found, place = [], self.work.place
         if self.asides is not None and self.asides.count:
-            reason, _ = self.asides.listed[0]
             found.append(
-                f"{self.asides.count:,} rows of {place} cannot be in PostgreSQL and are kept aside ({reason}): "
-                "changeling.asides lists them"
+                f"{self.asides.count:,} rows of {place} cannot be in PostgreSQL and are kept aside "
+                f"({self.asides.reasons()}): changeling.asides lists them"
             )
         if done.missing > 0 and not self.staged.misfits:
             found.append(
@@ -65,21 +65,31 @@ def finish(connection: Connection, ledger: Ledger, move: Move) -> Applied:
     if not has_key and work.how is How.ALL:
         # Many rows are put in order sooner than one by one.
         add_key(connection, work.place, work.shape)
+    oid = _checked_oid(connection, work)
     before = entry.asides if entry is not None else 0
     ledger.write_table(
         Entry(
             work.place,
+            oid,
             work.replica.identity,
             work.snapshot,
             work.shape,
             before if move.asides is None else move.asides.count,
-            created=work.there is None or (entry is not None and entry.created),
+            created=work.there is None or (entry is not None and entry.created and entry.oid == oid),
             schema_created=schema_created or (entry is not None and entry.schema_created),
         )
     )
     if move.asides is not None:
         ledger.write_asides(work.place, move.asides.listed)
     return done
+
+
+def _checked_oid(connection: Connection, work: Work) -> int:
+    """Which table was written to, and is held now; raises `ChangelingError` where it is not the one that was looked at."""
+    oid = present(connection, [work.place])[work.place].oid
+    if work.there is not None and work.there.oid != oid:
+        raise ChangelingError(f"table {work.place} was made anew by somebody else meanwhile")
+    return oid
 
 
 def _shape(connection: Connection, work: Work) -> tuple[bool, bool]:

@@ -29,11 +29,12 @@ class Work:
 
 
 class Planner:
-    """Plans the works of a step; `warnings` are for the user."""
+    """Plans the works of a step; `warnings` are for the user, and so are `lasting` ones, which the next steps find again."""
 
     def __init__(self, connection: Connection, ledger: Ledger, replicas: ReplicaTables, wanted: Wanted) -> None:
         self._connection, self._ledger, self._replicas, self._wanted = connection, ledger, replicas, wanted
         self.warnings: list[str] = []
+        self.lasting: list[str] = []
 
     def works(self, point: Point) -> list[Work]:
         """The tables that are not as the point has them, in an order of their own; raises `ChangelingError` where one may not be.
@@ -62,7 +63,7 @@ class Planner:
     ) -> Work | None:
         if entry is not None and there is not None:
             check_unchanged(place, there, entry.shape)
-            if entry.snapshot == snapshot:
+            if entry.snapshot == snapshot and entry.oid == there.oid:
                 return None
         shape = self._replicas.state_at(replica, snapshot).shape
         if not shape.columns:
@@ -78,6 +79,8 @@ class Planner:
         elif entry is None:
             check_fits(self._connection, place, there, shape)
             self.warnings.append(f"table {place} was there, empty and with the right columns: it is used")
+        elif entry.oid != there.oid:
+            self.warnings.append(f"table {place} was made anew by somebody else: all of its rows are written")
         elif is_kept(entry.shape, shape):
             how = How.CHANGES if entry.snapshot in self._replicas.snapshots(replica) else How.COMPARED
             if how is How.COMPARED and not shape.key:
@@ -100,10 +103,10 @@ class Planner:
 
     def _warn(self, places: dict[Place, Identity], entries: dict[Place, Entry], replicas: list[Replica]) -> None:
         for pattern in self._wanted.without(one.identity.table for one in replicas):
-            self.warnings.append(f"there is no replica of {pattern} yet")
+            self.lasting.append(f"there is no replica of {pattern} yet")
         for place, entry in entries.items():
             if place not in places:
                 why = (
                     "has no replica any more" if self._wanted.has(entry.identity.table) else "is not asked for any more"
                 )
-                self.warnings.append(f"table {place} {why}: it stays as it is")
+                self.lasting.append(f"table {place} {why}: it stays as it is")

@@ -30,6 +30,7 @@ from changeling.targets.planning import Planner, Work
 from changeling.targets.removing import remove
 from changeling.targets.reshaping import Connection
 from changeling.targets.staging import drop_stages
+from changeling.targets.uniqueness import hint
 
 _SETTINGS = {"search_path": "pg_catalog", "lock_timeout": "30s"}
 """Names are written out; and whoever reads a table for long must not keep others from it while its columns wait to change."""
@@ -67,6 +68,7 @@ class PostgresTarget:
         self._settled: int | None = None
         """The state of the table `points` at which there was nothing to do."""
         self._told: set[str] = set()
+        """The lasting warnings that a user knows."""
 
     def step(self) -> TargetReport | None:
         """Moves the database to the newest point; None where it is there. Raises `ChangelingError` that names the target."""
@@ -94,10 +96,10 @@ class PostgresTarget:
                 return None
             done = self._move(connection, ledger, Differences(replicas), works, before, newest)
         self._settled = state
-        told = [*planner.warnings, *(text for move, applied in done for text in move.warnings(applied))]
-        new = [text for text in told if text not in self._told]
-        self._told.update(new)
-        return TargetReport(self.name, newest, _moved(done), monotonic() - begun, new)
+        lasting = [text for text in planner.lasting if text not in self._told]
+        self._told.update(lasting)
+        warnings = [*lasting, *planner.warnings, *(text for move, applied in done for text in move.warnings(applied))]
+        return TargetReport(self.name, newest, _moved(done), monotonic() - begun, warnings)
 
     def standing(self) -> Standing | None:
         """How far the database is; None where it never was at a point."""
@@ -146,6 +148,11 @@ class PostgresTarget:
                 ledger.write_point(newest)
                 reach("target.before")
             reach("target.after")
+        except psycopg.errors.UniqueViolation as error:
+            told = hint(connection, error)
+            if told is None:
+                raise
+            raise ChangelingError(f"{unreachable(self._url, error)} {told}") from None
         finally:
             if not connection.closed:
                 drop_stages(connection, ledger.leftovers())

@@ -5,21 +5,22 @@ from psycopg import sql
 
 from changeling.targets.ledger import Ledger
 from changeling.targets.places import SERVICE, Place
-from changeling.targets.reshaping import Connection
+from changeling.targets.reshaping import Connection, present
 from changeling.targets.staging import drop_stages
 
 
 def remove(connection: Connection, ledger: Ledger) -> list[Place]:
-    """Drops all of it, or nothing; tells which tables went. Tables that were there before the target stay, with their rows."""
+    """Drops all of it, or nothing; tells which tables went. Tables that somebody else made stay, with their rows."""
     if not ledger.is_there():
         return []
     ledger.check()
     drop_stages(connection, ledger.leftovers())
     with connection.transaction():
         entries = ledger.tables()
-        made = sorted(place for place, entry in entries.items() if entry.created)
+        there = present(connection, sorted(entries))
+        made = [place for place in sorted(there) if entries[place].created and entries[place].oid == there[place].oid]
         for place in made:
-            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(place.quoted))
+            connection.execute(sql.SQL("DROP TABLE {}").format(place.quoted))
         ledger.forget()
         for schema in sorted({place.schema for place, entry in entries.items() if entry.schema_created}):
             _drop_empty(connection, schema)

@@ -19,6 +19,7 @@ _MEANWHILE = "changeling {} meanwhile"
 class Present:
     """A table, or whatever has its name, as PostgreSQL's catalog tells it."""
 
+    oid: int
     kind: str
     columns: dict[str, str]
     """Types by name."""
@@ -36,7 +37,7 @@ def present(connection: Connection, places: list[Place]) -> dict[Place, Present]
     """What is there at these places."""
     rows = connection.execute(
         """
-        SELECT n.nspname, c.relname, c.relkind::text,
+        SELECT n.nspname, c.relname, c.oid, c.relkind::text,
                coalesce((SELECT json_object_agg(a.attname, format_type(a.atttypid, a.atttypmod))
                          FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), '{}'),
                coalesce((SELECT json_agg(a.attname ORDER BY k.place)
@@ -51,16 +52,18 @@ def present(connection: Connection, places: list[Place]) -> dict[Place, Present]
         ([place.schema for place in places], [place.table for place in places]),
     ).fetchall()
     found: dict[Place, Present] = {}
-    for schema, table, kind, columns, key, constraint in rows:
+    for schema, table, oid, kind, columns, key, constraint in rows:
         assert isinstance(columns, dict)
         assert isinstance(key, list)
         name = None if constraint is None else str(constraint)
-        found[Place(str(schema), str(table))] = Present(str(kind), columns, tuple(key), name)
+        found[Place(str(schema), str(table))] = Present(int(str(oid)), str(kind), columns, tuple(key), name)
     return found
 
 
 def check_unchanged(place: Place, there: Present, shape: Shape) -> None:
-    """Raises `ChangelingError` where somebody else altered a table that the target made."""
+    """Raises `ChangelingError` where somebody else altered a table of the target, or made another in its place."""
+    if not there.is_table:
+        raise ChangelingError(f"{place} was made anew by somebody else and is no ordinary table: move it away")
     for name, kind in column_types(shape).items():
         found = there.columns.get(name)
         if found != kind:

@@ -1,0 +1,28 @@
+"""What a user says of a PostgreSQL source."""
+
+from dataclasses import dataclass, field
+
+from changeling.postgres.columns import ColumnRules
+from changeling.postgres.readiness import WithoutIdentity
+
+
+@dataclass(frozen=True)
+class CaptureSettings:
+    """The tables, the names on the server, and what becomes of columns and rows."""
+
+    name: str
+    url: str = field(repr=False)
+    tables: tuple[str, ...]
+    slot: str
+    publication: str
+    batch_bytes: int = 256 * 1024 * 1024
+    """About how many bytes of the log, or of tables, one batch reads."""
+    without_identity: WithoutIdentity = "refuse"
+    lag_alarm: int = 1024**3
+    """From so many bytes on that the server keeps for the slot, a warning is given."""
+    rules: tuple[tuple[str, ColumnRules], ...] = ()
+    """By pattern of table, the first that fits."""
+    filters: tuple[tuple[str, str], ...] = ()
+    """Conditions in SQL, by pattern of table."""
+    reader: str = ""
+    """What tells the log that is written from every other; empty where nothing is written."""
