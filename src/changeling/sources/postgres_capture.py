@@ -92,7 +92,8 @@ class Capture:
         relations = [relation for relation in relations if relation.columns]
         found = [one for one in found if one.oid in {relation.oid for relation in relations}]
         readiness.check(connection, found, relations, self._settings.without_identity)
-        self._check_rules(relations)
+        for relation in relations:
+            ToldTable(relation, self._rules(relation.table))
         self._present = {
             relation.table: tuple(column.name for column in relation.columns)
             for relation in relations
@@ -324,10 +325,6 @@ class Capture:
             f"the server keeps {standing.behind / 1024**3:.1f} GB of its log for the slot {self._slot.name}: it fills up its disk "
             "where changes come faster than they are read, or where a transaction stays open for long"
         )
-
-    def _check_rules(self, relations: list[Relation]) -> None:
-        for relation in relations:
-            ToldTable(relation, self._rules(relation.table))
 
     def _rules(self, table: TableName) -> ColumnRules | None:
         return next((rule for pattern, rule in self._settings.rules if catalog.fits(pattern, table)), None)
