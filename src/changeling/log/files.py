@@ -1,5 +1,7 @@
 """Parquet files of a table, written in Spark's tasks and handed over to the driver by name: it commits them, all or none."""
 
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -72,7 +74,7 @@ def filesystem(location: str) -> tuple[fs.FileSystem, str]:
 
 
 class Writer:
-    """Writes batches to one file after another; none is there before something is written."""
+    """Writes batches to one file after another, while the next ones are made; none is there before something is written."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -81,6 +83,8 @@ class Writer:
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._waiting_rows = self._waiting_bytes = 0
         self._done: list[Written] = []
+        self._thread: ThreadPoolExecutor | None = None
+        self._writing: Future[None] | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Takes a batch with the target's columns; it may wait until there is enough for a group of rows."""
@@ -95,21 +99,37 @@ class Writer:
     def close(self) -> list[Written]:
         """The files, complete."""
         self._flush()
-        self._finish()
+        self._settle()
+        self._end()
         return self._done
 
     def abandon(self) -> None:
         """Forgets what was written; what cannot be removed now is removed by upkeep."""
         self._waiting = []
-        self._finish()
+        with suppress(OSError, pa.ArrowException):
+            self._settle()
+        self._end()
         discard(self._done)
         self._done = []
 
     def _flush(self) -> None:
         if not self._waiting:
             return
-        table = pa.Table.from_batches([_cast(batch, self._target.columns) for batch in self._waiting])
+        batches = self._waiting
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        self._settle()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "changeling-write")
+        self._writing = self._thread.submit(self._write_group, batches)
+
+    def _settle(self) -> None:
+        """Waits for what is being written; raises what went wrong with it."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _write_group(self, batches: list[pa.RecordBatch]) -> None:
+        table = pa.Table.from_batches([_cast(batch, self._target.columns) for batch in batches])
         _, sink, writer = self._open or self._start()
         writer.write_table(_sorted(table, self._target.sort), row_group_size=_GROUP_ROWS)
         self._rows += table.num_rows
@@ -135,6 +155,11 @@ class Writer:
         )
         self._open = (path, sink, writer)
         return self._open
+
+    def _end(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
+        self._finish()
 
     def _finish(self) -> None:
         if self._open is None:

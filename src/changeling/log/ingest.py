@@ -308,6 +308,7 @@ class Ingest:
         )
         self._lake.append(layout.CHANGES, outcome.changes, moment, {PROPERTY: state.to_text()})
         self._log.state = state
+        self._log.figures.setdefault(self.source.name, {})[plan.batch] = outcome.figures
         reach("changes.after")
 
 

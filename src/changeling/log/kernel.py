@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from changeling.formats import registry
 from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.options import ReadOptions
+from changeling.log.counting import Counting
 from changeling.log.files import Target, Writer
 from changeling.log.layout import MOMENT
 from changeling.log.outcome import Newest, Outcome, Refused
@@ -83,6 +84,7 @@ class _Task:
         self._rejects = None if batch.rejects is None else Writer(batch.rejects)
         self._schemas = SchemaIds(batch.known)
         self._sampling = Sampling()
+        self._counting = Counting()
         self._read = self._rejected = self._changed = self._late = self._ahead = 0
         self._position: str | None = None
         self._newest: Newest | None = None
@@ -108,6 +110,7 @@ class _Task:
             self._reject(part)
         if not self._schemas.unknown:
             self._sampling(changes)
+            self._counting(changes)
             self._changes.write(self._stored(changes))
 
     def finished(self) -> Outcome:
@@ -126,6 +129,7 @@ class _Task:
             unknown=self._schemas.unknown,
             samples=self._sampling.found(),
             refused=self._refused,
+            figures=self._counting.found(),
             changes=[] if self._schemas.unknown else self._changes.close(),
             rejects=[] if self._rejects is None or self._schemas.unknown else self._rejects.close(),
         )

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from changeling.log import layout
 from changeling.log.failpoints import reach
+from changeling.log.figures import Figures
 from changeling.log.lake import Lake
 from changeling.log.plans import Plans
 from changeling.log.schemas import Registry, Version
@@ -21,6 +22,8 @@ class Log:
         self.plans = Plans(lake)
         self.state: State = lake.state(layout.CHANGES)
         self.reject_state: State = lake.state(layout.REJECTS)
+        self.figures: dict[str, dict[int, Figures]] = {}
+        """Of the batches that came since, by source and number, until the replicas have them."""
 
     def register(self, versions: list[Version]) -> None:
         """Commits new versions of schemas."""

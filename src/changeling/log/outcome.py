@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from changeling.log.figures import Figures, together
 from changeling.log.files import Written
 from changeling.model.table import TableName
 
@@ -56,6 +57,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """A schema is new: nothing was written."""
     samples: list[Sampled] = []
     refused: Refused | None = None
+    figures: Figures = Figures()
     changes: list[Written] = []
     rejects: list[Written] = []
 
@@ -78,6 +80,7 @@ def merged(parts: Iterable[Outcome]) -> Outcome:
         unknown=any(part.unknown for part in found),
         samples=[sample for part in found for sample in part.samples],
         refused=refused[0] if refused else None,
+        figures=together(part.figures for part in found),
         changes=[file for part in found for file in part.changes],
         rejects=[file for part in found for file in part.rejects],
     )

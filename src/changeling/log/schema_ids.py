@@ -37,7 +37,7 @@ class SchemaIds:
             text = schemas[int(row)].as_py()
             if text is None:
                 continue
-            table = _table(changes, int(row))
+            table = table_at(changes, int(row))
             self._note(table, text, changes, codes == group)
             found = self._known.get((table, text))
             if isinstance(found, int):
@@ -67,18 +67,20 @@ class SchemaIds:
 
 def _codes(texts: pa.DictionaryArray, tables: pa.StructArray) -> tuple[np.ndarray, np.ndarray]:
     """A group number for each row (same table, same schema), and the first row of each group."""
-    codes = _indices(texts)
+    codes = indices(texts)
     for part in tables.flatten():
         encoded = part.dictionary_encode()
-        codes = codes * (len(encoded.dictionary) + 1) + _indices(encoded)
+        codes = codes * (len(encoded.dictionary) + 1) + indices(encoded)
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     return inverse, first
 
 
-def _indices(encoded: pa.DictionaryArray) -> np.ndarray:
+def indices(encoded: pa.DictionaryArray) -> np.ndarray:
+    """A number for each value, 0 for null."""
     return np.asarray(pc.add(pc.fill_null(encoded.indices, -1), 1), np.int64)
 
 
-def _table(changes: pa.RecordBatch, row: int) -> TableName:
+def table_at(changes: pa.RecordBatch, row: int) -> TableName:
+    """The table of one change."""
     found = changes.column("table")[row].as_py()
     return _NOWHERE if found is None else TableName(found["catalog"], found["schema"], found["name"])

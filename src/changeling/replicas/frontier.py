@@ -9,11 +9,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from changeling.log import layout
+from changeling.log.figures import ROWS, Figures, TableFigures, together
 from changeling.log.lake import Lake
 from changeling.model.table import TableName
 from changeling.replicas.points import Point, SourcePoint
-
-ROWS = ("read", "insert", "update", "upsert", "replace", "delete")
 
 
 class TableDelta(msgspec.Struct, frozen=True):
@@ -55,14 +54,30 @@ class Frontier:
         self._lake, self._settle = lake, settle
         self._partitions: dict[str, dict[tuple[str, int], str]] = {}
 
-    def next(self, last: Point, batches: Mapping[str, int], *, end: bool) -> Delta | None:
+    def next(
+        self,
+        last: Point,
+        batches: Mapping[str, int],
+        figures: Mapping[str, Mapping[int, Figures]] | None = None,
+        *,
+        end: bool,
+    ) -> Delta | None:
         """What is new up to these batches; None where there is nothing, or nothing complete.
 
-        With `end`, the end of the log is the end of every transaction in it.
+        With `end`, the end of the log is the end of every transaction in it. Where the figures of all these batches are known and
+        nothing in them is late or open, the log is not looked at.
         """
         fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).whole_batch}
         if not fresh:
             return None
+        told = {
+            name: figures_since(last.of(name), batch, (figures or {}).get(name, {})) for name, batch in fresh.items()
+        }
+        if all(one is not None and (end or not one.open) for one in told.values()):
+            for name in fresh:
+                # What their partitions have is looked up where it matters again.
+                self._partitions.pop(name, None)
+            return delta_of(last, fresh, {name: one for name, one in told.items() if one is not None})
         new = self._new(last, fresh)
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
@@ -177,6 +192,48 @@ class Frontier:
         tables = [_table_delta(row) for row in rows if row.changes]
         point = Point(last.number + 1, datetime.now(UTC), complete, {**last.sources, **sources}, last.tables)
         return Delta(point, dict(limits), tables)
+
+
+def figures_since(before: SourcePoint, batch: int, known: Mapping[int, Figures]) -> Figures | None:
+    """The figures of all batches behind a point; None where they are not all known, or where a change is late."""
+    numbers = range(before.whole_batch + 1, batch + 1)
+    if before.batch != before.whole_batch or any(number not in known for number in numbers):
+        return None
+    found = together(known[number] for number in numbers)
+    held = before.position
+    return None if held is not None and any(table.first <= held for table in found.tables) else found
+
+
+def delta_of(last: Point, batches: Mapping[str, int], figures: Mapping[str, Figures]) -> Delta:
+    """What is new by its figures, where all of it is taken."""
+    sources, tables = {}, []
+    for name, batch in batches.items():
+        before, found = last.of(name), figures[name]
+        lasts = [(before.position, before.transaction)] if before.position is not None else []
+        lasts += [found.last] if found.last is not None else []
+        position, transaction = max(lasts, key=lambda one: one[0] or "", default=(None, None))
+        commit_time = max(filter(None, (before.commit_time, found.commit_time)), default=None)
+        sources[name] = SourcePoint(batch, batch, position, transaction, commit_time)
+        tables += [_told_delta(name, table) for table in found.tables]
+    point = Point(last.number + 1, datetime.now(UTC), True, {**last.sources, **sources}, last.tables)
+    return Delta(point, dict.fromkeys(batches), tables)
+
+
+def _told_delta(source: str, told: TableFigures) -> TableDelta:
+    position, version = told.version or ("", None)
+    return TableDelta(
+        source,
+        told.table,
+        told.changes,
+        0,
+        None,
+        told.truncated,
+        told.key,
+        version,
+        position,
+        told.versions,
+        told.first,
+    )
 
 
 def _advanced(before: SourcePoint, batch: int, rows: list[Any]) -> SourcePoint:

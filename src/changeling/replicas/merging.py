@@ -97,7 +97,7 @@ class Merge:
     def _step(self, end: bool) -> Report | None:
         begun = monotonic()
         batches = {name: state.batch for name, state in self._log.state.sources.items()}
-        delta = self._pending or self._frontier.next(self._points.last, batches, end=end)
+        delta = self._pending or self._frontier.next(self._points.last, batches, self._log.figures, end=end)
         if delta is None:
             return None
         works = self._planner.works(delta)
@@ -223,6 +223,8 @@ class Merge:
         self._lake.append_rows(layout.POINTS, [point.to_row()], point.made_at)
         reach("point.after")
         self._points.add(point)
+        for name, known in self._log.figures.items():
+            self._log.figures[name] = {batch: one for batch, one in known.items() if batch > point.of(name).whole_batch}
         return point
 
 

@@ -1,0 +1,87 @@
+"""Counts the changes of a task, as it writes them."""
+
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.log.figures import ROWS, Figures, TableFigures, together
+from changeling.log.schema_ids import indices, table_at
+from changeling.model.table import TableName
+
+_OF_TABLES = (*ROWS, "truncate")
+
+
+class Counting:
+    """What the changes of a task come to."""
+
+    def __init__(self) -> None:
+        self._figures = Figures()
+        self._seen: set[str] = set()
+        self._ended: set[str] = set()
+
+    def __call__(self, changes: pa.RecordBatch) -> None:
+        """Takes changes with the numbers of their schemas."""
+        if not changes.num_rows:
+            return
+        positions, transactions = changes.column("position"), changes.column("transaction")
+        last = pc.max(positions).as_py()
+        transaction = pc.struct_field(transactions, "id")[pc.index(positions, last).as_py()].as_py()
+        commit_time = pc.max(changes.column("commit_time")).as_py()
+        self._note_ends(changes.column("op"), transactions)
+        figures = Figures((last, transaction), commit_time, tables=list(_tables(changes)))
+        self._figures = together((self._figures, figures))
+
+    def found(self) -> Figures:
+        """What came of all."""
+        return msgspec.structs.replace(self._figures, open=bool(self._seen - self._ended))
+
+    def _note_ends(self, ops: pa.Array, transactions: pa.StructArray) -> None:
+        ids, complete = (pc.struct_field(transactions, name) for name in ("id", "complete"))
+        ends = pc.or_(pc.fill_null(complete, False), pc.equal(ops, "commit"))
+        self._ended.update(pc.unique(ids.filter(ends)).to_pylist())
+        self._seen.update(pc.unique(ids.drop_null()).to_pylist())
+        if self._seen <= self._ended:
+            # A transaction's changes come together, or its end is looked for in the log.
+            self._seen.clear()
+            self._ended.clear()
+
+
+def _tables(changes: pa.RecordBatch) -> Iterable[TableFigures]:
+    codes = np.zeros(changes.num_rows, np.int64)
+    for part in changes.column("table").flatten():
+        encoded = part.dictionary_encode()
+        codes = codes * (len(encoded.dictionary) + 1) + indices(encoded)
+    _, rows, groups = np.unique(codes, return_index=True, return_inverse=True)
+    for group, row in enumerate(rows):
+        if changes.column("table")[int(row)].as_py() is not None:
+            own = changes if len(rows) == 1 else changes.filter(pa.array(groups == group))
+            figures = _table(table_at(changes, int(row)), own)
+            if figures.changes:
+                yield figures
+
+
+def _table(table: TableName, changes: pa.RecordBatch) -> TableFigures:
+    positions, ops, versions = (changes.column(name) for name in ("position", "op", "schema_id"))
+    kinds = pc.value_counts(ops)
+    counts = dict(zip(kinds.field(0).to_pylist(), kinds.field(1).to_pylist(), strict=True))
+    truncated = pc.max(positions.filter(pc.equal(ops, "truncate"))).as_py() if "truncate" in counts else None
+    keys = changes.column("key")
+    key = pc.index(keys.is_valid(), True).as_py() if keys.null_count < len(keys) else None
+    told = positions if not versions.null_count else positions.filter(versions.is_valid())
+    version = None
+    if len(told):
+        last = pc.max(told).as_py()
+        place = pc.index(told, last).as_py()
+        version = (last, versions.drop_null()[place].as_py())
+    return TableFigures(
+        table,
+        sum(counts.get(op, 0) for op in _OF_TABLES),
+        pc.min(positions).as_py(),
+        truncated,
+        None if key is None else keys[key].as_py(),
+        version,
+        sorted(pc.unique(versions.drop_null()).to_pylist()),
+    )
