@@ -29,6 +29,8 @@ from changeling.sources.source import Input, Source, Spread
 from changeling.spark.adapter import run
 from changeling.spark.failures import SPARKS, told
 
+_LOOKED_AT = 100
+"""Rows of a batch's frame, records or ranges of them, among which schemas are looked for first."""
 _REPLANNED = 3
 """How often a batch is planned again because files changed while they were read."""
 
@@ -217,7 +219,8 @@ class Ingest:
         seen = [
             Seen(one.table, one.schema, one.position, one.position, False) for one in self.source.foreseen(plan.text)
         ]
-        added = self._learn(seen) + self._look(plan, given, moment, targets)
+        seen += self._look(plan, given, moment, targets)
+        added = self._learn(seen)
         while True:
             outcome = self._run(plan, given, moment, targets, seen)
             seen = outcome.schemas
@@ -227,18 +230,19 @@ class Ingest:
                 return outcome, tuple(added)
             discard([*outcome.changes, *outcome.rejects])
 
-    def _look(self, plan: Plan, given: Input, moment: datetime, targets: Mapping[str, Target]) -> list[Version]:
-        """Registers the declared schemas that a first batch begins with, so that it is read once.
+    def _look(self, plan: Plan, given: Input, moment: datetime, targets: Mapping[str, Target]) -> list[Seen]:
+        """The declared schemas that a first batch begins with: registered before, they need not be met first to be known.
 
         They hold from the start. Where one holds from that comes with the records, all of them must tell.
         """
         declared = {(schema.columns, schema.key) for schema in self.source.options.schemas if schema.columns}
         if not declared or self._format is None or self._log.state.batch(self.source.name):
             return []
-        outcome = self._run(plan, given, moment, targets, (), looks=True)
+        first = Input(given.frame.limit(_LOOKED_AT).coalesce(1), given.reader, given.topics)
+        outcome = self._run(plan, first, moment, targets, (), looks=True)
         discard([*outcome.changes, *outcome.rejects])
         told = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
-        return self._learn([one for one, schema in told if (schema.columns, schema.key) in declared])
+        return [one for one, schema in told if (schema.columns, schema.key) in declared]
 
     def _learn(self, seen: Sequence[Seen]) -> list[Version]:
         """Registers the schemas that are new."""

@@ -3,6 +3,7 @@
 The text of records never crosses the JVM, and neither do the changes: the driver gets the names of files, and counts.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -65,6 +66,8 @@ class IngestKernel:
             for records, rejects in self.reader(batches):
                 if self.batch.looks:
                     task.take(records.slice(0, _LOOKED_AT), rejects)
+                    # Spark ends a process that leaves some of its input, and has to start another one.
+                    deque(batches, maxlen=0)
                     break
                 task.take(records, rejects)
             outcome = task.finished()
