@@ -55,9 +55,10 @@ def _tables(changes: pa.RecordBatch) -> Iterable[TableFigures]:
         encoded = part.dictionary_encode()
         codes = codes * (len(encoded.dictionary) + 1) + indices(encoded)
     _, rows, groups = np.unique(codes, return_index=True, return_inverse=True)
+    counted = changes.select(["position", "op", "schema_id", "key"])
     for group, row in enumerate(rows):
         if changes.column("table")[int(row)].as_py() is not None:
-            own = changes if len(rows) == 1 else changes.filter(pa.array(groups == group))
+            own = counted if len(rows) == 1 else counted.filter(pa.array(groups == group))
             figures = _table(table_at(changes, int(row)), own)
             if figures.changes:
                 yield figures
