@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.log.figures import ROWS, Figures, TableFigures, together
-from changeling.log.schema_ids import indices, table_at
+from changeling.log.schema_ids import grouped, table_at
 from changeling.model.table import TableName
 
 _OF_TABLES = (*ROWS, "truncate")
@@ -50,14 +49,11 @@ class Counting:
 
 
 def _tables(changes: pa.RecordBatch) -> Iterable[TableFigures]:
-    codes = np.zeros(changes.num_rows, np.int64)
-    for part in changes.column("table").flatten():
-        encoded = part.dictionary_encode()
-        codes = codes * (len(encoded.dictionary) + 1) + indices(encoded)
-    _, rows, groups = np.unique(codes, return_index=True, return_inverse=True)
+    parts = changes.column("table").flatten()
+    groups, rows = grouped(parts)
     counted = changes.select(["position", "op", "schema_id", "key"])
     for group, row in enumerate(rows):
-        if changes.column("table")[int(row)].as_py() is not None:
+        if parts[-1][int(row)].is_valid:
             own = counted if len(rows) == 1 else counted.filter(pa.array(groups == group))
             figures = _table(table_at(changes, int(row)), own)
             if figures.changes:

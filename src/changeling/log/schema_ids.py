@@ -1,5 +1,6 @@
 """Schemas that changes carry into the numbers that the registry gave them, in the tasks."""
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import numpy as np
@@ -28,8 +29,7 @@ class SchemaIds:
         schemas = changes.column("schema")
         if schemas.null_count == len(schemas):
             return pa.nulls(len(schemas), pa.int64()), {}
-        texts = schemas.dictionary_encode()
-        codes, distinct = _codes(texts, changes.column("table"))
+        codes, distinct = grouped([schemas, *changes.column("table").flatten()])
         numbers = np.zeros(len(distinct), np.int64)
         told = np.zeros(len(distinct), bool)
         reasons: dict[int, str] = {}
@@ -65,18 +65,17 @@ class SchemaIds:
         self._seen[table, text] = Seen(table, text, first, last, arrived)
 
 
-def _codes(texts: pa.DictionaryArray, tables: pa.StructArray) -> tuple[np.ndarray, np.ndarray]:
-    """A group number for each row (same table, same schema), and the first row of each group."""
-    codes = indices(texts)
-    for part in tables.flatten():
-        encoded = part.dictionary_encode()
-        codes = codes * (len(encoded.dictionary) + 1) + indices(encoded)
+def grouped(columns: Iterable[pa.Array]) -> tuple[np.ndarray, np.ndarray]:
+    """A group number for each row (rows of the same values), and the first row of each group."""
+    codes: np.ndarray | int = 0
+    for column in columns:
+        encoded = column.dictionary_encode()
+        codes = codes * (len(encoded.dictionary) + 1) + _indices(encoded)
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     return inverse, first
 
 
-def indices(encoded: pa.DictionaryArray) -> np.ndarray:
-    """A number for each value, 0 for null."""
+def _indices(encoded: pa.DictionaryArray) -> np.ndarray:
     return np.asarray(pc.add(pc.fill_null(encoded.indices, -1), 1), np.int64)
 
 

@@ -209,9 +209,7 @@ def delta_of(last: Point, batches: Mapping[str, int], figures: Mapping[str, Figu
     sources, tables = {}, []
     for name, batch in batches.items():
         before, found = last.of(name), figures[name]
-        lasts = [(before.position, before.transaction)] if before.position is not None else []
-        lasts += [found.last] if found.last is not None else []
-        position, transaction = max(lasts, key=lambda one: one[0] or "", default=(None, None))
+        position, transaction = _furthest(before, [] if found.last is None else [found.last])
         commit_time = max(filter(None, (before.commit_time, found.commit_time)), default=None)
         sources[name] = SourcePoint(batch, batch, position, transaction, commit_time)
         tables += [_told_delta(name, table) for table in found.tables]
@@ -238,10 +236,7 @@ def _told_delta(source: str, told: TableFigures) -> TableDelta:
 
 def _advanced(before: SourcePoint, batch: int, rows: list[Any]) -> SourcePoint:
     seen = [row for row in rows if row["last"] is not None]
-    lasts = [(row["last"], row.transaction) for row in seen]
-    if before.position is not None:
-        lasts.append((before.position, before.transaction))
-    position, transaction = max(lasts, key=lambda one: one[0], default=(None, None))
+    position, transaction = _furthest(before, [(row["last"], row.transaction) for row in seen])
     left = min((row.left for row in rows if row.left is not None), default=None)
     return SourcePoint(
         batch=batch,
@@ -251,6 +246,12 @@ def _advanced(before: SourcePoint, batch: int, rows: list[Any]) -> SourcePoint:
         commit_time=max(filter(None, (before.commit_time, *(row.commit_time for row in seen))), default=None),
         late=min((row.first_late for row in rows if row.first_late is not None), default=None),
     )
+
+
+def _furthest(before: SourcePoint, lasts: list[tuple[str, str | None]]) -> tuple[str | None, str | None]:
+    """The furthest position, and its transaction."""
+    held = [] if before.position is None else [(before.position, before.transaction)]
+    return max([*lasts, *held], key=lambda one: one[0], default=(None, None))
 
 
 def _table_delta(row: Any) -> TableDelta:

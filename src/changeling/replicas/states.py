@@ -31,7 +31,7 @@ from changeling.replicas.staged import staged_layout
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.turns import Stretch
-from changeling.replicas.unknown import UnknownOf, nothing_unknown
+from changeling.replicas.unknown import Unknown, UnknownOf, nothing_unknown
 from changeling.replicas.works import (
     Base,
     Bases,
@@ -128,8 +128,9 @@ class States:
         return self._folded(identity, replica, Moment(base, limit))
 
     def _check_is_known(self, identity: Identity, limit: str | None, wanted: str) -> None:
-        for stretch in self._unknown(identity) if limit is not None else ():
-            stretch.check(identity, limit or "", wanted)
+        if limit is not None:
+            for stretch in self._unknown(identity):
+                stretch.check(identity, limit, wanted)
 
     def _check_was_known(self, identity: Identity, limit: str, moment: int) -> None:
         """Raises `UsageError` where a table is known from its snapshot on, and that is later: it was not empty before."""
@@ -137,10 +138,8 @@ class States:
             of_table(identity.source, identity.table) & (f.col("op") == "read")
         )
         found = reads.agg(f.min("position"), f.min("commit_time")).first()
-        if found is not None and found[0] is not None and found[0] >= limit and found[1] is not None:
-            raise UsageError(
-                f"{times.to_text(moment)} lies before the snapshot that {identity.table} is known from: {times.to_text(found[1])}"
-            )
+        if found is not None and found[0] is not None and found[1] is not None:
+            Unknown("", after(found[0]), found[1]).check(identity, limit, times.to_text(moment))
 
     def from_base(self, table: WantedTable, base: str, before: int | None) -> State:
         """A full load and the changes of the log on top of it, strictly before a moment where one is given."""
