@@ -22,7 +22,7 @@ def test_an_active_session_is_used_again(spark: SparkSession) -> None:
 
 def test_defaults_hold_where_nothing_else_is_said(spark: SparkSession) -> None:
     settings = dict(spark.sparkContext.getConf().getAll())
-    assert settings["spark.master"] == "local[2]"
+    assert settings["spark.master"] == "local[1]"
     assert settings["spark.driver.host"] == "127.0.0.1"
     assert settings["spark.ui.enabled"] == "false"
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
