@@ -5,7 +5,8 @@ changes. The commit of changes ends the batch, since it brings the source's new 
 that is read again from its plan; rejects that it had committed are taken back first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
@@ -15,6 +16,7 @@ import msgspec
 from changeling.formats import registry as formats
 from changeling.formats.options import ReadOptions
 from changeling.log import layout
+from changeling.log.advancing import advanced, micros
 from changeling.log.failpoints import reach
 from changeling.log.files import Target, discard
 from changeling.log.kernel import OUTCOME, Batch, IngestKernel
@@ -61,25 +63,45 @@ class Ingest:
         self._log, self._lake, self.source = log, log.lake, source
         self._policy, self._fail = policy, fail_on_reject
         self._format = None if source.format is None else formats.get(source.format)
-        self._pending: Plan | None = None
         self._warnings: list[str] = []
-        done = log.state.batch(source.name)
-        plans = log.plans.of(source.name)
+        self._remembered = 0
+        """The last batch that the source knows of."""
+        self._begin()
+        self._declare()
+
+    def _begin(self) -> None:
+        """Takes from the log how far the source is: at the start, and again after a failure, which may have come anywhere."""
+        source = self.source
+        done = self._log.state.batch(source.name)
+        plans = self._log.plans.of(source.name)
         if done and (not plans or plans[-1].batch < done):
             raise ChangelingError(
                 f"source {source.name}: its log has {done} batches, but only {len(plans)} plans of them are there, so that it "
                 "is not known what was read: bring the table `batches` back, or begin anew under another name"
             )
+        self._pending: Plan | None = None
         for plan in plans:
             if plan.batch > done:
                 self._pending = plan
-            elif plan.kind == READ:
+            elif plan.batch > self._remembered:
                 self._remember(plan)
-        self._declare()
+        self._failed = False
+
+    @contextmanager
+    def _resumable(self) -> Iterator[None]:
+        """What fails meanwhile is resumed from what the log has, just as by another process."""
+        if self._failed:
+            self._log.reload()
+            self._begin()
+        self._failed = True
+        yield
+        self._failed = False
 
     def _remember(self, plan: Plan) -> None:
         try:
-            self.source.remember(plan.text)
+            if plan.kind == READ:
+                self.source.remember(plan.text)
+            self._remembered = plan.batch
         except msgspec.DecodeError:
             raise ChangelingError(
                 f"source {self.source.name}: batch {plan.batch} was planned by a source of another type; give this one "
@@ -110,6 +132,10 @@ class Ingest:
 
     def step(self, started: Callable[[Spread], None] = lambda spread: None) -> Report | None:
         """Brings the next batch in; None where there is none."""
+        with self._resumable():
+            return self._step(started)
+
+    def _step(self, started: Callable[[Spread], None]) -> Report | None:
         plan = self._pending_plan() or self._new_plan()
         if plan is None:
             return None
@@ -132,14 +158,15 @@ class Ingest:
 
     def bring_in_again(self, given: Input) -> Report:
         """Reads records that were rejected before, as a batch of its own: those that give changes now are in the log then."""
-        if self.read_is_pending:
-            raise AssertionError("the batch that was cut off comes first, or its records would be taken for read")
-        plan = self._pending
-        if plan is None:
-            plan = Plan(self._next_batch(), 1, REPLAY, "{}")
-            self._log.plans.add(self.source.name, plan)
-        self._pending = plan
-        return self._bring_in(plan, given, Spread(), rejects_stay=True)
+        with self._resumable():
+            if self.read_is_pending:
+                raise AssertionError("the batch that was cut off comes first, or its records would be taken for read")
+            plan = self._pending
+            if plan is None:
+                plan = Plan(self._next_batch(), 1, REPLAY, "{}")
+                self._log.plans.add(self.source.name, plan)
+            self._pending = plan
+            return self._bring_in(plan, given, Spread(), rejects_stay=True)
 
     @property
     def read_is_pending(self) -> bool:
@@ -205,8 +232,7 @@ class Ingest:
         if not rejects_stay:
             self._commit_rejects(plan, outcome, moment)
         self._commit_changes(plan, outcome, moment, rejects_stay)
-        if plan.kind == READ:
-            self.source.remember(plan.text)
+        self._remember(plan)
         self._pending = None
         return Report(self.source.name, plan.batch, outcome, spread, monotonic() - begun, (*schemas, *inferred))
 
@@ -273,7 +299,7 @@ class Ingest:
             number=plan.batch,
             format=self.source.format,
             options=self._options(),
-            moment=_micros(moment),
+            moment=micros(moment),
             changes=targets["changes"],
             rejects=targets.get("rejects"),
             known=self._log.registry.known(self.source.name, seen, by_number=self._numbers_schemas),
@@ -308,39 +334,9 @@ class Ingest:
     def _commit_changes(self, plan: Plan, outcome: Outcome, moment: datetime, rejects_stay: bool) -> None:
         reach("changes.before")
         state = self._log.state.with_source(
-            self.source.name, _advanced(self.state, plan.batch, outcome, moment, rejects_stay)
+            self.source.name, advanced(self.state, plan.batch, outcome, moment, rejects_stay)
         )
         self._lake.append(layout.CHANGES, outcome.changes, moment, {PROPERTY: state.to_text()})
         self._log.state = state
         self._log.figures.setdefault(self.source.name, {})[plan.batch] = outcome.figures
         reach("changes.after")
-
-
-def _advanced(before: SourceState, batch: int, outcome: Outcome, moment: datetime, replayed: bool) -> SourceState:
-    accepted = outcome.read - outcome.rejected
-    micros = _micros(moment)
-    state = msgspec.structs.replace(
-        before,
-        batch=batch,
-        read=before.read + (0 if replayed else outcome.read),
-        accepted=before.accepted + accepted,
-        rejected=before.rejected + (-accepted if replayed else outcome.rejected),
-        changes=before.changes + outcome.changed,
-        late=before.late + outcome.late,
-        ahead=before.ahead + outcome.ahead,
-        position=max(filter(None, (before.position, outcome.position)), default=None),
-        ingested_at=micros,
-    )
-    newest = outcome.newest
-    if newest is None or (before.commit_time or newest.commit_time) > newest.commit_time:
-        return state
-    return msgspec.structs.replace(
-        state,
-        commit_time=newest.commit_time,
-        log_lag=micros * 1000 - newest.commit_time,
-        extraction_lag=None if newest.extracted is None else newest.extracted - newest.commit_time,
-    )
-
-
-def _micros(moment: datetime) -> int:
-    return int(moment.timestamp()) * 1_000_000 + moment.microsecond

@@ -18,12 +18,17 @@ class Log:
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
-        self.registry = Registry.from_rows(lake.rows(layout.SCHEMAS).to_pylist())
-        self.plans = Plans(lake)
-        self.state: State = lake.state(layout.CHANGES)
-        self.reject_state: State = lake.state(layout.REJECTS)
+        self.registry = Registry()
         self.figures: dict[str, dict[int, Figures]] = {}
         """Of the batches that came since, by source and number, until the replicas have them."""
+        self.reload()
+
+    def reload(self) -> None:
+        """Reads again what the tables have: after a failure it is not known which of the commits were made."""
+        self.registry.versions = Registry.from_rows(self.lake.rows(layout.SCHEMAS).to_pylist()).versions
+        self.plans = Plans(self.lake)
+        self.state: State = self.lake.state(layout.CHANGES)
+        self.reject_state: State = self.lake.state(layout.REJECTS)
 
     def register(self, versions: list[Version]) -> None:
         """Commits new versions of schemas."""

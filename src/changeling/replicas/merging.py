@@ -5,7 +5,8 @@ nearest earlier point that the late changes do not disturb. What a commit says o
 a merge that was cut off is finished by the next one, and no replica is changed twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -70,18 +71,34 @@ class Merge:
     """Keeps the replicas of a pipeline up to date."""
 
     def __init__(self, log: Log, rules: Rules, settle: timedelta) -> None:
-        self._log, self._lake = log, log.lake
-        self._points = points_of(self._lake)
-        self._tables = ReplicaTables(self._lake)
+        self._log, self._lake, self._mode = log, log.lake, rules.mode
         self._asides = Asides(self._lake)
-        self._committer = Committer(self._lake, self._tables, self._asides)
         self._frontier = Frontier(self._lake, settle)
         self._learner = Learner(log.registry, rules.policy, log.register)
-        self._planner = Planner(self._lake, self._points, self._tables, self._learner, rules.mode)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Reads from the lake how far the replicas are: at the start, and again after a failure, which may have come anywhere."""
+        self._points = points_of(self._lake)
+        self._tables = ReplicaTables(self._lake)
+        self._committer = Committer(self._lake, self._tables, self._asides)
+        self._planner = Planner(self._lake, self._points, self._tables, self._learner, self._mode)
         self._pending = self._cut_off()
         self._committer.after_cut_off = self._pending is not None
         if self._pending is None:
             self._asides.forget(self._points.last.number)
+        self._failed = False
+
+    @contextmanager
+    def _resumable(self) -> Iterator[None]:
+        """What fails meanwhile is finished from what the lake has, just as by another process."""
+        with in_one_sentence():
+            if self._failed:
+                self._log.reload()
+                self._begin()
+            self._failed = True
+            yield
+            self._failed = False
 
     def _cut_off(self) -> Delta | None:
         """The plan of a merge that some replicas have and others do not."""
@@ -91,7 +108,7 @@ class Merge:
 
     def step(self, *, end: bool) -> Report | None:
         """Merges what is new; None where there is nothing. `end`: what the log has is all there is, transactions included."""
-        with in_one_sentence():
+        with self._resumable():
             return self._step(end)
 
     def _step(self, end: bool) -> Report | None:
@@ -174,9 +191,9 @@ class Merge:
 
     def rebuild(self, table: WantedTable) -> int:
         """Makes the replicas of a table again from the log, beside those that are there, and swaps them in; counts rows."""
-        while self._pending is not None:
+        while self._failed or self._pending is not None:
             self.step(end=False)
-        with in_one_sentence():
+        with self._resumable():
             return self._rebuild(table)
 
     def _rebuild(self, table: WantedTable) -> int:

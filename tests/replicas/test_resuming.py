@@ -1,0 +1,66 @@
+"""A merge that fails is finished by the same process before anything newer, as by a process that is started again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeling.log.failpoints import FailpointReached
+from changeling.log.log import Log
+from changeling.pipelines.lakehouse import lake_of
+from changeling.pipelines.loading import load
+from changeling.pipelines.running import ingest_of, merge_of
+from tests.log.lakes import Shop
+from tests.replicas.shops import asides, bus, item, points, replica, replicas
+
+OTHER: dict[str, Any] = {"table": "other", "columns": {"id": "int64", "n": "int32"}}
+FAILURES = ["asides.after@1", "asides.after@2", "replica.before@2", "replica.after@1", "replica.after@2"]
+FAILURES += ["point.before@1", "point.after@1"]
+
+
+def both(number: int) -> list[str]:
+    """One new row of each table, and a value that does not fit."""
+    return [
+        item(number, "insert", {"id": number, "name": f"v{number}", "n": number}),
+        item(number, "insert", {"id": number, "n": number if number % 2 else 2**40}, order=1, **OTHER),
+    ]
+
+
+def tables(made: Shop) -> dict[str, Any]:
+    return {**{name: replica(made, name) for name in replicas(made)}, "asides": asides(made)}
+
+
+def test_a_merge_that_fails_is_finished_before_anything_newer(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = bus(tmp_path)
+    made.write("a.json", *both(1))
+    made.pipeline.run(once=True)
+    loaded = load(made.file)
+    log = Log(lake_of(loaded))
+    ingest, merge = ingest_of(loaded, log, loaded.definition.sources[0]), merge_of(loaded, log)
+
+    def moved(number: int) -> None:
+        made.write(f"b{number:02d}.json", *both(number))
+        assert ingest.step() is not None
+
+    number = 1
+    for failure in FAILURES:
+        moved(number + 1)
+        monkeypatch.setenv("CHANGELING_FAILPOINT", failure)
+        with pytest.raises(FailpointReached):
+            merge.step(end=True)
+        monkeypatch.delenv("CHANGELING_FAILPOINT")
+        number += 2
+        moved(number)
+        while merge.step(end=True) is not None:
+            pass
+        found = tables(made)
+        assert [row["id"] for row in found["public__users"]] == list(range(1, number + 1)), failure
+        assert [row["id"] for row in found["public__other"]] == list(range(1, number + 1)), failure
+        assert len(found["asides"]) == number // 2, failure
+    assert [point["point"] for point in points(made)] == list(range(1, len(points(made)) + 1))
+    before = tables(made)
+    assert (made.pipeline.rebuild("users"), made.pipeline.rebuild("other")) == (number, number)
+    assert tables(made) == before
