@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from changeling.log.evolution import Difference, difference, shown, widens
+from changeling.log.evolution import Difference, common, difference, shown, widens
 from changeling.model import types
 from changeling.model.table import Column, TableSchema
 from changeling.model.types import INTEGER_RANGES
@@ -76,6 +76,49 @@ def test_an_integer_widens_to_decimals_with_room_for_its_digits(kind: str, digit
 )
 def test_other_types_widen_where_no_value_is_lost(old: str, new: str, answer: bool) -> None:
     assert widens(types.parse(old), types.parse(new)) is answer
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ("int64", "decimal(20,2)", "decimal(21,2)"),
+        ("int32", "decimal(5,4)", "decimal(14,4)"),
+        ("uint64", "decimal(10,2)", "decimal(22,2)"),
+        ("decimal(10,2)", "decimal(8,6)", "decimal(14,6)"),
+        ("decimal(30,0)", "decimal(30,20)", "decimal"),
+        ("int64", "decimal(38,20)", "decimal"),
+        ("int64", "decimal(37,19)", "decimal(38,19)"),
+        ("decimal(50,3)", "int8", "decimal(50,3)"),
+        ("int8", "uint8", "int16"),
+        ("int32", "uint32", "int64"),
+        ("int8", "uint64", "decimal(20,0)"),
+        ("array<int64>", "array<decimal(20,2)>", "array<decimal(21,2)>"),
+        ("int64", "float64", None),
+        ("decimal(10,2)", "float64", None),
+        ("string", "int64", None),
+        ("array<int64>", "decimal(20,2)", None),
+    ],
+)
+def test_two_types_have_one_that_holds_the_values_of_both(one: str, other: str, both: str | None) -> None:
+    wanted = None if both is None else types.parse(both)
+    assert common(types.parse(one), types.parse(other)) == common(types.parse(other), types.parse(one)) == wanted
+
+
+def test_the_common_type_holds_both_and_what_holds_both_is_no_narrower() -> None:
+    names = [
+        *types.SIMPLE,
+        *(f"decimal({p},{s})" for p in (5, 20, 38) for s in (0, 2, 5)),
+        "array<int8>",
+        "array<decimal>",
+    ]
+    kinds = [types.parse(name) for name in names]
+    for one, other in itertools.product(kinds, kinds):
+        both = common(one, other)
+        if both is not None:
+            assert widens(one, both), (one, other)
+            assert widens(other, both), (one, other)
+        else:
+            assert not any(widens(one, kind) and widens(other, kind) for kind in kinds), (one, other)
 
 
 OLD = "id int64, name string, n int32"

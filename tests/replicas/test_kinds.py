@@ -46,7 +46,11 @@ def test_stored_values_are_exact() -> None:
         *("1.0", "1000", "9223372036854775808", "-1.50", "0.0000001")
     ]
     assert untold(VALUES["text"], Type("string"))[0].to_pylist() == ["", "1", "true", "a\nb", "\U0001f600"]
-    assert untold([b'{"a": 1.50}', b'"x"', b"1e3"], Type("json"))[0].to_pylist() == ['{"a": 1.50}', '"x"', "1e3"]
+    # Numbers and texts as columns of their own kinds have them, since those become this one; all else as it came.
+    assert untold([b'{"a": 1e3}', b'"x"', b"1e3", b"1.50", b"-0", b'"\\u0041\\/"'], Type("json"))[0].to_pylist() == [
+        *('{"a": 1e3}', '"x"', "1000", "1.50", "0", '"A/"')
+    ]
+    assert untold([b"-0", b"-0.0"], Type("decimal"))[0].to_pylist() == ["0", "-0.0"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from changeling.model.table import Column, TableSchema
-from changeling.model.types import INTEGER_RANGES, Type
+from changeling.model.types import INTEGER_RANGES, STORED_DIGITS, Type, array, decimal
 
 _DIGITS = {name: len(str(high)) for name, (_, high) in INTEGER_RANGES.items()}
 
@@ -46,6 +46,8 @@ def difference(old: TableSchema, new: TableSchema) -> Difference:
                 widened.append(f"{name} from {was} to {now}")
             elif widens(now, was):
                 narrowed.append(f"{name} from {was} to {now}")
+            elif (both := common(was, now)) is not None:
+                widened.append(f"{name} from {was} to {both}, for {now}")
             else:
                 conflicts.append(f"column {name} was {was} and is {now}")
     names_before = {now: was for was, now in renamed}
@@ -97,6 +99,34 @@ def widens(old: Type, new: Type) -> bool:
             return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
         return False
     return (old.kind, new.kind) == ("float32", "float64")
+
+
+def common(one: Type, other: Type) -> Type | None:
+    """The type that holds every value of both; None where there is none."""
+    if widens(one, other):
+        return other
+    if widens(other, one):
+        return one
+    if one.item is not None and other.item is not None:
+        item = common(one.item, other.item)
+        return None if item is None else array(item)
+    if one.kind in INTEGER_RANGES and other.kind in INTEGER_RANGES:
+        held = (Type(name) for name in ("int16", "int32", "int64"))
+        return next((kind for kind in held if widens(one, kind) and widens(other, kind)), decimal(20, 0))
+    places = [_places(kind) for kind in (one, other)]
+    if None in places:
+        return None
+    whole, behind = (max(sizes) for sizes in zip(*(found for found in places if found is not None), strict=True))
+    return decimal(whole + behind, behind) if whole + behind <= STORED_DIGITS else Type("decimal")
+
+
+def _places(kind: Type) -> tuple[int, int] | None:
+    """How many digits a number has before and behind the point; None where it is no exact number, or one of any size."""
+    if kind.kind in INTEGER_RANGES:
+        return _DIGITS[kind.kind], 0
+    if kind.precision is None or kind.scale is None:
+        return None
+    return kind.precision - kind.scale, kind.scale
 
 
 def shown(schema: TableSchema) -> str:

@@ -59,6 +59,8 @@ class Lake:
         self.spark.conf.set("spark.sql.caseSensitive", "true")
         # Nor is `${env:HOME}` in a name anything but itself.
         self.spark.conf.set("spark.sql.variable.substitute", "false")
+        # A decimal becomes the text of all its digits, without an exponent.
+        self.spark.conf.set("spark.sql.ansi.enabled", "true")
         if catalog.database is not None:
             prepare(catalog.database)
             check_place(catalog, namespace)

@@ -38,6 +38,8 @@ INTEGER_RANGES = {
     for bits in (8, 16, 32, 64)
     for name in (f"int{bits}", f"uint{bits}")
 }
+STORED_DIGITS = 38
+"""Decimals of more digits than this, or of any number of them, are stored as text: no digit is lost."""
 _MOST_DIGITS = 999
 _DECIMAL = re.compile(r"decimal\((\d{1,3})(?:,(\d{1,3}))?\)")
 

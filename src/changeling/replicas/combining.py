@@ -11,8 +11,8 @@ from pyspark.sql import functions as f
 
 from changeling.log.files import Written
 from changeling.log.lake import quoted
-from changeling.model import types
 from changeling.replicas import staged
+from changeling.replicas.converting import converted, key_converted
 from changeling.replicas.effect import Effect
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import sql_type
@@ -35,18 +35,14 @@ def placed(rows: DataFrame, stored: Shape, wanted: Shape) -> DataFrame:
 def placed_columns(stored: Shape, wanted: Shape) -> list[Column]:
     """The columns of one shape, given rows that have those of another."""
     known = {column.id: column for column in stored.columns}
-    return [_as(known.get(column.id), column) for column in wanted.columns]
+    return [_as(known.get(column.id), column, in_key=column.id in wanted.key) for column in wanted.columns]
 
 
-def _as(stored: ReplicaColumn | None, wanted: ReplicaColumn) -> Column:
-    kind = sql_type(wanted.kind)
+def _as(stored: ReplicaColumn | None, wanted: ReplicaColumn, *, in_key: bool) -> Column:
     if stored is None:
-        return f.lit(None).cast(kind)
-    value = f.col(quoted(stored.name))
-    if stored.kind == types.Type("string") and wanted.kind == types.Type("json"):
-        # A text among values of other kinds is spelled as JSON has it.
-        return f.regexp_extract(f.to_json(f.array(value)), r"(?s)^\[(.*)\]$", 1)
-    return value if sql_type(stored.kind) == kind else value.cast(kind)
+        return f.lit(None).cast(sql_type(wanted.kind))
+    convert = key_converted if in_key else converted
+    return convert(f.col(quoted(stored.name)), stored.kind, wanted.kind)
 
 
 def columns(shape: Shape) -> list[str]:

@@ -18,6 +18,7 @@ from changeling.model.canonical import Convert
 from changeling.model.errors import Rejected
 from changeling.model.types import Type
 from changeling.replicas.shape import Columns, Shape
+from changeling.replicas.values import fitted
 
 _SAFE_DIGITS = {"int64": 18, "int32": 9, "uint32": 9, "uint64": 18}
 """So many digits fit for certain."""
@@ -51,7 +52,7 @@ def reader_of(columns: Columns, shape: Shape, encoding: str, version: int | None
         return Reader(place.id, table.untyped_read or same, kind, told=False)
     told = place.told.canonical
     read = table.reader(told, place.told.original_type)
-    return Reader(place.id, read if told == kind else _chained(read, canonical.reader(kind)), kind, told=True)
+    return Reader(place.id, read if told == kind else _widened(read, told, kind), kind, told=True)
 
 
 def same(raw: bytes) -> bytes:
@@ -59,10 +60,13 @@ def same(raw: bytes) -> bytes:
     return raw
 
 
-def _chained(first: Convert, second: Convert) -> Convert:
+def _widened(read: Convert, told: Type, kind: Type) -> Convert:
+    """Values of a narrower type: each is what a column of that type holds, or it does not fit, as before the column was wider."""
+    fit, widen = fitted(told), canonical.reader(kind)
+
     def both(raw: bytes) -> bytes:
-        plain = first(raw)
-        return plain if plain == b"null" else second(plain)
+        plain = read(raw)
+        return plain if plain == b"null" else widen(fit(plain))
 
     return both
 

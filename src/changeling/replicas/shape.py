@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from changeling.log.evolution import difference, widens
+from changeling.log.evolution import common, difference
 from changeling.log.schemas import Policy, Version
 from changeling.model import types
 from changeling.model.table import Column, TableSchema
@@ -260,11 +260,11 @@ class _Chain:
 
 def _is_one(before: Column | None, now: Column) -> bool:
     """Whether values of both versions of a column fit into one: what was text and is a number is another column."""
-    return before is None or widens(before.canonical, now.canonical) or widens(now.canonical, before.canonical)
+    return before is None or common(before.canonical, now.canonical) is not None
 
 
 def _shape(before: Shape, schema: TableSchema, numbers: dict[str, str]) -> Shape:
-    """Columns that were there keep their order and the widest type that they had; new ones stand behind them."""
+    """Columns that were there keep their order, and have a type that holds all they had; new ones stand behind them."""
     there = {column.id: column for column in before.columns}
     now = {numbers[column.name]: column for column in schema.columns}
     order = [number for number in there if number in now] + [number for number in now if number not in there]
@@ -273,6 +273,5 @@ def _shape(before: Shape, schema: TableSchema, numbers: dict[str, str]) -> Shape
 
 
 def _wider(before: ReplicaColumn | None, now: str) -> str:
-    if before is None or widens(before.kind, types.parse(now)):
-        return now
-    return before.type
+    both = None if before is None else common(before.kind, types.parse(now))
+    return now if both is None else str(both)

@@ -2,10 +2,7 @@
 
 import pyarrow as pa
 
-from changeling.model.types import Type
-
-MOST_DIGITS = 38
-"""Decimals of more digits than this, or of any number of them, are stored as text: no digit is lost."""
+from changeling.model.types import STORED_DIGITS, Type
 
 _INT = (pa.int32(), "INT")
 _LONG = (pa.int64(), "BIGINT")
@@ -41,7 +38,7 @@ def sql_type(kind: Type) -> str:
 
 def is_exact_decimal(kind: Type) -> bool:
     """Whether it is a decimal that is stored as one; others are stored as text."""
-    return kind.kind == "decimal" and kind.precision is not None and kind.precision <= MOST_DIGITS
+    return kind.kind == "decimal" and kind.precision is not None and kind.precision <= STORED_DIGITS
 
 
 def is_promotion(old: Type, new: Type) -> bool:
@@ -49,9 +46,18 @@ def is_promotion(old: Type, new: Type) -> bool:
 
     Items of arrays are not promoted: SQL cannot say it of the whole column.
     """
+    if not are_spelled_alike(old, new):
+        return False
     before, after = arrow_type(old), arrow_type(new)
     if before == after:
         return True
     if pa.types.is_decimal(before) and pa.types.is_decimal(after):
         return bool(before.scale == after.scale and before.precision <= after.precision)
     return (before, after) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
+
+
+def are_spelled_alike(old: Type, new: Type) -> bool:
+    """Whether the same text stands for the same value in both, where both are stored as text: JSON has texts in quotes."""
+    if old.item is not None and new.item is not None:
+        return are_spelled_alike(old.item, new.item)
+    return new.kind != "json" or old.kind in ("json", "decimal", "interval")

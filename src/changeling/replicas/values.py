@@ -14,16 +14,16 @@ import pyarrow.compute as pc
 from changeling.model import canonical, json_text, times
 from changeling.model.canonical import Convert
 from changeling.model.errors import Rejected
-from changeling.model.types import INTEGER_RANGES, Type
+from changeling.model.types import INTEGER_RANGES, STORED_DIGITS, Type
 from changeling.replicas.casts import cast
-from changeling.replicas.stored_types import MOST_DIGITS, arrow_type, is_exact_decimal
+from changeling.replicas.stored_types import arrow_type, is_exact_decimal
 
 UNREADABLE = (ValueError, ArithmeticError, RecursionError)
 """What a conversion raises on a value that does not fit."""
 Reasons = dict[int, str]
 """Why values do not fit, by their places."""
 
-_EXACT = Context(prec=MOST_DIGITS, traps=[Inexact, InvalidOperation])
+_EXACT = Context(prec=STORED_DIGITS, traps=[Inexact, InvalidOperation])
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 _DAY = 86_400 * times.NANOS_PER_SECOND
 
@@ -148,7 +148,31 @@ def _exact_decimal(text: bytes, kind: Type) -> Decimal:
     number = Decimal(canonical.text_of(text))
     if not number.is_finite():
         raise Rejected(f"{number} cannot be stored in a column of type {kind}")
-    return number.quantize(Decimal(1).scaleb(-(kind.scale or 0)), context=_EXACT)
+    # There is one zero.
+    return (number or abs(number)).quantize(Decimal(1).scaleb(-(kind.scale or 0)), context=_EXACT)
+
+
+def fitted(kind: Type) -> Convert:
+    """From what the canonical reader takes to the canonical form of the value that a column of this type holds.
+
+    Raises where it holds none. What is stored is not always what was sent: decimals have all digits of their scale, and a
+    float32 is not the number that it was read from.
+    """
+    read = canonical.reader(kind)
+    if kind.item is not None:
+        return canonical.array_of(fitted(kind.item))
+    if is_exact_decimal(kind):
+        return lambda raw: json_text.quote(f"{_exact_decimal(read(raw), kind):f}")
+    if kind.kind == "float32":
+        return lambda raw: _shortest_float32(read(raw))
+    return read
+
+
+def _shortest_float32(text: bytes) -> bytes:
+    if text[:1] == b'"':
+        return text
+    (number,) = struct.unpack("<f", struct.pack("<f", _float32(text)))
+    return repr(number).encode()
 
 
 def _float32(text: bytes) -> float:

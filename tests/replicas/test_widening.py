@@ -1,0 +1,165 @@
+"""A column that gets a wider type holds what reading its changes again would give it, whatever the two types are."""
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from changeling.log.evolution import common
+from changeling.model.table import Column
+from changeling.model.types import SIMPLE, Type, parse
+from changeling.replicas.converting import converted, key_converted
+from changeling.replicas.keys import Reader, normal, reader_of
+from changeling.replicas.kinds import untold
+from changeling.replicas.shape import Columns, Place, ReplicaColumn, Shape
+from changeling.replicas.stored_types import arrow_type, is_promotion
+from changeling.replicas.values import column
+from tests.log.lakes import Shop, shop
+from tests.log.records import debezium
+from tests.replicas.json_values import ODD
+from tests.replicas.shops import replica
+
+DECIMALS = ["(5,4)", "(8,6)", "(10,2)", "(20,2)", "(21,2)", "(38,0)", "(38,2)", "(38,38)", "(39,2)", "(50,3)"]
+TYPES = [*SIMPLE, *(f"decimal{digits}" for digits in DECIMALS)]
+NESTED = ["float32", "float64", "int16", "int64", "uint64", "decimal(10,2)", "decimal(38,10)", "decimal"]
+KINDS = [*map(parse, TYPES), *(parse(f"array<{name}>") for name in NESTED), parse("array<array<decimal(5,1)>>")]
+TOLD = sorted(
+    {(old, str(both)) for old in KINDS for new in KINDS if (both := common(old, new)) not in (None, old)}, key=str
+)
+UNTOLD = [("bool", "json"), ("int64", "decimal"), ("int64", "json"), ("decimal", "json"), ("string", "json")]
+MORE = [
+    *b"5 -5 1.5 1.50 -1.05 0.1 0.10000000149011612 16777217 1e-7 0.0000001 0e-10 3.4e38 99999999.99 12345678.12".split(),
+    *b"-0.00 100 1e2 1e150 1.0e0 12345678901234567890.5 0.00000000000000000000000000000000000001".split(),
+    *b'[1] [1.5,null,"0.10"] ["-0",1e-7,0] [0.1] [[1.5],[]]'.split(),
+    *(json.dumps(text).encode() for text in ("why", "3", "null", "a\\u000Bb", 'say "so"\\', "é\u2028\x7f😀", "a/b")),
+    json.dumps("".join(map(chr, range(0x80)))).encode(),
+    b'"\\u0041\\/"',
+]
+VALUES: list[bytes | None] = [*ODD, *MORE, None]
+
+
+def reader(told: Type, kind: Type) -> Reader:
+    """How values of one type are read into a column of another."""
+    columns = Columns(places={1: {"v": Place("v", Column("v", str(told)))}})
+    found = reader_of(columns, Shape((ReplicaColumn("v", "v", str(kind)),)), "canonical", 1, "v")
+    assert found is not None
+    return found
+
+
+def of_kind(kind: Type) -> list[bytes | None]:
+    """The values that a column of an inferred type holds."""
+    return [value for value in VALUES if value is not None and _is_json(value) and not untold([value], kind)[1]]
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def padded(array: pa.Array, length: int) -> pa.Array:
+    return pa.concat_arrays([array, pa.nulls(length - len(array), array.type)])
+
+
+def test_stored_values_become_what_reading_them_again_gives(spark: SparkSession) -> None:
+    stored: list[pa.Array] = []
+    wanted: list[tuple[Type, Type, bool, list[Any]]] = []
+
+    def expect(old: Type, new: Type, before: pa.Array, after: pa.Array, *, in_key: bool = False) -> None:
+        assert (before.type, after.type) == (arrow_type(old), arrow_type(new))
+        stored.append(padded(before, len(VALUES)))
+        wanted.append((old, new, in_key, padded(after, len(VALUES)).to_pylist()))
+
+    for old, name in TOLD:
+        new = parse(name)
+        before, misfits = column(VALUES, old, reader(old, old).read)
+        after, still = column(VALUES, new, reader(old, new).read)
+        assert [one.place for one in still] == [one.place for one in misfits], (old, new)
+        expect(old, new, before, after)
+    for old, new in ((parse(one), parse(other)) for one, other in UNTOLD):
+        values = of_kind(old)
+        assert len(values) > 1
+        expect(old, new, untold(values, old)[0], untold(values, new)[0])
+    for digits in ("(10,2)", "(38,10)", "(5,0)"):
+        old, new = parse(f"decimal{digits}"), Type("decimal")
+        fitting = [value for value in (b"1.5", b"10", b"0", b"-0.50", b"100") if not column([value], old)[1]]
+        keys = [normal(value, reader(old, new)) for value in fitting]
+        expect(old, new, column(fitting, old)[0], column(keys, new)[0], in_key=True)
+    names = [f"c{place}" for place in range(len(stored))]
+    frame = spark.createDataFrame(pa.table(dict(zip(names, stored, strict=True))))
+    made = frame.select(
+        *(
+            (key_converted if in_key else converted)(frame[name], old, new).alias(name)
+            for name, (old, new, in_key, _) in zip(names, wanted, strict=True)
+        )
+    ).toArrow()
+    for name, (old, new, _, values) in zip(names, wanted, strict=True):
+        assert list(map(repr, made.column(name).to_pylist())) == list(map(repr, values)), (old, new)
+
+
+@pytest.mark.parametrize(("old", "new"), UNTOLD)
+def test_what_is_not_spelled_alike_is_written_anew(old: str, new: str) -> None:
+    assert is_promotion(parse(old), parse(new)) == ((old, new) == ("decimal", "json"))
+
+
+def ydb(key: int, value: Any) -> str:
+    return json.dumps({"key": [key], "update": {"v": value}, "ts": [1_700_000_000_000 + key, key]})
+
+
+def amount(number: int, value: int | str) -> str:
+    """An insert whose amount is a bigint, or a numeric(20,2)."""
+    record = json.loads(debezium(number, kind="int64"))
+    if isinstance(value, str):
+        digits = int(value.replace(".", ""))
+        record["payload"]["after"]["n"] = base64.b64encode(digits.to_bytes(9, "big", signed=True)).decode()
+        for image in record["schema"]["fields"]:
+            image["fields"][1] |= {
+                "type": "bytes",
+                "name": "org.apache.kafka.connect.data.Decimal",
+                "parameters": {"scale": "2", "connect.decimal.precision": "20"},
+            }
+    else:
+        record["payload"]["after"]["n"] = value
+    return json.dumps(record)
+
+
+def run(made: Shop, number: int, ydbs: Sequence[str], amounts: Sequence[str]) -> None:
+    made.write(f"{number}.json", *ydbs)
+    made.write(f"{number}.dbz", *amounts)
+    made.pipeline.run(once=True)
+
+
+def test_a_replica_whose_columns_widen_is_the_one_that_a_rebuild_makes(spark: SparkSession, tmp_path: Path) -> None:
+    made = shop(
+        tmp_path,
+        {"name": "ydb", "type": "files", "path": "in/*.json", "format": "ydb-json", "table": "t", "key": ["id"]},
+        {"name": "bus", "type": "files", "path": "in/*.dbz", "format": "debezium-json", "key": ["id"]},
+        tables=[{"name": "*", "mode": "history"}],
+    )
+    largest = 2**63 - 1
+    run(made, 1, [ydb(1, "why"), ydb(2, "3"), ydb(3, "null")], [amount(1, largest), amount(2, -5)])
+    run(made, 2, [ydb(4, 4)], [amount(3, "123456789012345678.25")])
+    run(made, 3, [ydb(5, 1.5)], [amount(4, 7)])
+    cells = [(1, '"why"'), (2, '"3"'), (3, '"null"'), (4, "4"), (5, "1.5")]
+    amounts = [(1, f"{largest}.00"), (2, "-5.00"), (3, "123456789012345678.25"), (4, "7.00")]
+
+    def check() -> None:
+        for name in ("t", "t__history"):
+            assert sorted((row["id"], row["v"]) for row in replica(made, name)) == cells
+        for name in ("public__users", "public__users__history"):
+            assert sorted((row["id"], str(row["n"])) for row in replica(made, name)) == amounts
+
+    assert made.rejects() == []
+    check()
+    assert (made.pipeline.rebuild("t"), made.pipeline.rebuild("users")) == (5, 4)
+    check()
+    found = made.pipeline.current("users")
+    assert found is not None
+    assert [(one.name, one.type) for one in found[1].columns] == [("id", "int64"), ("n", "decimal(21,2)")]
