@@ -64,3 +64,13 @@ def test_a_merge_that_fails_is_finished_before_anything_newer(
     before = tables(made)
     assert (made.pipeline.rebuild("users"), made.pipeline.rebuild("other")) == (number, number)
     assert tables(made) == before
+    staged = tmp_path / "lake" / "shop" / "points" / "staged"
+    last = points(made)[-1]["point"]
+    going_on = staged / f"point-{last + 1}-x" / "0.parquet"
+    going_on.parent.mkdir()
+    going_on.touch()
+    left = [path for path in staged.rglob("*.parquet") if path != going_on]
+    assert left
+    (done,) = [one for one in made.pipeline.maintain() if one.table == "points, staged"]
+    assert (done.files_before, done.files_after, done.orphans_removed) == (len(left) + 1, 1, len(left))
+    assert [*staged.iterdir()] == [going_on.parent]

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from time import monotonic
-from uuid import uuid4
 
 import msgspec
 from pyspark.sql import Column, DataFrame
@@ -29,6 +28,7 @@ from changeling.replicas.folding import TableOutcome
 from changeling.replicas.frontier import Delta, Frontier, TableDelta
 from changeling.replicas.jobs import fold
 from changeling.replicas.learning import Learner, Policies
+from changeling.replicas.leftovers import place_of_merge
 from changeling.replicas.planning import Modes, Planner
 from changeling.replicas.points import Point
 from changeling.replicas.reading import Identity, ReplicaState
@@ -129,7 +129,7 @@ class Merge:
         if not works:
             return []
         places = {(work.folded.source, work.folded.table, work.folded.history): work for work in works}
-        staging = f"{self._lake.load(layout.POINTS).location()}/staged/{uuid4()}"
+        staging = place_of_merge(self._lake.load(layout.POINTS).location(), delta.point.number)
 
         def prepared(table: FoldedTable) -> tuple[FoldedTable, Target]:
             work = places[table.source, table.table, table.history]

@@ -6,7 +6,6 @@ from there on: what it costs follows those, not the length of the log.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from uuid import uuid4
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -24,6 +23,7 @@ from changeling.replicas.combining import completed, named, placed, recounted, s
 from changeling.replicas.committing import Committer
 from changeling.replicas.jobs import fold
 from changeling.replicas.learning import Learner, Policies
+from changeling.replicas.leftovers import place_of_reader
 from changeling.replicas.points import Point, Points
 from changeling.replicas.reading import Identity
 from changeling.replicas.shape import Shape
@@ -266,7 +266,7 @@ class States:
         version: int | None,
     ) -> State:
         """Changes folded on top of the rows below them."""
-        place = f"{self._lake.load(layout.POINTS).location()}/staged/{uuid4()}"
+        place = place_of_reader(self._lake.load(layout.POINTS).location())
 
         def prepared(one: FoldedTable) -> tuple[FoldedTable, Target]:
             return one, Target(place, staged_layout(one.shape))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from changeling.log import layout
 from changeling.log.lake import Lake
 from changeling.log.upkeep import KEEP_SNAPSHOTS, Done, compact, remove_orphans
+from changeling.replicas.leftovers import remove_leftovers
 from changeling.replicas.points import Point
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.works import points_of
@@ -25,15 +26,21 @@ def merged_until(lake: Lake) -> datetime:
 
 
 def maintain(lake: Lake, retention: timedelta, keep_snapshots: timedelta = KEEP_SNAPSHOTS) -> list[Done]:
-    """Looks after every replica of a pipeline."""
+    """Looks after every replica of a pipeline, and after what their folds left beside the points."""
     if not lake.exists():
         return []
     now = datetime.now(UTC)
-    kept = chosen(points_of(lake).all(), now, retention, keep_snapshots)
+    points = points_of(lake)
+    kept = chosen(points.all(), now, retention, keep_snapshots)
     tables = ReplicaTables(lake)
     done = [_maintain(tables, replica, kept, now, keep_snapshots) for replica in tables.known.values()]
     _forget_points(lake, now - retention)
-    return done
+    return [*done, *_clear(lake, points.last.number, now - _ORPHANS_AFTER)]
+
+
+def _clear(lake: Lake, last: int, before: datetime) -> list[Done]:
+    there, removed = remove_leftovers(lake.load(layout.POINTS).location(), last, before)
+    return [Done(f"{layout.POINTS.name}, staged", there, there - removed, 0, 0, 0, removed)] if there else []
 
 
 def expire(lake: Lake, retention: timedelta) -> None:

@@ -1,0 +1,49 @@
+"""The folder beside the points where folds put rows that are completed next: who put them there, and what was left behind."""
+
+import re
+from collections import defaultdict
+from datetime import datetime
+from uuid import uuid4
+
+from pyarrow import fs
+
+from changeling.log.files import filesystem
+
+_FOLDER = "staged"
+_OF_MERGE = re.compile(r"point-([0-9]+)-.*")
+
+
+def place_of_merge(points: str, number: int) -> str:
+    """A new place for the rows of a merge, given where the table `points` lies and the point that the merge makes."""
+    return f"{points}/{_FOLDER}/point-{number}-{uuid4()}"
+
+
+def place_of_reader(points: str) -> str:
+    """A new place for the rows of somebody who reads a state."""
+    return f"{points}/{_FOLDER}/{uuid4()}"
+
+
+def remove_leftovers(points: str, last: int, before: datetime) -> tuple[int, int]:
+    """Removes what nobody needs any more; counts the files that were there, and those that went.
+
+    A merge has let go of its rows when its point is there, be it `last` or an earlier one: no clock is asked, since a merge may
+    take any time. Readers leave no such trace: theirs go when nothing of them was written since `before`.
+    """
+    store, path = filesystem(f"{points}/{_FOLDER}")
+    places: dict[str, list[fs.FileInfo]] = defaultdict(list)
+    for info in store.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True)):
+        places[info.path.removeprefix(path).strip("/").partition("/")[0]].append(info)
+    there = removed = 0
+    for name, found in places.items():
+        files = sum(info.is_file for info in found)
+        there += files
+        if _is_left(name, found, last, before):
+            store.delete_dir(f"{path}/{name}")
+            removed += files
+    return there, removed
+
+
+def _is_left(name: str, found: list[fs.FileInfo], last: int, before: datetime) -> bool:
+    if match := _OF_MERGE.fullmatch(name):
+        return int(match[1]) <= last
+    return all(info.mtime is None or info.mtime < before for info in found)
