@@ -136,10 +136,17 @@ class Ingest:
             return self._step(started)
 
     def _step(self, started: Callable[[Spread], None]) -> Report | None:
-        plan = self._pending_plan() or self._new_plan()
-        if plan is None:
-            return None
-        self._pending = plan
+        looked, resumed = datetime.now(UTC), self._pending_plan()
+        plan, report = resumed or self._new_plan(), None
+        if plan is not None:
+            self._pending = plan
+            report = self._read_planned(plan, started)
+        if resumed is None and not self.source.has_more:
+            # All that the source had then is in the log now.
+            self._log.looked[self.source.name] = looked
+        return report
+
+    def _read_planned(self, plan: Plan, started: Callable[[Spread], None]) -> Report:
         for _ in range(_REPLANNED):
             try:
                 return self._read_plan(plan, started)

@@ -21,6 +21,8 @@ class Log:
         self.registry = Registry()
         self.figures: dict[str, dict[int, Figures]] = {}
         """Of the batches that came since, by source and number, until the replicas have them."""
+        self.looked: dict[str, datetime] = {}
+        """By source, the moment of the last look at it of which everything that was there then is in the log."""
         self.reload()
 
     def reload(self) -> None:

@@ -59,13 +59,15 @@ class Frontier:
         last: Point,
         batches: Mapping[str, int],
         figures: Mapping[str, Mapping[int, Figures]] | None = None,
+        looked: Mapping[str, datetime] | None = None,
         *,
         end: bool,
     ) -> Delta | None:
         """What is new up to these batches; None where there is nothing, or nothing complete.
 
         With `end`, the end of the log is the end of every transaction in it. Where the figures of all these batches are known and
-        nothing in them is late or open, the log is not looked at.
+        nothing in them is late or open, the log is not looked at. `looked` tells up to which moment all that a source had is in
+        the log: only so far has anything been waited for.
         """
         fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).whole_batch}
         if not fresh:
@@ -82,7 +84,7 @@ class Frontier:
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
         if not end:
-            limits, complete = self._limits(new, last, fresh)
+            limits, complete = self._limits(new, fresh, looked or {})
         return self._delta(new, last, fresh, limits, complete)
 
     def _new(self, last: Point, batches: Mapping[str, int]) -> DataFrame:
@@ -96,7 +98,9 @@ class Frontier:
             wanted = wanted | part
         return self._lake.frame(layout.CHANGES).where(wanted)
 
-    def _limits(self, new: DataFrame, last: Point, batches: Mapping[str, int]) -> tuple[dict[str, str | None], bool]:
+    def _limits(
+        self, new: DataFrame, batches: Mapping[str, int], looked: Mapping[str, datetime]
+    ) -> tuple[dict[str, str | None], bool]:
         """Where the first transaction begins that is not complete, for each source, and whether all ends are known.
 
         It is complete where its end is marked, or where every partition has gone past it, or after a wait.
@@ -119,9 +123,9 @@ class Frontier:
         open_ones: Column = f.lit(False)
         for name in batches:
             open_ones = open_ones | ((f.col("source") == name) & (f.col("last") >= passed.get(name, "")))
-        waited = datetime.now(UTC) - self._settle
         for row in found.where(open_ones).collect():
-            if row.seen.astimezone(UTC) <= waited:
+            # A run may be slow, or its source out of reach: what is there and was not read yet may be the rest of it.
+            if row.source in looked and row.seen.astimezone(UTC) + self._settle <= looked[row.source]:
                 complete = False
                 continue
             known = limits[row.source]

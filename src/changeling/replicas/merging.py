@@ -114,7 +114,9 @@ class Merge:
     def _step(self, end: bool) -> Report | None:
         begun = monotonic()
         batches = {name: state.batch for name, state in self._log.state.sources.items()}
-        delta = self._pending or self._frontier.next(self._points.last, batches, self._log.figures, end=end)
+        delta = self._pending or self._frontier.next(
+            self._points.last, batches, self._log.figures, self._log.looked, end=end
+        )
         if delta is None:
             return None
         works = self._planner.works(delta)

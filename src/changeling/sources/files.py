@@ -56,6 +56,7 @@ class FilesSource:
         self._told: set[str] = set()
         self._changing: dict[str, _File] = {}
         self._planned: str | None = None
+        self.has_more = False
 
     def remember(self, plan: str) -> None:
         """The files of a plan are not planned again."""
@@ -65,7 +66,7 @@ class FilesSource:
     def next(self) -> str | None:
         """The files that are new, in the order of their names, up to the limits of a batch; at least one."""
         chosen: list[_File] = []
-        size = 0
+        self.has_more, size = False, 0
         for file in self._listed():
             if self._present is not None and file.path not in self._present:
                 continue
@@ -74,9 +75,11 @@ class FilesSource:
                 self._report(known, file)
                 continue
             if self._is_changing(file):
+                self.has_more = True
                 continue
             size += file.size or 0
             if chosen and (size > self._most_bytes or len(chosen) == self._most_files):
+                self.has_more = True
                 break
             chosen.append(file)
         if not chosen:

@@ -61,6 +61,7 @@ class KafkaSource:
         self._cluster = Cluster(spark, name, servers, self._settings)
         self._progress = Progress()
         self._present: dict[str, Topic] | None = None
+        self.has_more = False
         self._group = f"changeling-{name}-{uuid.uuid4().hex}"
         self._warned: set[str] = set()
         self._warnings: list[str] = []
@@ -90,6 +91,7 @@ class KafkaSource:
         if self._present is not None:
             standing = limited(standing, self._present)
         plan = self._progress.next(standing, found, self._batch_records, self._start)
+        self.has_more = plan is not None and plan.records >= self._batch_records
         return None if plan is None else plan.text()
 
     def stop_at_present(self) -> None:

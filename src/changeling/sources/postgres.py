@@ -42,6 +42,8 @@ class PostgresSource:
 
     format: str | None = None
     options = ReadOptions()
+    has_more = True
+    """Nobody waits for the end of its transactions: they come whole."""
 
     def __init__(
         self, settings: CaptureSettings, requests: Requests, *, stored: str | None = None, resnapshot: bool = False

@@ -60,6 +60,10 @@ class Source(Protocol):
     def next(self) -> str | None:
         """The plan of the next batch, bounded; None where there is nothing new. Nothing is remembered yet."""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be more than the plan that `next` gave last, which is bounded."""
+
     def stop_at_present(self) -> None:
         """From now on only what is there at this moment is planned: a source that grows all the time has an end then."""
 
