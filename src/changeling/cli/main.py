@@ -23,6 +23,7 @@ from changeling.cli import (
 )
 from changeling.cli.startup import leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
+from changeling.model.printable import printable_lines
 
 _VERBS = (formats, decode, convert, run, status, replica, history, verify, snapshot, rejects, maintain, remove)
 _ON_SPARK = ("run", "maintain", "remove", "verify")
@@ -54,10 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ChangelingError as error:
-        print(f"changeling: {error}", file=sys.stderr)
+        print(f"changeling: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
-        print(f"changeling: {error.filename or ''}: {error.strerror or error}".replace(": : ", ": "), file=sys.stderr)
+        told = f"{error.filename or ''}: {error.strerror or error}".removeprefix(": ")
+        print(f"changeling: {printable_lines(told)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("changeling: stopped", file=sys.stderr)
