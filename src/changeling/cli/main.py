@@ -21,6 +21,7 @@ from changeling.cli import (
     status,
     verify,
 )
+from changeling.cli.interrupts import interrupt_once
 from changeling.cli.startup import leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.printable import printable_lines
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost, 5 replicas differ from their
     database.
     """
+    if arguments is None:
+        interrupt_once()
     try:
         parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
         if parsed.verb not in _ON_SPARK and not any(getattr(parsed, name, None) for name in _WITH_SPARK):

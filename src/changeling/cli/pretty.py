@@ -26,7 +26,7 @@ def heading(change: Change) -> Text:
     heading.append(f"{change.op:<7} ", style=f"bold {_COLOURS.get(change.op, 'cyan')}")
     heading.append(str(change.table or ""), style="bold")
     if change.key is not None:
-        heading.append(f" {printable(change.key)}")
+        heading.append(f" {printable(str(change.key))}")
     if change.commit_time is not None:
         heading.append(f"  {times.to_text(change.commit_time)}", style="dim")
     if change.transaction is not None:
