@@ -105,7 +105,7 @@ def test_tables_of_one_name_have_the_same_replicas_whichever_came_first(spark: S
         if place == 1:
             assert told[0] == told[2] == []
             assert sorted(told[1]) == [
-                f"the replica of north.users of source bus is called north__users{suffix} from now on, no longer "
+                f"replicas: the replica of north.users of source bus is called north__users{suffix} from now on, no longer "
                 f"users{suffix}: there is another table that could be called so"
                 for suffix in ("", "__history")
             ]
