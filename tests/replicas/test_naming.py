@@ -13,7 +13,7 @@ from changeling.model.table import TableName
 from changeling.replicas.naming import replica_names
 from changeling.replicas.reading import Identity
 from tests.log.lakes import Shop, shop
-from tests.replicas.shops import replica, replicas, then
+from tests.replicas.shops import bus, item, replica, replicas, then
 
 Row = dict[str, Any]
 
@@ -123,3 +123,20 @@ def test_tables_of_one_name_have_the_same_replicas_whichever_came_first(spark: S
     assert then(renamed, "north.users", point=1) == [ANN]
     assert renamed.pipeline.rebuild("north.users") == 2
     assert replica(renamed, "north__users") == [ANN, EVE]
+
+
+def test_rows_and_changes_of_a_table_have_the_same_names_whichever_came_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    merged, typed = {"name": "users", "mode": "merge"}, {"name": "users", "mode": "append", "typed": True}
+    for order in ([merged, typed], [typed, merged]):
+        folder = tmp_path / str(order.index(merged))
+        for number, rule in enumerate(order, start=1):
+            made = bus(folder, tables=[rule])
+            ran(made, item(number, "insert", {"id": number, "name": "n", "n": number}))
+        assert replicas(made) == ["public__users", "public__users__changes"]
+        # Neither lies in the folder of the other: upkeep removes what is not its own.
+        assert len(list((folder / "lake" / "shop_replica").iterdir())) == 2
+        last = order[-1] is merged
+        assert [row["id"] for row in replica(made, "public__users")] == ([1, 2] if last else [1])
+        assert [row["id"] for row in replica(made, "public__users__changes")] == ([1] if last else [1, 2])
