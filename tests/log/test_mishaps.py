@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from changeling.log import layout
 from changeling.log.failpoints import FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
+from changeling.pipelines.pipeline import Pipeline
 from tests.brokers.broker import Broker
 from tests.brokers.topics import Topics
 from tests.log.lakes import Shop, event
@@ -60,6 +61,22 @@ def test_a_copied_or_moved_warehouse_is_refused_and_the_original_stays(spark: Sp
             call()
         assert str(refused.value) == told
     assert numbers(made) == [1]
+
+
+def test_a_warehouse_is_the_same_by_every_way_to_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = shop(tmp_path / "here" / "pipelines", warehouse="../lake")
+    (tmp_path / "link").symlink_to(tmp_path / "here")
+    monkeypatch.chdir(made.folder)
+    ways = ["shop.yaml", "../pipelines/shop.yaml", f"{tmp_path}/link/pipelines/shop.yaml"]
+    for number, way in enumerate(ways, start=1):
+        made.write(f"{number}.json", event(number))
+        Pipeline.load(way).run(once=True)
+        told = [row["read"] for row in Pipeline.load(way).status() if row["kind"] == "source"]
+        assert told == [number]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "link"]
+    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["lake", "pipelines"]
 
 
 def test_a_warehouse_that_readers_cannot_open_is_refused(tmp_path: Path) -> None:

@@ -187,6 +187,25 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert found.resolve("s3://bucket/../in") == "s3://bucket/../in"
 
 
+def test_paths_with_dots_are_those_without(tmp_path: Path) -> None:
+    far = tmp_path / "far" / "deep"
+    for folder in (tmp_path / "here" / "sub", far / "sub"):
+        folder.mkdir(parents=True)
+        (folder.parent / "shop.yaml").write_text(USERS.replace("warehouse: lake", "warehouse: ../lake"))
+    (tmp_path / "here" / "link").symlink_to(far / "sub")
+    for way, folder in (
+        ("here", tmp_path / "here"),
+        ("here/sub/..", tmp_path / "here"),
+        ("here/./sub/../../here", tmp_path / "here"),
+        # Out of what the link leads to, as the system sees it.
+        ("here/link/..", far),
+    ):
+        loaded = load(f"{tmp_path}/{way}/shop.yaml")
+        assert (loaded.folder, loaded.warehouse) == (folder, str(folder.parent / "lake"))
+    (tmp_path / "there").symlink_to(tmp_path / "here")
+    assert load(tmp_path / "there" / "shop.yaml").folder == tmp_path / "there"
+
+
 def test_a_warehouse_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
     assert loaded(tmp_path, USERS.replace("lake", "s3://bucket/lake")).warehouse == "s3://bucket/lake"
     assert loaded(tmp_path, USERS.replace("lake", "/lake")).warehouse == "/lake"

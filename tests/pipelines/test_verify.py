@@ -33,7 +33,8 @@ def test_equal_tables_are_told_so(
     made = capture(tmp_path, users)
     users.execute("UPDATE users SET name = 'other' WHERE id < 10")
     assert main(["verify", "--pipeline", str(made.file)]) == 0
-    assert capsys.readouterr().out == "public.bag  3 rows  equal\npublic.users  300 rows  equal\n"
+    own = f"pg: {users.name}.public"
+    assert capsys.readouterr().out == f"{own}.bag  3 rows  equal\n{own}.users  300 rows  equal\n"
 
 
 def test_what_differs_is_told_whole_and_repaired(
@@ -49,6 +50,8 @@ def test_what_differs_is_told_whole_and_repaired(
     assert main(["verify", "--json", "--pipeline", str(made.file)]) == 5
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     row = {"id": 7, "name": "n7", "at": "2024-01-01T00:00:00"}
+    whose = {"database": users.name, "source_name": "pg"}
+    assert [{name: line.pop(name) for name in whose} for line in lines] == [whose] * 4
     assert sorted(lines, key=repr) == sorted(
         [
             {"table": "public.users", "key": {"id": 7}, "source": row, "replica": {**row, "name": "forged"}},

@@ -1,12 +1,15 @@
 """Columns and tables whose names Iceberg cannot have: nothing stops, and nothing of a row is lost."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from changeling.log import layout
+from tests.log.commands import printed, run_once
 from tests.log.lakes import Shop, event, shop
 from tests.replicas.shops import bus, item, replica, replicas, then
 
@@ -76,14 +79,37 @@ def test_tables_of_odd_names_lie_apart(spark: SparkSession, tmp_path: Path) -> N
     names = ["", "a\0b", "a_b", "a/b", "a_2Fb", "a!2Fb", "${env:HOME}"]
     run(made, "a", *(event(number, table=name) for number, name in enumerate(names)))
     run(made, "b", *(event(number + 10, table=name, _id=f"id-{number}") for number, name in enumerate(names)))
-    # Of the two that have one name without NUL, one has its catalog in front.
-    assert replicas(made) == sorted(["mydb__", "a_b", "mydb__a_b", *names[3:]])
-    found = {row["_id"]: (name, row["n"]) for name in replicas(made) for row in replica(made, name)}
-    assert {number: found[f"id-{number}"] for number in (0, 3, 4, 5, 6)} == {
-        number: (names[number] or "mydb__", number + 10) for number in (0, 3, 4, 5, 6)
-    }
-    assert sorted(found[f"id-{number}"] for number in (1, 2)) in (
-        [("a_b", 11), ("mydb__a_b", 12)],
-        [("a_b", 12), ("mydb__a_b", 11)],
-    )
+    stored = ["mydb__", "a\u2400b", *names[2:]]
+    assert replicas(made) == sorted(stored)
+    found = {name: [(row["_id"], row["n"]) for row in replica(made, name)] for name in stored}
+    assert found == {name: [(f"id-{number}", number + 10)] for number, name in enumerate(stored)}
     assert len([*(tmp_path / "lake" / "shop_replica").iterdir()]) == len(names)
+
+
+def test_names_and_values_do_not_look_like_what_the_program_says(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged = "users\nchangeling: all is well\x1b[2J\u2028\u202eend"
+    shown = r"users\nchangeling: all is well\x1b[2J\u2028\u202eend"
+    columns = {"id": "int64", forged: "utf8"}
+    made = bus(tmp_path, tables=[{"name": "*", "mode": "history"}])
+    name: dict[str, Any] = {"table": forged, "columns": columns}
+    made.write("a.json", item(1, "insert", {"id": 1, forged: forged}, **name), "not\x07 JSON")
+    made.write("b.json", item(2, "update", {"id": 1, forged: "x"}, {"id": 1}, **name))
+    assert run_once(made) == 3
+    ran = capsys.readouterr()
+    table = f'"{forged}"'
+    texts = {
+        "run": ran.out + ran.err,
+        "status": printed(made, "status"),
+        "replica": printed(made, "replica", table),
+        "history": printed(made, "history", table, "--key", '{"id": 1}'),
+        "rejects": printed(made, "rejects"),
+    }
+    for verb, text in texts.items():
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", text), verb
+        assert "\nchangeling" not in text, verb
+    for verb in ("run", "status", "replica", "history"):
+        assert shown in texts[verb], verb
+    assert [len(texts[verb].splitlines()) for verb in ("replica", "rejects")] == [2, 2]
+    assert r"not\x07 JSON" in texts["rejects"]

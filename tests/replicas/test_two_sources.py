@@ -15,6 +15,7 @@ from tests.log.lakes import Shop, shop
 from tests.replicas.shops import item, replica, replicas, then
 
 USERS, SHOPS = TableName(None, "public", "users"), TableName("mall", "public", "users")
+NORTH, SOUTH = TableName("north", None, "users"), TableName("south", None, "users")
 ANN, BOB, EVE = ({"id": number, "name": name, "n": 0} for number, name in ((1, "ann"), (1, "bob"), (2, "eve")))
 
 
@@ -25,6 +26,15 @@ ANN, BOB, EVE = ({"id": number, "name": name, "n": 0} for number, name in ((1, "
         ("users", "b", [("a", USERS), ("b", USERS)], ("b", USERS)),
         ("public.users", None, [("a", USERS), ("b", SHOPS)], ("a", USERS)),
         ("mall.public.users", None, [("a", USERS), ("b", SHOPS)], ("b", SHOPS)),
+        # The source goes first: its table fits, though another source has one of exactly that name.
+        ("public.users", "b", [("a", USERS), ("b", SHOPS)], ("b", SHOPS)),
+        ("public.users", "a", [("a", USERS), ("a", SHOPS), ("b", USERS)], ("a", USERS)),
+        # Databases without schemas.
+        ("south.users", None, [("a", NORTH), ("a", SOUTH)], ("a", SOUTH)),
+        ("users", "a", [("a", NORTH), ("b", SOUTH)], ("a", NORTH)),
+        ("west.users", None, [("a", NORTH)], None),
+        # More of the name than the source knows.
+        ("mall.public.users", None, [("a", USERS)], ("a", USERS)),
         ("orders", None, [("a", USERS)], None),
         ("orders", "b", [("a", USERS)], None),
     ],
@@ -36,26 +46,34 @@ def test_a_name_means_one_table(
 
 
 @pytest.mark.parametrize(
-    ("source", "known", "reason"),
+    ("name", "source", "known", "reason"),
     [
         (
+            "users",
             None,
             [("b", USERS), ("a", USERS)],
             "several tables are called users: public.users of a, public.users of b; say which with --source a or --source b",
         ),
         (
+            "users",
             "a",
             [("a", USERS), ("a", SHOPS)],
             "several tables are called users of source a: mall.public.users of a, public.users of a; write more of the name",
         ),
-        ("c", [("a", USERS), ("b", USERS)], "source c has no table users; of that name there is one of a, b"),
+        ("users", "c", [("a", USERS), ("b", USERS)], "source c has no table users; of that name there is one of a, b"),
+        (
+            "south.users",
+            "a",
+            [("a", NORTH), ("b", SOUTH)],
+            "source a has no table south.users; of that name there is one of b",
+        ),
     ],
 )
 def test_a_name_that_several_tables_have_is_refused(
-    source: str | None, known: list[tuple[str, TableName]], reason: str
+    name: str, source: str | None, known: list[tuple[str, TableName]], reason: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        WantedTable(TableName.parse("users"), source).among(known)
+        WantedTable(TableName.parse(name), source).among(known)
     assert str(refused.value) == reason
 
 
@@ -82,18 +100,15 @@ def two(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 
 def test_each_source_has_a_replica_of_its_own(two: Shop) -> None:
-    first, second = ("a", "b") if "b__public__users" in replicas(two) else ("b", "a")
-    assert replicas(two) == sorted(
-        [
-            "public__logins",
-            "public__users",
-            f"{second}__public__users",
-            # Histories have names of their own, and there is one alone.
-            "public__users__history",
-        ]
-    )
-    rows = {first: replica(two, "public__users"), second: replica(two, f"{second}__public__users")}
-    assert rows == {"a": [ANN, EVE], "b": []}
+    assert replicas(two) == [
+        "a__public__users",
+        "b__public__users",
+        "public__logins",
+        # Histories have names of their own, and there is one alone.
+        "public__users__history",
+    ]
+    assert replica(two, "a__public__users") == [ANN, EVE]
+    assert replica(two, "b__public__users") == []
 
 
 def test_a_source_says_which_table_is_read(two: Shop) -> None:

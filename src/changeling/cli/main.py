@@ -21,8 +21,10 @@ from changeling.cli import (
     status,
     verify,
 )
+from changeling.cli.interrupts import interrupt_once
 from changeling.cli.startup import leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
+from changeling.model.printable import printable_lines
 
 _VERBS = (formats, decode, convert, run, status, replica, history, verify, snapshot, rejects, maintain, remove)
 _ON_SPARK = ("run", "maintain", "remove", "verify")
@@ -43,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost, 5 replicas differ from their
     database.
     """
+    if arguments is None:
+        interrupt_once()
     try:
         parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
         if parsed.verb not in _ON_SPARK and not any(getattr(parsed, name, None) for name in _WITH_SPARK):
@@ -54,10 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ChangelingError as error:
-        print(f"changeling: {error}", file=sys.stderr)
+        print(f"changeling: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
-        print(f"changeling: {error.filename or ''}: {error.strerror or error}".replace(": : ", ": "), file=sys.stderr)
+        told = f"{error.filename or ''}: {error.strerror or error}".removeprefix(": ")
+        print(f"changeling: {printable_lines(told)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("changeling: stopped", file=sys.stderr)

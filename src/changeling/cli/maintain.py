@@ -19,25 +19,16 @@ def run(parsed: argparse.Namespace) -> int:
     """Prints what was done to each table. Safe while the pipeline runs."""
     done = pipeline_of(parsed.pipeline).maintain()
     if parsed.json:
-        print("\n".join(json.dumps(dataclasses.asdict(table)) for table in done))
+        print("\n".join(json.dumps(dataclasses.asdict(one)) for one in done))
         return 0
     if not done:
         print("there is nothing to look after: the pipeline has no log yet")
         return 0
-    from rich.console import Console
-    from rich.table import Table
+    from changeling.cli.tables import show, table
 
-    shown = Table("table", box=None, header_style="bold")
-    for column in (
-        "files before",
-        "after",
-        "rewritten",
-        "snapshots expired",
-        "files past retention",
-        "orphans removed",
-    ):
-        shown.add_column(column, justify="right")
-    for table in done:
-        shown.add_row(*(str(value) for value in dataclasses.astuple(table)))
-    Console(highlight=False).print(shown)
+    counts = ("files before", "after", "rewritten", "snapshots expired", "files past retention", "orphans removed")
+    shown = table("table", numbers=counts)
+    for one in done:
+        shown.add_row(*(str(value) for value in dataclasses.astuple(one)))
+    show(shown)
     return 0

@@ -6,6 +6,7 @@ from rich.text import Text
 
 from changeling.model import json_text, layout, times
 from changeling.model.change import Change
+from changeling.model.printable import printable
 
 _COLOURS = {"insert": "green", "read": "green", "delete": "red", "truncate": "red", "update": "yellow"}
 
@@ -25,11 +26,11 @@ def heading(change: Change) -> Text:
     heading.append(f"{change.op:<7} ", style=f"bold {_COLOURS.get(change.op, 'cyan')}")
     heading.append(str(change.table or ""), style="bold")
     if change.key is not None:
-        heading.append(f" {change.key!s}")
+        heading.append(f" {printable(str(change.key))}")
     if change.commit_time is not None:
         heading.append(f"  {times.to_text(change.commit_time)}", style="dim")
     if change.transaction is not None:
-        heading.append(f"  tx {change.transaction.id}", style="dim")
+        heading.append(f"  tx {printable(str(change.transaction.id))}", style="dim")
     return heading
 
 
@@ -49,11 +50,11 @@ def _columns(change: Change) -> list[tuple[str, bytes | None, bytes | None]]:
 
 def column_line(name: str, was: bytes | None, now: bytes | None) -> Text:
     """What became of a column."""
-    line = Text(f"    {name}: ")
+    line = Text(f"    {printable(name)}: ")
     if was is not None:
-        line.append(was.decode(), style="red")
+        line.append(printable(was.decode()), style="red")
     if was is not None and now is not None:
         line.append(" -> ")
     if now is not None:
-        line.append(now.decode(), style="green")
+        line.append(printable(now.decode()), style="green")
     return line

@@ -50,6 +50,6 @@ def _show(rows: list[dict[str, object]]) -> None:
     made = table("record", "reason", "begins with")
     for row in rows:
         raw = row["raw"]
-        start = "" if not isinstance(raw, bytes) else raw[:60].decode(errors="replace").replace("\n", " ")
+        start = "" if not isinstance(raw, bytes) else raw[:60].decode(errors="replace")
         made.add_row(str(row["id"]), str(row["reason"]), start)
     show(made)

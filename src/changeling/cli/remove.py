@@ -5,6 +5,7 @@ import sys
 
 from changeling.cli.pipeline import add_pipeline, pipeline_of
 from changeling.model.errors import UsageError
+from changeling.model.printable import printable
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -26,5 +27,5 @@ def run(parsed: argparse.Namespace) -> int:
             print("nothing was dropped")
             return 1
     dropped = pipeline.remove()
-    print(f"dropped {', '.join(dropped)}" if dropped else "there was nothing to drop")
+    print(f"dropped {', '.join(map(printable, dropped))}" if dropped else "there was nothing to drop")
     return 0

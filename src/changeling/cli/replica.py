@@ -96,10 +96,11 @@ def _cell(value: bytes) -> "Text":
     from rich.text import Text
 
     from changeling.model import json_text
+    from changeling.model.printable import printable
 
     if value == b"null":
         return Text("NULL", style="dim")
-    return Text(json_text.string(value) if value[:1] == b'"' else value.decode())
+    return Text(printable(json_text.string(value) if value[:1] == b'"' else value.decode()))
 
 
 def _rebuild(pipeline: "Pipeline", table: str, source: str | None) -> int:

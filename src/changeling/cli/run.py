@@ -6,6 +6,7 @@ import sys
 import threading
 from types import FrameType
 
+from changeling.cli.interrupts import stop_at_once
 from changeling.cli.pipeline import pipeline_of
 
 
@@ -50,7 +51,7 @@ def _stopped_by_signals() -> threading.Event:
 
     def ask(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
-            raise KeyboardInterrupt
+            stop_at_once(number)
         stop.set()
         print("changeling: stopping when this batch is in the log; once more stops at once", file=sys.stderr)
 

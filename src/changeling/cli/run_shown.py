@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from changeling.cli.tables import show, table
+from changeling.model.printable import printable_lines
 
 if TYPE_CHECKING:
     from changeling.log.ingest import Report
@@ -72,7 +73,10 @@ class Shown:
             told = f": {version.note}" if version.note else ""
             style = "red" if version.status == "aside" else "dim"
             self._console.print(
-                f"  schema {version.id}: {version.table} version {version.version}, {version.origin}, {version.status}{told}",
+                printable_lines(
+                    f"  schema {version.id}: {version.table} version {version.version}, {version.origin}, "
+                    f"{version.status}{told}"
+                ),
                 style=style,
                 markup=False,
             )
@@ -101,7 +105,7 @@ class Shown:
 
     def warns(self, source: str, text: str) -> None:
         """In yellow, before the next batch."""
-        self._console.print(f"{source}: {text}", style="yellow", markup=False)
+        self._console.print(printable_lines(f"{source}: {text}"), style="yellow", markup=False)
 
     def waits(self) -> None:
         """Once, when there is nothing to do."""

@@ -3,6 +3,7 @@
 import argparse
 
 from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.model.printable import printable
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -16,5 +17,5 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Asks for it; the stream goes on meanwhile."""
     for table in pipeline_of(parsed.pipeline).snapshot(parsed.tables):
-        print(f"{table}: is taken anew by the run that goes on, or by the next one")
+        print(f"{printable(table)}: is taken anew by the run that goes on, or by the next one")
     return 0

@@ -31,6 +31,7 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
 
     from changeling.cli.run_shown import span
     from changeling.cli.tables import show, table
+    from changeling.model.printable import printable_lines
 
     console = Console(highlight=False, soft_wrap=True)
     sources = [row for row in rows if row["kind"] == "source"]
@@ -63,16 +64,16 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
         if row["kind"] == "target":
             console.print(f"target {row['name']}: {_how_far(row)}", markup=False)
             if row["last_error"]:
-                console.print(f"  {row['last_error']}", style="red", markup=False)
+                console.print(printable_lines(f"  {row['last_error']}"), style="red", markup=False)
     for row in sources:
         if "slot" in row:
             behind = row["slot_lag_bytes"]
             kept = "unknown" if behind is None else f"{behind / 1024**2:,.1f} MB kept for it by the server"
             console.print(f"slot {row['slot']}: {kept}", markup=False)
             if row["slot_error"]:
-                console.print(f"  {row['slot_error']}", style="red", markup=False)
+                console.print(printable_lines(f"  {row['slot_error']}"), style="red", markup=False)
     if error := next((row["last_error"] for row in sources if row["last_error"]), None):
-        console.print(f"last error: {error}", style="red", markup=False)
+        console.print(printable_lines(f"last error: {error}"), style="red", markup=False)
 
 
 def _how_far(target: dict[str, Any]) -> str:

@@ -36,7 +36,7 @@ def run(parsed: argparse.Namespace) -> int:
         if not mended:
             print("the run that goes on takes these tables anew", file=sys.stderr)
             return 0
-        again = list(pipeline.verify([f"{one.table.schema}.{one.table.name}" for one in wrong], most=0))
+        again = list(pipeline.verify([one.table.spelled() for one in wrong], most=0))
         wrong = [one for one in again if one.different]
         for one in again:
             print(f"{_name(one)}: {'still differs' if one.different else 'repaired'}", file=sys.stderr)
@@ -44,7 +44,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _name(one: "Verified") -> str:
-    return f"{one.table.schema}.{one.table.name}"
+    """The table with its source and its database: several may have one of that name."""
+    return f"{one.source}: {one.table}"
 
 
 def _show(one: "Verified") -> None:
@@ -53,6 +54,7 @@ def _show(one: "Verified") -> None:
 
     from changeling.cli.pretty import column_line
     from changeling.model import json_text
+    from changeling.model.printable import printable
 
     console = Console(highlight=False, soft_wrap=True)
     verdict = Text("equal", style="green") if not one.different else Text(f"{one.different:,} differ", style="red")
@@ -62,7 +64,8 @@ def _show(one: "Verified") -> None:
     console.print(line)
     for each in one.differences:
         place = "only in the source" if each.replica is None else "only in the replica" if each.source is None else ""
-        console.print(Text.assemble("  ", (each.key or each.source or each.replica or b"").decode(), f"  {place}"))
+        row = printable((each.key or each.source or each.replica or b"").decode())
+        console.print(Text.assemble("  ", row, f"  {place}"))
         if each.source is not None and each.replica is not None:
             here, there = json_text.members(each.replica.decode()), json_text.members(each.source.decode())
             for name in there:
@@ -76,7 +79,9 @@ def _print_lines(one: "Verified") -> None:
     for each in one.differences:
         line = join(
             [
-                ("table", quote(_name(one))),
+                ("table", quote(f"{one.table.schema}.{one.table.name}")),
+                ("database", quote(one.table.catalog)),
+                ("source_name", quote(one.source)),
                 ("key", each.key or b"null"),
                 ("source", each.source or b"null"),
                 ("replica", each.replica or b"null"),

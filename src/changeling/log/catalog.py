@@ -84,12 +84,18 @@ def check_place(catalog: Catalog, namespace: str) -> None:
         except sqlite3.OperationalError:
             return
     for place in found:
-        folder = place.removeprefix("file:").partition(f"/{namespace}/")[0]
-        if not Path(place.removeprefix("file:")).is_relative_to(warehouse):
+        file = place.removeprefix("file:")
+        if not _lies_in(file, warehouse):
+            folder = file.partition(f"/{namespace}/")[0]
             raise ChangelingError(
                 f"the warehouse {warehouse} was moved or copied: its tables lie in {folder}. Move it back there, or begin "
                 "with an empty warehouse"
             )
+
+
+def _lies_in(file: str, folder: str) -> bool:
+    """Whether a file is in a folder, also where one of them is spelled by way of a link."""
+    return Path(file).is_relative_to(folder) or Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
 
 
 _TABLES = (

@@ -281,6 +281,10 @@ class Lake:
                 self.spark.sql(f"DROP NAMESPACE {NAME}.`{self.namespace}`")
             return there
 
+    def rename(self, table: Table, to: Table) -> None:
+        """Gives a table another name; its files stay where they are."""
+        self.retried(f"ALTER TABLE {self.name(table)} RENAME TO `{self.namespace}`.{quoted(to.name)}")
+
     def frame(self, table: Table) -> DataFrame:
         """The table as a frame."""
         return self.spark.table(self.name(table))

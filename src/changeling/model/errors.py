@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+from changeling.model.printable import printable
+
 
 class ChangelingError(Exception):
     """Something failed, and the message says where, what, and what to do."""
@@ -44,4 +46,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, choices, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(choices)}" if choices else "there are none"
+    return f"known: {', '.join(map(printable, choices))}" if choices else "there are none"

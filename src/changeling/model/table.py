@@ -7,6 +7,7 @@ import msgspec
 
 from changeling.model import types
 from changeling.model.errors import UsageError
+from changeling.model.printable import printable
 
 
 class TableName(msgspec.Struct, frozen=True):
@@ -17,7 +18,8 @@ class TableName(msgspec.Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
-        return ".".join(part for part in (self.catalog, self.schema, self.name) if part is not None)
+        """For people, in one line whatever is in it; `spelled` is exact."""
+        return ".".join(printable(part) for part in (self.catalog, self.schema, self.name) if part is not None)
 
     def spelled(self) -> str:
         """The name as `parse` takes it."""

@@ -23,6 +23,20 @@ def resolved(text: str, folder: Path) -> str:
     return text if _ADDRESS.match(text) else os.path.join(folder, text.removeprefix("./"))
 
 
+def without_dots(path: str) -> str:
+    """An absolute path to the same place without `..`; links in it stay, but for those that a `..` leads out of.
+
+    Iceberg strikes `..` together with the name before it, which is another place where that is a link.
+    """
+    found = "/"
+    for part in path.split(os.sep):
+        if part == "..":
+            found = os.path.dirname(os.path.realpath(found) if os.path.islink(found) else found)
+        elif part not in ("", "."):
+            found = os.path.join(found, part)
+    return found
+
+
 def columns_of(declared: Mapping[str, str]) -> tuple[Column, ...]:
     """Declared columns; raises `UsageError` for what is no type."""
     return tuple(Column(name, str(types.parse(kind))) for name, kind in declared.items())

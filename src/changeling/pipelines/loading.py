@@ -1,5 +1,6 @@
 """Reads a pipeline file: YAML that is only data, values of the environment, errors that name the line."""
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +36,8 @@ class Loaded:
     @property
     def warehouse(self) -> str:
         """The warehouse as an absolute path, or as the address that was written."""
-        return self.resolve(self.definition.warehouse)
+        place = self.resolve(self.definition.warehouse)
+        return declared.without_dots(place) if os.path.isabs(place) else place
 
     def resolve(self, text: str) -> str:
         """A path of the pipeline as an absolute one; addresses such as s3://… stay as they are, and so does `~`."""
@@ -79,7 +81,9 @@ def load(path: str | Path) -> Loaded:
         data = reader.value(node)
         shape.check(data, _SHAPE)
         definition = msgspec.convert(data, Definition)
-        loaded = Loaded(definition, file.absolute(), tuple(dict.fromkeys(reader.secrets)))
+        loaded = Loaded(
+            definition, Path(declared.without_dots(str(file.absolute()))), tuple(dict.fromkeys(reader.secrets))
+        )
         agreement.check(definition, loaded.folder)
     except place.Wrong as wrong:
         raise UsageError(_told(wrong, reader, path)) from None

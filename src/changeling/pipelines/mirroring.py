@@ -7,6 +7,7 @@ from changeling.log.lock import Lock
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.retrying import Retry
+from changeling.spark.failures import check_spark
 from changeling.targets.postgres_target import PostgresTarget, TargetReport
 
 
@@ -36,6 +37,7 @@ class Mirrors:
             try:
                 report = target.step()
             except ChangelingError as error:
+                check_spark(error)
                 text = self._loaded.redacted(str(error))
                 self._lock.failed(text, target.name)
                 failed.append(error)

@@ -1,5 +1,6 @@
 """A pipeline to use from Python: `Pipeline.load("shop.yaml").run(once=True)`."""
 
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -258,6 +259,17 @@ class Pipeline:
             yield
         except ChangelingError as error:
             raise type(error)(self._loaded.redacted(str(error))) from None
-        except OSError as error:
+        except Exception as error:
+            _check_spark(error)
+            if not isinstance(error, OSError):
+                raise
             told = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)
             raise ChangelingError(self._loaded.redacted(told)) from None
+
+
+def _check_spark(error: Exception) -> None:
+    """Raises `ChangelingError` where what failed is that Spark's JVM is gone."""
+    if "changeling.spark.gateway" in sys.modules:
+        from changeling.spark.failures import check_spark
+
+        check_spark(error)

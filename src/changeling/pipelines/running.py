@@ -35,6 +35,7 @@ from changeling.replicas.merging import Merge, Rules
 from changeling.replicas.merging import Report as Merged
 from changeling.sources.files import FilesSource as Files
 from changeling.sources.source import Source, Spread
+from changeling.spark.failures import check_spark
 from changeling.targets.postgres_target import TargetReport
 
 _EXPIRE_AFTER = 500
@@ -156,8 +157,9 @@ class Runner:
                 if report.point.number % _EXPIRE_AFTER == 0:
                     upkeep.expire(self._lake, timedelta(milliseconds=span_millis(self._loaded.definition.retention)))
         except (ChangelingError, OSError) as error:
+            check_spark(error)
             self._lock.failed(self._loaded.redacted(str(error)), "replicas")
-            if end or isinstance(error, UsageError | ConnectionError):
+            if end or isinstance(error, UsageError):
                 raise
             text = self._loaded.redacted(f"{error}; trying again in {self._merging.failed():.0f} s")
             self._listener.warns("replicas", text)
@@ -172,8 +174,7 @@ class Runner:
         try:
             report = ingest.step(lambda spread: self._listener.starts(name, spread))
         except (ChangelingError, OSError) as error:
-            if isinstance(error, ConnectionError):
-                raise ChangelingError("Spark's JVM ended: the run cannot go on; start it again") from None
+            check_spark(error)
             self._lock.failed(self._loaded.redacted(str(error)), name)
             if retry is None or isinstance(error, UsageError):
                 raise

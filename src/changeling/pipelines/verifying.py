@@ -48,12 +48,16 @@ def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: CatchUp) 
     sources = postgres_sources(loaded)
     if not sources:
         raise UsageError("verify compares replicas with their database: the pipeline has no source of type postgres")
+    known: list[TableName] = []
     for source in sources:
         _catch_up(loaded, source, catch_up)
         with TablesAtPoint(capture_settings(loaded, source)) as point:
-            tables = _chosen(point.tables(), wanted)
-            _catch_up(loaded, source, catch_up, point)
-            yield from _compared(loaded, source, point, tables, most)
+            there = point.tables()
+            known += there
+            if tables := _chosen(there, wanted):
+                _catch_up(loaded, source, catch_up, point)
+                yield from _compared(loaded, source, point, tables, most)
+    _check_known(known, wanted)
 
 
 def _catch_up(loaded: Loaded, source: PostgresSource, catch_up: CatchUp, point: TablesAtPoint | None = None) -> None:
@@ -76,21 +80,29 @@ def ask_again(loaded: Loaded, found: Sequence[Verified]) -> None:
 
 def ask_for(loaded: Loaded, wanted: Sequence[str]) -> list[str]:
     """Notes tables to be taken anew; tells which they are."""
-    asked = []
+    known: dict[str, list[TableName]] = {}
     for source in postgres_sources(loaded):
         with Asking(capture_settings(loaded, source)) as asking:
-            tables = [table.spelled() for table in _chosen(asking.tables(), wanted)]
+            known[source.name] = asking.tables()
+    _check_known([table for tables in known.values() for table in tables], wanted)
+    asked = []
+    for source in postgres_sources(loaded):
+        tables = [table.spelled() for table in _chosen(known[source.name], wanted)]
         requests_of(loaded, source).ask(tables)
         asked += tables
     return asked
 
 
 def _chosen(known: list[TableName], wanted: Sequence[str]) -> list[TableName]:
-    chosen = [table for table in known if not wanted or any(catalog.fits(text, table) for text in wanted)]
-    if not chosen:
-        names = [f"{table.schema}.{table.name}" for table in known]
-        raise UsageError(f"there is no table {wanted[0]!r} among those captured; {nearest(wanted[0], names)}")
-    return chosen
+    return [table for table in known if not wanted or any(catalog.fits(text, table) for text in wanted)]
+
+
+def _check_known(known: list[TableName], wanted: Sequence[str]) -> None:
+    """Raises `UsageError` for what fits no table of any source."""
+    for text in wanted:
+        if not any(catalog.fits(text, table) for table in known):
+            names = [f"{table.schema}.{table.name}" for table in known]
+            raise UsageError(f"there is no table {text!r} among those captured; {nearest(text, names)}")
 
 
 def _compared(

@@ -20,19 +20,32 @@ class WantedTable:
     def among(self, known: Iterable[tuple[str, TableName]]) -> tuple[str, TableName] | None:
         """The one of these tables, each with its source, that is meant; None where none has the name.
 
-        A name that is the same letter for letter goes before one that only fits. Raises `UsageError` where several are left,
-        or where only other sources have the table.
+        Of the source's tables, one whose name is the same letter for letter goes before one that only fits. Raises
+        `UsageError` where several are left, or where only other sources have the table.
         """
-        named = {place for place in known if self.name.fits(place[1])}
-        named = {place for place in named if str(place[1]) == str(self.name)} or named
-        fitting = sorted((place for place in named if self.source in (None, place[0])), key=str)
-        if named and not fitting:
+        named = {place for place in known if _may_be(self.name, place[1])}
+        own = {place for place in named if self.source in (None, place[0])}
+        if named and not own:
             sources = ", ".join(sorted({source for source, _ in named}))
             raise UsageError(f"source {self.source} has no table {self.name}; of that name there is one of {sources}")
+        fitting = sorted({place for place in own if _parts(place[1]) == _parts(self.name)} or own, key=str)
         if len(fitting) > 1:
             choices = ", ".join(f"{table} of {source}" for source, table in fitting)
             raise UsageError(f"several tables are called {self}: {choices}; {_advice(fitting)}")
         return fitting[0] if fitting else None
+
+
+def _may_be(wanted: TableName, table: TableName) -> bool:
+    """Whether a table may be the one that is asked for: their names are equal as far as both go, from the end on.
+
+    So `shop.users` is a table of the schema `shop`, or one of the database `shop` where that has no schemas.
+    """
+    pairs = zip(reversed(_parts(wanted)), reversed(_parts(table)), strict=False)
+    return all(part == own for part, own in pairs)
+
+
+def _parts(table: TableName) -> list[str]:
+    return [part for part in (table.catalog, table.schema, table.name) if part is not None]
 
 
 def _advice(places: list[tuple[str, TableName]]) -> str:

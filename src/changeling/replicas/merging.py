@@ -175,7 +175,7 @@ class Merge:
         work.folded = table
         if work.replica.snapshot is None and work.replica.shape != table.shape:
             self._tables.drop(work.replica)
-            work.replica = self._tables.create(work.replica.identity, table.shape, [])
+            work.replica = self._tables.create(work.replica.identity, table.shape)
             return
         reshaped = self._tables.reshape(work.replica, table.shape)
         work.replica = reshaped or self._committer.rewritten(work.replica, table.shape)

@@ -42,8 +42,13 @@ class Planner:
     def works(self, delta: Delta) -> list[Work]:
         """The works of the replicas that are not at the point yet."""
         made = []
-        for table in delta.tables:
-            wanted = _KINDS[self._mode(table.source, table.table)]
+        kinds = [_KINDS[self._mode(table.source, table.table)] for table in delta.tables]
+        self._warnings += self._tables.make_room(
+            Identity(table.source, table.table, kind)
+            for table, wanted in zip(delta.tables, kinds, strict=True)
+            for kind in wanted
+        )
+        for table, wanted in zip(delta.tables, kinds, strict=True):
             self._look_for_turns(table, wanted, delta)
             for kind in set(SERVICE).difference(wanted):
                 known = self._tables.known.get(Identity(table.source, table.table, kind))
@@ -103,10 +108,9 @@ class Planner:
         known = self._tables.known.get(identity)
         if known is not None:
             return known
-        rivals = [other.table for other in delta.tables if other.table != table.table]
         columns = self._learner.columns(table.source, table.table, table.key)
         shape = columns.shape(columns.version_at(table.version, table.version_at))
-        return self._tables.create(identity, Shape(shape.columns) if identity.kind == "changes" else shape, rivals)
+        return self._tables.create(identity, Shape(shape.columns) if identity.kind == "changes" else shape)
 
     def _folded(self, table: TableDelta, replica: Replica, delta: Delta) -> FoldedTable:
         columns = self._learner.columns(table.source, table.table, table.key)

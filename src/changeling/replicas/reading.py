@@ -16,6 +16,8 @@ IDENTITY = "changeling.table"
 SHAPE = "changeling.shape"
 BEHIND = "changeling.behind"
 """Changes passed a replica by, since its table was kept in another mode meanwhile."""
+FORMER = "changeling.names"
+"""The names that a replica had before."""
 
 
 class Identity(msgspec.Struct, frozen=True):

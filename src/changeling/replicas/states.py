@@ -90,9 +90,10 @@ class States:
         if point is None:
             raise UsageError(f"there is no point {number}; the last one is {self._points.last.number}")
         held = point.of(identity.source).position
-        if replica is not None and point.tables.get(replica.name) in self._tables.snapshots(replica):
-            shape = self._tables.state_at(replica, point.tables[replica.name]).shape
-            return State(named(self._committer.rows_at(replica, point.tables[replica.name], shape), shape), shape)
+        snapshot = None if replica is None else replica.snapshot_in(point.tables)
+        if replica is not None and snapshot is not None and snapshot in self._tables.snapshots(replica):
+            shape = self._tables.state_at(replica, snapshot).shape
+            return State(named(self._committer.rows_at(replica, snapshot, shape), shape), shape)
         if held is None:
             raise UsageError(f"point {number} has nothing of source {identity.source}")
         earlier = Points(one for one in self._points.all() if one.number <= number)
@@ -224,7 +225,7 @@ class States:
         there = set() if replica is None else self._tables.snapshots(replica)
         for point in reversed(self._points.undisturbed(identity.source)):
             moment = point.of(identity.source).commit_time
-            if replica is not None and moment is not None and point.tables.get(replica.name) in there:
+            if replica is not None and moment is not None and replica.snapshot_in(point.tables) in there:
                 return times.to_text(moment)
         return "none is kept"
 

@@ -1,11 +1,12 @@
 """Replicas as Iceberg tables: their names, how they come to be, how their columns change, what each commit says."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -13,8 +14,8 @@ import pyarrow as pa
 from changeling.log import layout
 from changeling.log.lake import PROPERTIES, Lake, quoted
 from changeling.log.layout import Table
-from changeling.model.table import TableName
-from changeling.replicas.reading import BEHIND, IDENTITY, SHAPE, STATE, Identity, ReplicaState
+from changeling.replicas.naming import replica_names
+from changeling.replicas.reading import BEHIND, FORMER, IDENTITY, SHAPE, STATE, Identity, ReplicaState
 from changeling.replicas.service import SERVICE, service_names
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
@@ -42,6 +43,12 @@ class Replica:
     """The current one; None while it never had a row."""
     behind: bool = False
     """Changes passed it by, since its table was kept in another mode meanwhile."""
+    former: tuple[str, ...] = ()
+    """The names it had before, the last one first: earlier points know it by them."""
+
+    def snapshot_in(self, tables: Mapping[str, int]) -> int | None:
+        """The one of its snapshots among those of a point, which has them by name; None where it has none."""
+        return next((tables[name] for name in (self.name, *self.former) if name in tables), None)
 
     @property
     def is_current(self) -> bool:
@@ -61,27 +68,6 @@ def columns_of(shape: Shape, kind: str) -> pa.Schema:
     return pa.schema([*own, *beside])
 
 
-def replica_name(table: TableName, source: str, kind: str, taken: set[str], rivals: Sequence[TableName]) -> str:
-    """A name that no other replica has: schema and table, with the catalog in front, or even the source, if need be."""
-    suffix = "__history" if kind == "history" else ""
-    short = [part for part in (table.schema, table.name) if part is not None]
-    shared = any((rival.schema, rival.name) == (table.schema, table.name) for rival in rivals)
-    choices = [] if shared and table.catalog is not None else ["__".join(short)]
-    if table.catalog is not None:
-        choices.append("__".join([table.catalog, *short]))
-    choices.append("__".join([source, *(part for part in (table.catalog, *short) if part is not None)]))
-    # Some catalogs have no letter for NUL.
-    choices = [choice.replace("\0", "_") for choice in choices]
-    for choice in choices:
-        if choice and choice + suffix not in taken:
-            return choice + suffix
-    return next(
-        f"{choices[-1]}_{number}{suffix}"
-        for number in range(2, 10_000)
-        if f"{choices[-1]}_{number}{suffix}" not in taken
-    )
-
-
 class ReplicaTables:
     """The replicas of a pipeline, in `<pipeline>_replica`."""
 
@@ -89,6 +75,7 @@ class ReplicaTables:
         self.lake = lake.beside(f"{lake.namespace}_replica")
         self._log = lake
         self.known: dict[Identity, Replica] = {}
+        self._names: dict[Identity, str] = {}
         for name in self.lake.names():
             found = self._found(name)
             if found is not None:
@@ -102,7 +89,8 @@ class ReplicaTables:
         identity = msgspec.json.decode(properties[IDENTITY], type=Identity)
         shape = msgspec.json.decode(properties[SHAPE], type=Shape)
         state, snapshot = self._state(java)
-        return Replica(name, identity, shape, state, snapshot, behind=BEHIND in properties)
+        former = msgspec.json.decode(properties.get(FORMER, "[]"), type=tuple[str, ...])
+        return Replica(name, identity, shape, state, snapshot, BEHIND in properties, former)
 
     def _state(self, java: Any) -> tuple[ReplicaState, int | None]:
         current = java.currentSnapshot()
@@ -118,12 +106,32 @@ class ReplicaTables:
         found = java.snapshot(snapshot)
         return _told_by(java, found)
 
-    def create(self, identity: Identity, shape: Shape, rivals: Sequence[TableName]) -> Replica:
+    def make_room(self, coming: Iterable[Identity]) -> list[str]:
+        """Gives replicas the names that they have beside those that come, and says which have another one now."""
+        self._names = replica_names({*self.known, *coming})
+        held = {replica.name for replica in self.known.values()}
+        renamed = [replica for replica in self.known.values() if replica.name != self._names[replica.identity]]
+        # Those first whose new name is free already.
+        renamed.sort(key=lambda replica: self._names[replica.identity] in held)
+        return [self._rename(replica, self._names[replica.identity]) for replica in renamed]
+
+    def _rename(self, replica: Replica, name: str) -> str:
+        # First of all the note: a replica is found again in earlier points whatever happens in between.
+        former = tuple(dict.fromkeys((replica.name, *replica.former)))
+        noted = _text(msgspec.json.encode(former).decode())
+        self.lake.retried(f"ALTER TABLE {self.lake.name(replica.table)} SET TBLPROPERTIES ('{FORMER}' = '{noted}')")
+        renamed = self.note(replace(replica, name=name, former=former))
+        self.lake.rename(replica.table, renamed.table)
+        return (
+            f"the replica of {replica.identity.table} of source {replica.identity.source} is called {name} from now on, "
+            f"no longer {replica.name}: there is another table that could be called so"
+        )
+
+    def create(self, identity: Identity, shape: Shape) -> Replica:
         """Makes a replica without rows."""
         if not self.known:
             self.lake.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.`{self.lake.namespace}`")
-        taken = {replica.name for replica in self.known.values()}
-        name = replica_name(identity.table, identity.source, identity.kind, taken, rivals)
+        name = self._names.get(identity) or replica_names({*self.known, identity})[identity]
         made = Replica(name, identity, shape)
         self._create(made)
         self.known[identity] = made
@@ -135,19 +143,23 @@ class ReplicaTables:
         names = service_names(made.shape, kind)
         own += [f"{quoted(name)} {entry[2]}" for name, entry in zip(names, SERVICE[kind], strict=True)]
         self.lake.sql(
-            f"CREATE TABLE {self.lake.name(made.table)} ({', '.join(own)}) USING iceberg {self._location(made.name)} "
+            f"CREATE TABLE {self.lake.name(made.table)} ({', '.join(own)}) USING iceberg {self._location(made)} "
             f"TBLPROPERTIES ({_listed(properties(made))})"
         )
 
-    def _location(self, name: str) -> str:
-        """Names are data: one with odd letters must not become a path."""
-        if _PLAIN.fullmatch(name) and not name.startswith(".") and len(name) <= _LONGEST:
+    def _location(self, made: Replica) -> str:
+        """Names are data: one with odd letters must not become a path, nor is one that another replica had a free place."""
+        name = made.name
+        is_left = any(name in known.former for known in self.known.values())
+        if _PLAIN.fullmatch(name) and not name.startswith(".") and len(name) <= _LONGEST and not is_left:
             return ""
         place = str(self._log.load(layout.CHANGES).location()).rsplit("/", 2)[0]
         # With letters that plain names do not have, so that no two names have one folder.
         folder = quote(name, safe="").replace(".", "%2E").replace("~", "%7E").replace("%", "!")
         if len(folder) > _LONGEST:
             folder = f"{folder[:_LONGEST]}_{sha256(name.encode()).hexdigest()[:16]}"
+        if is_left:
+            folder = f"{folder}!{uuid4().hex}"
         return f"LOCATION '{place}/{self.lake.namespace}/{folder}'"
 
     def reshape(self, replica: Replica, shape: Shape) -> Replica | None:
@@ -248,6 +260,7 @@ def properties(replica: Replica) -> dict[str, str]:
         **_MERGED,
         IDENTITY: msgspec.json.encode(replica.identity).decode(),
         SHAPE: msgspec.json.encode(replica.shape).decode(),
+        **({FORMER: msgspec.json.encode(replica.former).decode()} if replica.former else {}),
     }
 
 

@@ -91,7 +91,7 @@ def _maintain(
 def _tag(tables: ReplicaTables, replica: Replica, kept: list[Point]) -> None:
     """Tags the snapshots of these points, in one commit, and no others."""
     there = tables.snapshots(replica)
-    wanted = {f"{TAG}{point.number}": point.tables.get(replica.name) for point in kept}
+    wanted = {f"{TAG}{point.number}": replica.snapshot_in(point.tables) for point in kept}
     held = {name: snapshot for name, snapshot in wanted.items() if snapshot in there}
     java = tables.lake.load(replica.table)
     known = {str(name) for name, ref in dict(java.refs()).items() if ref.isTag() and str(name).startswith(TAG)}

@@ -84,7 +84,7 @@ class Bases:
         """
         source = replica.identity.source
         for point in self._points.undisturbed(source, position):
-            snapshot = point.tables.get(replica.name)
+            snapshot = replica.snapshot_in(point.tables)
             if snapshot is None:
                 break
             held = point.of(source).position

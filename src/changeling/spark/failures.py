@@ -8,13 +8,36 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from changeling.model.errors import ChangelingError
+from changeling.spark.gateway import how_it_ended
 
+_BROKEN = (Py4JError, ConnectionError, EOFError)
+"""What the first call raises after the JVM is gone."""
+_SOON = 2.0
+"""Seconds after which a JVM is gone whose connection broke."""
 _OURS = re.compile(r"^changeling\.[\w.]+Error: (.*?)(?=\n\s*(?:at |\.\.\.|$)|\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _LAST = re.compile(r"^([\w.]*(?:Error|Exception)): (.*)$", re.MULTILINE)
 
 
+class SparkEnded(ChangelingError):
+    """The JVM is gone: whatever failed cannot be tried again in this process."""
+
+
+def check_spark(error: BaseException | None = None) -> None:
+    """Raises `SparkEnded` where the JVM that was started here is gone: `error` is what showed it."""
+    is_broken = isinstance(error, _BROKEN) and not isinstance(error, Py4JJavaError)
+    if ended := how_it_ended(_SOON if is_broken else 0.0):
+        raise SparkEnded(ended) from None
+
+
 def told(error: Exception) -> ChangelingError:
-    """Our own message where one of our errors ended a task, else the innermost one of Python or of the JVM."""
+    """Our own message where one of our errors ended a task, else the innermost one of Python or of the JVM.
+
+    Where the JVM is gone that is what is told: see `SparkEnded`.
+    """
+    try:
+        check_spark(error)
+    except SparkEnded as ended:
+        return ended
     text = _text(error)
     if ours := _OURS.search(text):
         return ChangelingError(ours[1].strip())
@@ -40,6 +63,9 @@ def in_one_sentence() -> Iterator[None]:
         yield
     except SPARKS as error:
         raise told(error) from error
+    except (ConnectionError, EOFError) as error:
+        check_spark(error)
+        raise
 
 
 SPARKS = (Py4JError, PySparkException)

@@ -1,10 +1,16 @@
-"""Starts Spark's JVM: says what is missing where there is no Java, and keeps one line of noise from the user."""
+"""Starts and ends Spark's JVM: says what is missing where there is no Java, and how a JVM ended that nobody asked to."""
 
+import logging
 import os
 import re
 import shutil
+import signal
+import subprocess
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf
@@ -18,6 +24,34 @@ _HINT = "install one (Debian and Ubuntu: apt install openjdk-17-jre-headless) or
 # The JVM says these itself before any logging is set up: Spark asks for that module at every start, and users may set that
 # variable for every Java program.
 _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector", b"Picked up JAVA_TOOL_OPTIONS: ")
+_PATIENCE = 10.0
+"""So many seconds the JVM has to tidy up when it is asked to end."""
+_started: "list[subprocess.Popen[bytes]]" = []
+"""The JVMs that this process started, the last one last."""
+
+
+class _Settings(dict[str, Any]):
+    """What a process is started with; what PySpark does in the new one is done besides what we do there."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _going_on(value) if name == "preexec_fn" else value)
+
+
+def _going_on(before: Callable[[], object] | None) -> Callable[[], None]:
+    """Signals that ask all processes of a service to stop are for the one that decides when a batch is done.
+
+    The JVM leaves a signal alone that is ignored when it starts, and what it starts inherits that the signal is blocked.
+    """
+
+    def prepare() -> None:
+        if before is not None:
+            before()
+        asking = (signal.SIGTERM, signal.SIGINT)
+        for number in asking:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, asking)
+
+    return prepare
 
 
 def start(conf: SparkConf) -> JavaGateway:
@@ -30,12 +64,59 @@ def start(conf: SparkConf) -> JavaGateway:
         raise ChangelingError(f"Java {JAVA_NEEDED} or later is needed for Spark, {java} is {version}: {_HINT}")
     heard, said = os.pipe()
     threading.Thread(target=_pass_on, args=(heard,), name="spark-stderr", daemon=True).start()
+    # What py4j has to say of a connection that broke is said by `how_it_ended`.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    # A session of its own: neither Ctrl-C nor a signal to the group reaches it. It ends with its input, which this process has.
+    settings = _Settings(stderr=said, start_new_session=True, preexec_fn=_going_on(None))
     try:
-        return launch_gateway(conf, {"stderr": said})  # type: ignore[no-untyped-call]
+        gateway = launch_gateway(conf, settings)  # type: ignore[no-untyped-call]
+        _started.append(gateway.proc)
+        return gateway
     except PySparkException as error:
         raise ChangelingError(f"Spark's JVM ({java}) did not start: {error}") from error
     finally:
         os.close(said)
+
+
+def how_it_ended(wait: float = 0.0) -> str | None:
+    """How the JVM that was started here ended, and what to do, where nobody asked it to; None where it runs.
+
+    `wait`: so many seconds for it to be gone, where its connection broke already.
+    """
+    if not _started:
+        return None
+    jvm = _started[-1]
+    with suppress(subprocess.TimeoutExpired):
+        jvm.wait(wait)
+    code = jvm.returncode
+    if code is None:
+        return None
+    how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    memory = ", which systems do that run out of memory" if code == -signal.SIGKILL else ""
+    return (
+        f"Spark's JVM (process {jvm.pid}) {how}{memory}: nothing more can be done without it. What is in the log stays; run "
+        "the command again, and where memory is short give it less with spark.driver.memory, or more to the machine"
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def end() -> None:
+    """Ends the JVM that was started here, with the jobs that it has; returns when it is gone."""
+    for jvm in _started:
+        with suppress(OSError):
+            if jvm.stdin is not None:
+                jvm.stdin.close()
+        try:
+            jvm.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            jvm.kill()
+            jvm.wait()
 
 
 def _java() -> Path | None:

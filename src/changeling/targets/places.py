@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from changeling.model.errors import ChangelingError
+from changeling.model.printable import printable
 from changeling.model.table import TableName
 from changeling.replicas.reading import Identity
 from changeling.replicas.shape import Shape
@@ -27,7 +28,7 @@ class Place:
     table: str
 
     def __str__(self) -> str:
-        return TableName(None, self.schema, self.table).spelled()
+        return printable(TableName(None, self.schema, self.table).spelled())
 
     @property
     def quoted(self) -> sql.Identifier:

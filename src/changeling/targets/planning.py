@@ -42,8 +42,10 @@ class Planner:
         Every table that the target is to have is looked at before the first one is touched.
         """
         replicas = [one for one in self._replicas.known.values() if one.identity.kind == "rows"]
+        found = ((one.identity, one.snapshot_in(point.tables)) for one in replicas)
+        held = {identity: snapshot for identity, snapshot in found if snapshot is not None}
         chosen = {
-            one.identity: one for one in replicas if one.name in point.tables and self._wanted.has(one.identity.table)
+            one.identity: one for one in replicas if one.identity in held and self._wanted.has(one.identity.table)
         }
         places = places_of(chosen)
         entries = self._ledger.tables()
@@ -53,7 +55,7 @@ class Planner:
         works = []
         for place in sorted(places):
             replica = chosen[places[place]]
-            made = self._work(place, replica, point.tables[replica.name], entries.get(place), there.get(place))
+            made = self._work(place, replica, held[replica.identity], entries.get(place), there.get(place))
             if made is not None:
                 works.append(made)
         return works
