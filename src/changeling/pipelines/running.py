@@ -217,8 +217,9 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
         from changeling.sources.postgres import PostgresSource as Postgres
 
         settings, requests = capture_settings(loaded, source, log.lake), requests_of(loaded, source)
-        stored = log.state.of(source.name).position
-        return Ingest(log, Postgres(settings, requests, stored=stored, resnapshot=resnapshot), policy=policy)
+        state = log.state.of(source.name)
+        made_of = Postgres(settings, requests, stored=state.position, kept=state.kept, resnapshot=resnapshot)
+        return Ingest(log, made_of, policy=policy)
     made = _source(loaded, log.lake, source)
     return Ingest(log, made, policy=policy, fail_on_reject=source.on_error == "fail")
 

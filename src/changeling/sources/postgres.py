@@ -4,6 +4,7 @@ A batch is a range of places at which transactions commit, or ranges of blocks u
 only to where the change log is already: what was not stored can always be read again.
 """
 
+from collections.abc import Sequence
 from time import monotonic
 
 import psycopg
@@ -15,11 +16,12 @@ from changeling.model.position import decode
 from changeling.postgres import lsn
 from changeling.postgres.catalog import Found
 from changeling.postgres.connection import unreachable
-from changeling.postgres.fingerprint import Fingerprint, check_names
+from changeling.postgres.fingerprint import check_names
 from changeling.postgres.readiness import Server
 from changeling.postgres.slot import ExportedPoint, Standing
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_capture import Capture
+from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Part, Plan, Snapshot, Stream
 from changeling.sources.postgres_reading import SnapshotReader, StreamReader, check_alive
 from changeling.sources.postgres_requests import Requests
@@ -44,9 +46,18 @@ class PostgresSource:
     options = ReadOptions()
 
     def __init__(
-        self, settings: CaptureSettings, requests: Requests, *, stored: str | None = None, resnapshot: bool = False
+        self,
+        settings: CaptureSettings,
+        requests: Requests,
+        *,
+        stored: str | None = None,
+        kept: str | None = None,
+        resnapshot: bool = False,
     ) -> None:
-        """`stored` is the furthest position that the log has; `resnapshot`: all tables are taken anew."""
+        """`stored` is the furthest position that the log has, `kept` what it keeps for this source.
+
+        `resnapshot`: all tables are taken anew.
+        """
         self.name = settings.name
         self._stored = stored
         self._settings, self._requests = settings, requests
@@ -54,14 +65,13 @@ class PostgresSource:
         self._resnapshot = resnapshot
         self._system: str | None = None
         self._position: int | None = None
-        self._done: dict[str, Fingerprint] = {}
+        self._done = KnownTables(kept)
         self._present: int | None = None
         self._opened: Server | None = None
         self._snapshot: SnapshotGoingOn | None = None
         self._streamed = False
         self._looked = 0
         self._not_before = 0.0
-        self._told_gone: set[str] = set()
         self._warnings: list[str] = []
 
     def remember(self, plan: str) -> None:
@@ -75,10 +85,14 @@ class PostgresSource:
             self._position = known.start
         if known.anew:
             self._done.clear()
-        self._done |= known.prints
+        self._done.add(known)
         if self._snapshot is not None and self._snapshot.took(known):
             self._requests.answer(self._snapshot.asked)
             self._end_snapshot()
+
+    def kept(self, notes: Sequence[str]) -> str:
+        """Tables that the stream described otherwise than their snapshots have them."""
+        return self._done.note(notes, self._snapshot)
 
     def next(self) -> str | None:
         """Parts of tables that are not done, then the log; while a table is added, both in turn."""
@@ -300,13 +314,11 @@ class PostgresSource:
         for one in self._capture.found:
             if (rules := self._capture.rules_alone(one.table)) is not None:
                 name = one.table.spelled()
-                check_names(f"source {self.name}: {one.table}", rules, prints[name], self._done.get(name))
+                check_names(f"source {self.name}: {one.table}", rules, prints[name], self._done.print_of(name))
 
     def _tell_gone(self) -> None:
         """Tells of tables that went: their replicas stay."""
-        there = {one.table.spelled() for one in self._capture.found}
-        for name in sorted(self._done.keys() - there - self._told_gone):
-            self._told_gone.add(name)
+        for name in self._done.gone(self._capture.found):
             self._warnings.append(
                 f"{name} is no longer among the tables that are captured (dropped, renamed, made a partition, or not asked for): "
                 "its replica stays as it was"
@@ -314,13 +326,9 @@ class PostgresSource:
 
     def _wanted(self) -> list[Found]:
         """The tables without a snapshot, those asked for, and those of which rows changed since without a word in the log."""
-        now, asked = self._capture.prints(), self._requests.pending()
-        wanted = []
-        for one in self._capture.found:
-            name = one.table.spelled()
-            if name not in self._done or name in asked or now[name].outdates(self._done[name]):
-                wanted.append(one)
-        return wanted
+        found, asked = self._capture.found, self._requests.pending()
+        outdated = {one.oid for one in self._done.outdated(found, self._capture.prints())}
+        return [one for one in found if one.oid in outdated or one.table.spelled() in asked]
 
     def _reader(self, plan: Snapshot) -> SnapshotReader:
         if self._snapshot is None:

@@ -4,7 +4,7 @@ import queue
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import psycopg
@@ -19,6 +19,7 @@ from changeling.model.table import TableName
 from changeling.postgres.catalog import Connection, fits
 from changeling.postgres.columns import ColumnRules
 from changeling.postgres.connection import connect, unreachable
+from changeling.postgres.descriptions import to_texts
 from changeling.postgres.pgoutput import PgOutput
 from changeling.postgres.relation import Relation
 from changeling.postgres.resolving import Resolver
@@ -80,6 +81,8 @@ class StreamReader:
     slot: str
     publications: str
     plan: Stream
+    notes: list[str] = field(default_factory=list)
+    """What the stream described, once it was read."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Read]:
         """Changes in the layout `CHANGES`."""
@@ -100,6 +103,7 @@ class StreamReader:
                 for changes in output.batches(chunk):
                     yield self.tables.captured(changes), _NO_REJECTS
             self._check_slot(beside)
+            self.notes.extend(to_texts(output.described))
 
     def _check_slot(self, connection: Connection) -> None:
         """Raises `ChangelingError` unless the slot still had all of the plan when it was read."""
@@ -115,11 +119,11 @@ def _as_ends(changes: pa.RecordBatch, ends: pa.Array) -> pa.RecordBatch:
     """The same, where these say nothing but that their transaction ends."""
     told = {"op": "commit", "before_image": "none", "after_image": "none"}
     columns = []
-    for field, column in zip(changes.schema, changes.columns, strict=True):
-        if field.name in ("key", "before", "after", "table", "schema", "meta"):
+    for one, column in zip(changes.schema, changes.columns, strict=True):
+        if one.name in ("key", "before", "after", "table", "schema", "meta"):
             column = pc.if_else(pc.invert(ends), column, pa.scalar(None, column.type))
-        elif field.name in told:
-            column = pc.if_else(ends, told[field.name], column)
+        elif one.name in told:
+            column = pc.if_else(ends, told[one.name], column)
         columns.append(column)
     return pa.record_batch(columns, schema=changes.schema)
 
