@@ -242,6 +242,7 @@ class PostgresSource:
         lost = self._capture.lost(standing, self._position) or self._went_back(standing)
         if lost is not None and not self._resnapshot:
             raise self._capture.refused(lost)
+        self._capture.claim(begun=self._position is not None)
         if standing is None or lost is not None:
             known = self._position is not None
             point = self._capture.create_slot()

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from changeling.postgres.catalog import Connection, Found, Leaf
 from changeling.postgres.columns import ColumnRules
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.fingerprint import Fingerprint, fingerprints
+from changeling.postgres.needs import Need, unmet
 from changeling.postgres.publication import Publication
 from changeling.postgres.readiness import Server
 from changeling.postgres.relation import Relation
@@ -45,7 +47,8 @@ class Capture:
         self._settings = settings
         self._slot = Slot(settings.url, settings.slot)
         self._whole = Publication(settings.publication)
-        self._inserts = Publication(f"{settings.publication}_inserts", inserts_only=True)
+        self._inserts = Publication(settings.publications[1], inserts_only=True)
+        self._claim = settings.claim()
         self._connection: Connection | None = None
         self._holding: Connection | None = None
         self._server: Server | None = None
@@ -61,29 +64,28 @@ class Capture:
     @property
     def publications(self) -> str:
         """The names of the publications, as pgoutput takes them."""
-        return ",".join(sql.Identifier(name).as_string(None) for name in self._publication_names)
-
-    @property
-    def _publication_names(self) -> tuple[str, str]:
-        return self._whole.name, self._inserts.name
+        return ",".join(sql.Identifier(name).as_string(None) for name in self._settings.publications)
 
     def open(self) -> Server:
-        """Connects, checks the server, and publishes the tables."""
+        """Connects, checks the server, and publishes the tables; raises `ChangelingError` where the slot is another log's."""
         self._connection = connect(self._settings.url)
         self._released = 0
         self._server = readiness.server(self._connection)
-        self.look()
-        self._claim()
+        self._claim.check(self._connection)
+        self.look(readiness.server_needs(self._connection))
         return self._server
 
-    def look(self) -> None:
-        """Publishes the tables that patterns stand for now; raises `ChangelingError` where one cannot be captured."""
+    def look(self, needs: Sequence[Need] = ()) -> None:
+        """Publishes the tables that patterns stand for now.
+
+        Raises `ChangelingError` where one cannot be captured: with all that is missing, `needs` first, and nothing altered.
+        """
         connection, server = self._asked(), self._server
         assert server is not None
         found = catalog.tables(connection, self._settings.tables)
         for pattern in catalog.unmatched(found, self._settings.tables):
             self._tell(f"there is no table {pattern!r} yet: it is captured when it comes")
-        if found == self.found and self._are_published(connection):
+        if not needs and found == self.found and self._are_published(connection):
             return
         relations = catalog.relations(connection, found, stored_generated=server.tells_generated)
         for relation in relations:
@@ -91,7 +93,6 @@ class Capture:
                 self._tell(f"{relation.table} has no columns: it is captured when it has")
         relations = [relation for relation in relations if relation.columns]
         found = [one for one in found if one.oid in {relation.oid for relation in relations}]
-        readiness.check(connection, found, relations, self._settings.without_identity)
         for relation in relations:
             ToldTable(relation, self._rules(relation.table))
         self._present = {
@@ -99,29 +100,35 @@ class Capture:
             for relation in relations
             if self.rules_alone(relation.table) is not None
         }
-        identified = {relation.oid for relation in relations if readiness.identified(relation)}
         filters = {one.table: text for one in found if (text := self._filter(one.table)) is not None}
-        added = self._whole.ensure(connection, server, [one for one in found if one.oid in identified], filters)
+        whole, others = self._parted(found, relations)
+        needs = [
+            *needs,
+            *readiness.needs(connection, found, relations, self._settings.without_identity),
+            *self._whole.needs(connection, server, whole, filters),
+            *self._inserts.needs(connection, server, others, filters),
+        ]
+        if needs:
+            raise unmet(self._settings.name, needs)
+        added = self._whole.ensure(connection, server, whole, filters)
         # Made even where it has no table: servers before 18 refuse to read a log that is older than its publication.
-        others = [one for one in found if one.oid not in identified]
         added += self._inserts.ensure(connection, server, others, filters)
         self._added += [one.table.spelled() for one in added]
         self.found = found
 
-    def _claim(self) -> None:
-        """Raises `ChangelingError` where another log is written from the slot: each would miss what the other has taken."""
-        connection, slot, reader = self._asked(), self._slot.name, self._settings.reader
-        noted = self._whole.reader(connection, slot)
-        if reader and noted is None:
-            self._whole.note_reader(connection, slot, reader)
-        elif reader and noted != reader:
-            raise ChangelingError(
-                f"source {self._settings.name}: the slot {slot} is read by another pipeline, or was by an earlier log of this one. "
-                f"Name another `slot:` for this one; or, where the other is gone, run {self._way_out()}"
-            )
+    def _parted(self, found: list[Found], relations: list[Relation]) -> tuple[list[Found], list[Found]]:
+        """The tables that are published with all changes, and those with inserts alone."""
+        if self._settings.without_identity == "refuse":
+            return found, []
+        identified = {relation.oid for relation in relations if readiness.identified(relation)}
+        return [one for one in found if one.oid in identified], [one for one in found if one.oid not in identified]
 
-    def _way_out(self) -> str:
-        return f"SELECT pg_drop_replication_slot('{self._slot.name}'); DROP PUBLICATION {self.publications.replace(',', ', ')};"
+    def claim(self, *, begun: bool) -> None:
+        """Notes that the log is written from the slot; `begun`: it has changes of it already.
+
+        Raises `ChangelingError` where the slot is another log's, or may be.
+        """
+        self._claim.take(self._asked(), begun=begun)
 
     def _are_published(self, connection: Connection) -> bool:
         known = self._whole.members(connection) | self._inserts.members(connection)
@@ -214,7 +221,7 @@ class Capture:
                 self.let_go()
                 return None
             found = catalog.relations(connection, wanted, stored_generated=self._server.tells_generated)
-            prints = fingerprints(connection, wanted, self._publication_names)
+            prints = fingerprints(connection, wanted, self._settings.publications)
             row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
         except psycopg.Error as error:
             self.let_go()
@@ -243,7 +250,7 @@ class Capture:
 
     def prints(self) -> dict[str, Fingerprint]:
         """The fingerprints of the tables now."""
-        return fingerprints(self._asked(), self.found, self._publication_names)
+        return fingerprints(self._asked(), self.found, self._settings.publications)
 
     def flushed(self) -> int:
         """How far the server's log is on disk."""
@@ -268,35 +275,6 @@ class Capture:
     def commits_at(self, place: int, upto: int) -> bool:
         """Whether a transaction of ours commits at a place; it lies before `upto`."""
         return self._slot.commits_at(self._asked(), self.publications, place, upto)
-
-    def remove(self) -> list[str]:
-        """Drops the slot and the publications; tells which there were. Those of another log stay.
-
-        Raises `ChangelingError` where no log is there that could be theirs.
-        """
-        connection = connect(self._settings.url)
-        try:
-            removed: list[str] = []
-            noted = self._whole.reader(connection, self._slot.name)
-            if noted is not None and not self._settings.reader:
-                raise ChangelingError(
-                    f"source {self._settings.name}: the slot {self._slot.name} is read by a log, and this pipeline has none. Where "
-                    f"that is gone, run {self._way_out()}"
-                )
-            if noted not in (None, self._settings.reader):
-                return removed
-            if self._slot.standing(connection) is not None:
-                self._slot.drop(connection)
-                removed.append(f"slot {self._slot.name}")
-            for publication in (self._whole, self._inserts):
-                if publication.exists(connection):
-                    publication.drop(connection)
-                    removed.append(f"publication {publication.name}")
-            return removed
-        except psycopg.Error as error:
-            raise unreachable(self._settings.url, error) from None
-        finally:
-            connection.close()
 
     def warnings(self) -> list[str]:
         """What a user should know; each is told once."""
