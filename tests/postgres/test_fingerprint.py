@@ -223,10 +223,18 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
             "SELECT attname, xmin::text::bigint FROM pg_attribute WHERE attrelid IN ('t'::regclass, 'p'::regclass)"
         )
     )
+    ((attached,),) = database.rows("SELECT xmin::text::bigint FROM pg_inherits WHERE inhrelid = 'p_1'::regclass")
+    ((key,),) = database.rows("SELECT oid::bigint FROM pg_constraint WHERE conname = 't_pkey'")
     found = catalog.tables(database.connection, ["*"])
     assert fingerprints(database.connection, found) == {
         f"{database.name}.public.p": Fingerprint(
-            p, ((leaf, files[leaf], False),), (), (ColumnPrint(1, "id", 23, -1, False, "", altered["id"]),)
+            p,
+            ((leaf, files[leaf], False),),
+            (),
+            (ColumnPrint(1, "id", 23, -1, False, "", altered["id"]),),
+            (),
+            ((leaf, (attached,)),),
+            0,
         ),
         f"{database.name}.public.t": Fingerprint(
             t,
@@ -237,6 +245,9 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
                 ColumnPrint(3, "b", 1043, 9, True, "", altered["b"]),
                 ColumnPrint(4, "c", 23, -1, True, "(a + 1)", altered["c"]),
             ),
+            (),
+            (),
+            key,
         ),
     }
     assert fingerprints(database.connection, []) == {}
@@ -248,5 +259,5 @@ def test_a_table_that_is_gone_meanwhile_outdates_what_it_was(database: Database)
     (before,) = fingerprints(database.connection, found).values()
     database.execute("DROP TABLE t")
     (after,) = fingerprints(database.connection, found).values()
-    assert after == Fingerprint(before.oid, (), (), ())
+    assert after == Fingerprint(before.oid, (), (), (), (), (), 0)
     assert after.outdates(before)

@@ -309,7 +309,7 @@ class Ingest:
         reach("changes.before")
         advanced = _advanced(self.state, plan.batch, outcome, moment, rejects_stay)
         if isinstance(self.source, NotedSource) and plan.kind == READ:
-            advanced = msgspec.structs.replace(advanced, kept=self.source.kept(outcome.notes))
+            advanced = msgspec.structs.replace(advanced, kept=self.source.kept(plan.text, outcome.notes))
         state = self._log.state.with_source(self.source.name, advanced)
         self._lake.append(layout.CHANGES, outcome.changes, moment, {PROPERTY: state.to_text()})
         self._log.state = state

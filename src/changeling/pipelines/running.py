@@ -34,7 +34,7 @@ from changeling.replicas import upkeep
 from changeling.replicas.merging import Merge, Rules
 from changeling.replicas.merging import Report as Merged
 from changeling.sources.files import FilesSource as Files
-from changeling.sources.source import Source, Spread
+from changeling.sources.source import LeavingSource, Source, Spread
 from changeling.targets.postgres_target import TargetReport
 
 _EXPIRE_AFTER = 500
@@ -74,6 +74,8 @@ class Totals:
     changes: int = 0
     late: int = 0
     seconds: float = 0.0
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Tables that cannot be captured as they are, and why."""
     state: SourceState = field(default_factory=SourceState)
 
     @property
@@ -183,6 +185,7 @@ class Runner:
         finally:
             for text in ingest.warnings():
                 self._listener.warns(name, self._loaded.redacted(text))
+            self._note_left_out(ingest)
         if retry is not None and retry.recovered():
             self._lock.failed(None, name)
         if report is None:
@@ -192,6 +195,12 @@ class Runner:
         if sum(totals.batches for totals in self._totals.values()) % _EXPIRE_AFTER == 0:
             expire(self._lake)
         return True
+
+    def _note_left_out(self, ingest: Ingest) -> None:
+        if isinstance(ingest.source, LeavingSource):
+            found = {table: self._loaded.redacted(why) for table, why in ingest.source.left_out().items()}
+            self._totals[ingest.source.name].left_out = found
+            self._lock.leaves_out(found, ingest.source.name)
 
     def _count(self, ingest: Ingest, report: Report) -> None:
         totals = self._totals[report.source]

@@ -5,7 +5,7 @@ them meanwhile is not what the table has now.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -50,6 +50,12 @@ class Drift(msgspec.Struct):
                 if one.oid not in {oid for oid, _, _ in root.print.files}:
                     _raise(self.partitions.setdefault(one.root, {}), one.oid, one.lsn)
         self._forget({oid: min(table.point for table in tables) for oid, tables in by_oid.items()})
+
+    def note_left_out(self, described: Iterable[Description], oids: Collection[int], lsn: int) -> None:
+        """Takes that changes of tables were passed over, up to a place in the log."""
+        for one in described:
+            for oid in {one.oid, one.root}.intersection(oids):
+                _raise(self.tables, oid, lsn)
 
     def outdates(self, table: Snapshotted, now: Fingerprint) -> bool:
         """Whether rows of a table were reported since its snapshot that may not be its rows now, or elsewhere."""

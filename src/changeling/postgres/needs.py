@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from changeling.model.errors import ChangelingError
+from changeling.model.table import TableName
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -14,6 +15,8 @@ class Need(msgspec.Struct, frozen=True):
     """For people, with the way out."""
     statements: tuple[str, ...] = ()
     """What an administrator runs, without semicolons."""
+    table: TableName | None = None
+    """The table that lacks it, where others may be captured without."""
 
 
 def unmet(source: str, needs: Iterable[Need]) -> ChangelingError:

@@ -83,7 +83,7 @@ def needs(
         name = f"{one.table.schema}.{one.table.name}"
         if not one.readable:
             grants = _grants(connection, one)
-            problems.append(Need(f"{name} may not be read: {'; '.join(grants)}", tuple(grants)))
+            problems.append(Need(f"{name} may not be read: {'; '.join(grants)}", tuple(grants), one.table))
         if one.oid in computed and relation.identity == "full":
             statement = f"ALTER TABLE {_spelled(one.table)} REPLICA IDENTITY DEFAULT"
             problems.append(
@@ -91,12 +91,13 @@ def needs(
                     f"{name} has virtual generated columns, so that the server would refuse its updates and deletes once they are "
                     f"captured: run {statement}, and give it a primary key",
                     (statement,),
+                    one.table,
                 )
             )
         elif identified(relation) and one.lacking:
             full = _full(*one.lacking)
             what = f"{name} has partitions that do not tell what identifies their rows: run {'; '.join(full)}"
-            problems.append(Need(what, full))
+            problems.append(Need(what, full, one.table))
         elif not identified(relation) and without_identity == "refuse":
             full = () if one.oid in computed else _full(one.table, *one.lacking)
             way_out = f", or run {'; '.join(full)}" if full else ""
@@ -105,6 +106,7 @@ def needs(
                     f"{name} has nothing that identifies its rows, so that the server would refuse its updates and deletes once "
                     f"they are captured: add a primary key{way_out} (or set without_identity: inserts, to capture inserts alone)",
                     full,
+                    one.table,
                 )
             )
     return problems

@@ -16,7 +16,6 @@ from changeling.model.position import decode
 from changeling.postgres import lsn
 from changeling.postgres.catalog import Found
 from changeling.postgres.connection import unreachable
-from changeling.postgres.fingerprint import check_names
 from changeling.postgres.readiness import Server
 from changeling.postgres.slot import ExportedPoint, Standing
 from changeling.sources import postgres_plan as plans
@@ -90,9 +89,13 @@ class PostgresSource:
             self._requests.answer(self._snapshot.asked)
             self._end_snapshot()
 
-    def kept(self, notes: Sequence[str]) -> str:
+    def kept(self, plan: str, notes: Sequence[str]) -> str:
         """Tables that the stream described otherwise than their snapshots have them."""
-        return self._done.note(notes, self._snapshot)
+        return self._done.note(plans.parse(plan), notes, self._snapshot, self._capture.chosen.left_out)
+
+    def left_out(self) -> dict[str, str]:
+        """The tables that cannot be captured as they are."""
+        return {str(table): why for table, why in self._capture.chosen.left_out.items()}
 
     def next(self) -> str | None:
         """Parts of tables that are not done, then the log; while a table is added, both in turn."""
@@ -307,19 +310,15 @@ class PostgresSource:
 
     def _note_added(self) -> None:
         """A table that was published before, and then was not for a while, has lost changes: it is taken anew."""
-        self._requests.ask(name for name in self._capture.added() if name in self._done)
+        self._requests.ask(name for name in self._capture.chosen.added() if name in self._done)
 
     def _check_rules(self) -> None:
-        """Raises `UsageError` where a rule does not fit the columns of its table."""
-        prints = self._capture.prints()
-        for one in self._capture.found:
-            if (rules := self._capture.rules_alone(one.table)) is not None:
-                name = one.table.spelled()
-                check_names(f"source {self.name}: {one.table}", rules, prints[name], self._done.print_of(name))
+        """Leaves tables out whose rules do not fit their columns; raises `UsageError` where no other is captured."""
+        self._capture.chosen.check_rules(self._capture.prints(), self._done.print_of)
 
     def _tell_gone(self) -> None:
         """Tells of tables that went: their replicas stay."""
-        for name in self._done.gone(self._capture.found):
+        for name in self._done.gone([*(one.table for one in self._capture.found), *self._capture.chosen.left_out]):
             self._warnings.append(
                 f"{name} is no longer among the tables that are captured (dropped, renamed, made a partition, or not asked for): "
                 "its replica stays as it was"

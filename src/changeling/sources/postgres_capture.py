@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-import msgspec
 import psycopg
 from psycopg import sql
 
@@ -14,17 +13,15 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.postgres import catalog, lsn, readiness
 from changeling.postgres.catalog import Connection, Found, Leaf
-from changeling.postgres.columns import ColumnRules
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.fingerprint import Fingerprint, fingerprints
-from changeling.postgres.needs import Need, unmet
-from changeling.postgres.publication import Publication
+from changeling.postgres.needs import Need
 from changeling.postgres.readiness import Server
 from changeling.postgres.relation import Relation
 from changeling.postgres.slot import ExportedPoint, Slot, Standing
-from changeling.postgres.told_table import ToldTable
 from changeling.sources.postgres_reading import Tables
 from changeling.sources.postgres_settings import CaptureSettings
+from changeling.sources.postgres_tables import CapturedTables
 
 _FLUSH_SECONDS = 1.5
 """A server writes its log to disk after 0.6 s at the latest, unless it is told otherwise."""
@@ -46,8 +43,8 @@ class Capture:
     def __init__(self, settings: CaptureSettings) -> None:
         self._settings = settings
         self._slot = Slot(settings.url, settings.slot)
-        self._whole = Publication(settings.publication)
-        self._inserts = Publication(settings.publications[1], inserts_only=True)
+        self.chosen = CapturedTables(settings)
+        """Which tables are captured."""
         self._claim = settings.claim()
         self._connection: Connection | None = None
         self._holding: Connection | None = None
@@ -55,11 +52,6 @@ class Capture:
         self._released = 0
         self._alarmed = 0
         self._warnings: list[str] = []
-        self._told: set[str] = set()
-        self._added: list[str] = []
-        self._present: dict[TableName, tuple[str, ...]] = {}
-        self.found: list[Found] = []
-        """The tables that are captured."""
 
     @property
     def publications(self) -> str:
@@ -76,52 +68,14 @@ class Capture:
         return self._server
 
     def look(self, needs: Sequence[Need] = ()) -> None:
-        """Publishes the tables that patterns stand for now.
+        """Publishes the tables that patterns stand for now; raises `ChangelingError` where none of them can be captured."""
+        assert self._server is not None
+        self.chosen.look(self._asked(), self._server, needs)
 
-        Raises `ChangelingError` where one cannot be captured: with all that is missing, `needs` first, and nothing altered.
-        """
-        connection, server = self._asked(), self._server
-        assert server is not None
-        found = catalog.tables(connection, self._settings.tables)
-        for pattern in catalog.unmatched(found, self._settings.tables):
-            self._tell(f"there is no table {pattern!r} yet: it is captured when it comes")
-        if not needs and found == self.found and self._are_published(connection):
-            return
-        relations = catalog.relations(connection, found, stored_generated=server.tells_generated)
-        for relation in relations:
-            if not relation.columns:
-                self._tell(f"{relation.table} has no columns: it is captured when it has")
-        relations = [relation for relation in relations if relation.columns]
-        found = [one for one in found if one.oid in {relation.oid for relation in relations}]
-        for relation in relations:
-            ToldTable(relation, self._rules(relation.table))
-        self._present = {
-            relation.table: tuple(column.name for column in relation.columns)
-            for relation in relations
-            if self.rules_alone(relation.table) is not None
-        }
-        filters = {one.table: text for one in found if (text := self._filter(one.table)) is not None}
-        whole, others = self._parted(found, relations)
-        needs = [
-            *needs,
-            *readiness.needs(connection, found, relations, self._settings.without_identity),
-            *self._whole.needs(connection, server, whole, filters),
-            *self._inserts.needs(connection, server, others, filters),
-        ]
-        if needs:
-            raise unmet(self._settings.name, needs)
-        added = self._whole.ensure(connection, server, whole, filters)
-        # Made even where it has no table: servers before 18 refuse to read a log that is older than its publication.
-        added += self._inserts.ensure(connection, server, others, filters)
-        self._added += [one.table.spelled() for one in added]
-        self.found = found
-
-    def _parted(self, found: list[Found], relations: list[Relation]) -> tuple[list[Found], list[Found]]:
-        """The tables that are published with all changes, and those with inserts alone."""
-        if self._settings.without_identity == "refuse":
-            return found, []
-        identified = {relation.oid for relation in relations if readiness.identified(relation)}
-        return [one for one in found if one.oid in identified], [one for one in found if one.oid not in identified]
+    @property
+    def found(self) -> list[Found]:
+        """The tables that are captured."""
+        return self.chosen.found
 
     def claim(self, *, begun: bool) -> None:
         """Notes that the log is written from the slot; `begun`: it has changes of it already.
@@ -130,26 +84,9 @@ class Capture:
         """
         self._claim.take(self._asked(), begun=begun)
 
-    def _are_published(self, connection: Connection) -> bool:
-        known = self._whole.members(connection) | self._inserts.members(connection)
-        return all((one.table.schema, one.table.name) in known for one in self.found)
-
-    def added(self) -> list[str]:
-        """The tables that were not published until now, by their spelled names; each is told once."""
-        told, self._added = self._added, []
-        return told
-
     def tables(self) -> Tables:
         """What tasks need to know."""
-        rules, filters = [], []
-        for one in self.found:
-            place = (one.table.schema or "", one.table.name)
-            if (rule := self._rules(one.table)) is not None:
-                rules.append((place, msgspec.structs.replace(rule, present=self._present.get(one.table, ()))))
-            if (condition := self._filter(one.table)) is not None:
-                filters.append((place, condition))
-        settings = self._settings
-        return Tables(settings.name, settings.url, settings.tables, tuple(rules), tuple(filters))
+        return self.chosen.for_tasks()
 
     def standing(self) -> Standing | None:
         """How the slot stands."""
@@ -278,7 +215,7 @@ class Capture:
 
     def warnings(self) -> list[str]:
         """What a user should know; each is told once."""
-        told, self._warnings = self._warnings, []
+        told, self._warnings = [*self._warnings, *self.chosen.warnings()], []
         return told
 
     def close(self) -> None:
@@ -288,7 +225,7 @@ class Capture:
             with suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
-        self.found = []
+        self.chosen.forget()
 
     def _asked(self) -> Connection:
         if self._connection is None or self._connection.closed:
@@ -303,22 +240,6 @@ class Capture:
             f"the server keeps {standing.behind / 1024**3:.1f} GB of its log for the slot {self._slot.name}: it fills up its disk "
             "where changes come faster than they are read, or where a transaction stays open for long"
         )
-
-    def _rules(self, table: TableName) -> ColumnRules | None:
-        return next((rule for pattern, rule in self._settings.rules if catalog.fits(pattern, table)), None)
-
-    def rules_alone(self, table: TableName) -> ColumnRules | None:
-        """The rules that are for one table alone."""
-        found = next((one for one in self._settings.rules if catalog.fits(one[0], table)), None)
-        return None if found is None or set(found[0]) & set("*?[") else found[1]
-
-    def _filter(self, table: TableName) -> str | None:
-        return next((text for pattern, text in self._settings.filters if catalog.fits(pattern, table)), None)
-
-    def _tell(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            self._warnings.append(what)
 
 
 _WRITTEN_ANEW = """

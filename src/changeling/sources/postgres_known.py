@@ -1,6 +1,6 @@
 """The tables of which a snapshot is in the log: as they were then, and what the stream has shown of them since."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -9,7 +9,7 @@ from changeling.postgres.catalog import Found
 from changeling.postgres.descriptions import from_texts
 from changeling.postgres.drift import Drift, Snapshotted
 from changeling.postgres.fingerprint import Fingerprint
-from changeling.sources.postgres_plan import Snapshot
+from changeling.sources.postgres_plan import Plan, Snapshot, Stream
 from changeling.sources.postgres_snapshot import SnapshotGoingOn
 
 
@@ -42,13 +42,23 @@ class KnownTables:
         self._prints |= plan.prints
         self._points |= dict.fromkeys(plan.prints, plan.point)
 
-    def note(self, notes: Sequence[str], going_on: SnapshotGoingOn | None) -> str:
-        """Takes what the stream described; returns what has to be kept of it. Nothing changes where it is noted twice."""
+    def note(
+        self, plan: Plan, notes: Sequence[str], going_on: SnapshotGoingOn | None, left_out: Collection[TableName]
+    ) -> str:
+        """Takes what the stream described; returns what has to be kept of it. Nothing changes where it is noted twice.
+
+        Changes of tables that are `left_out` were passed over.
+        """
         known = [self._snapshotted(name) for name in self._prints]
         if going_on is not None:
             prints, point = going_on.held.prints, going_on.point.lsn
             known += [_snapshotted(name, made, point) for name, made in prints.items()]
-        self._drift.note(from_texts(notes), known)
+        described = from_texts(notes)
+        self._drift.note(described, known)
+        if isinstance(plan, Stream):
+            names = [table.spelled() for table in left_out]
+            oids = {self._prints[name].oid for name in names if name in self._prints}
+            self._drift.note_left_out(described, oids, plan.end)
         return msgspec.json.encode(self._drift).decode()
 
     def outdated(self, found: Sequence[Found], now: Mapping[str, Fingerprint]) -> Iterator[Found]:
@@ -59,9 +69,9 @@ class KnownTables:
             if before is None or now[name].outdates(before) or self._drifted(name, now[name]):
                 yield one
 
-    def gone(self, found: Sequence[Found]) -> list[str]:
+    def gone(self, there: Iterable[TableName]) -> list[str]:
         """The tables that are not there any more; each is reported once."""
-        gone = sorted(self._prints.keys() - {one.table.spelled() for one in found} - self._reported_gone)
+        gone = sorted(self._prints.keys() - {table.spelled() for table in there} - self._reported_gone)
         self._reported_gone.update(gone)
         return gone
 

@@ -46,6 +46,8 @@ class Tables:
     rules: tuple[tuple[tuple[str, str], ColumnRules], ...] = ()
     """By schema and name."""
     filters: tuple[tuple[tuple[str, str], str], ...] = ()
+    left_out: frozenset[tuple[str, str]] = frozenset()
+    """Tables that are not captured although patterns stand for them."""
 
     def rules_of(self, schema: str, name: str) -> ColumnRules | None:
         """What is to become of a table's columns."""
@@ -67,10 +69,15 @@ class Tables:
         codes += np.asarray(names.indices.fill_null(-1), np.int64)
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         foreign = [
-            table is not None and not any(fits(pattern, TableName(**table)) for pattern in self.patterns)
+            table is not None and not self._is_captured(TableName(**table))
             for table in tables.take(pa.array(first)).to_pylist()
         ]
         return np.array(foreign, bool)[inverse]
+
+    def _is_captured(self, table: TableName) -> bool:
+        if (table.schema or "", table.name) in self.left_out:
+            return False
+        return any(fits(pattern, table) for pattern in self.patterns)
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,16 @@ class Spread(msgspec.Struct, frozen=True):
 class NotedSource(Protocol):
     """A source that has to know of a batch what its readers noted, also after a restart."""
 
-    def kept(self, notes: Sequence[str]) -> str:
+    def kept(self, plan: str, notes: Sequence[str]) -> str:
         """What is to be kept of all batches up to this one; it is written with the batch, and given to the source again."""
+
+
+@runtime_checkable
+class LeavingSource(Protocol):
+    """A source that goes on without tables that cannot be captured."""
+
+    def left_out(self) -> dict[str, str]:
+        """Those tables, and why; as far as it has looked."""
 
 
 class Source(Protocol):
