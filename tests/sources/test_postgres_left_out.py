@@ -39,7 +39,9 @@ def left_out(database: Database, folder: Path, **settings: object) -> tuple[list
         return tables, source.warnings(), source.left_out()
     finally:
         source.close()
-        database.execute(f"SELECT pg_drop_replication_slot('{slot}')")
+        database.execute(
+            f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{slot}'"
+        )
 
 
 @pytest.mark.parametrize(

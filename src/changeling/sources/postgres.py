@@ -4,7 +4,8 @@ A batch is a range of places at which transactions commit, or ranges of blocks u
 only to where the change log is already: what was not stored can always be read again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
 
 import psycopg
@@ -19,9 +20,10 @@ from changeling.postgres.connection import unreachable
 from changeling.postgres.readiness import Server
 from changeling.postgres.slot import ExportedPoint, Standing
 from changeling.sources import postgres_plan as plans
+from changeling.sources.postgres_altered import AlteredTables
 from changeling.sources.postgres_capture import Capture
 from changeling.sources.postgres_known import KnownTables
-from changeling.sources.postgres_plan import Part, Plan, Snapshot, Stream
+from changeling.sources.postgres_plan import Plan, Snapshot, Stream
 from changeling.sources.postgres_reading import SnapshotReader, StreamReader, check_alive
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
@@ -30,8 +32,6 @@ from changeling.sources.source import Foreseen, Input, Spread
 
 STREAMED = 2
 """Positions of the stream have a place and an ordinal; those of a snapshot have more."""
-_PART_BYTES = 64 * 1024 * 1024
-_BLOCK = 8192
 _PATIENCE = 60.0
 """Seconds until a snapshot is tried again that open transactions did not let begin."""
 _IDLE_BYTES = 16 * 1024 * 1024
@@ -65,6 +65,7 @@ class PostgresSource:
         self._system: str | None = None
         self._position: int | None = None
         self._done = KnownTables(kept)
+        self._altered = AlteredTables(self._capture, self._done)
         self._present: int | None = None
         self._opened: Server | None = None
         self._snapshot: SnapshotGoingOn | None = None
@@ -79,6 +80,7 @@ class PostgresSource:
         self._system = known.system
         if isinstance(known, Stream):
             self._position = known.end
+            self._done.alter(known)
             return
         if known.anew or self._position is None:
             self._position = known.start
@@ -99,18 +101,21 @@ class PostgresSource:
 
     def next(self) -> str | None:
         """Parts of tables that are not done, then the log; while a table is added, both in turn."""
-        try:
+        with self._reaching():
             plan = self._next()
-        except psycopg.Error as error:
-            self.close()
-            raise unreachable(self._settings.url, error) from None
         return None if plan is None else plans.spell(plan)
 
     def stop_at_present(self) -> None:
         """What commits from now on is left for another time."""
-        try:
+        with self._reaching():
             self._open()
+            self._altered.look()
             self._present = self._capture.present()
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
         except psycopg.Error as error:
             self.close()
             raise unreachable(self._settings.url, error) from None
@@ -138,11 +143,8 @@ class PostgresSource:
         return f"the snapshot of its tables is gone ({why}); those that were not done start again"
 
     def _broken_stream(self, plan: Stream) -> str | None:
-        try:
+        with self._reaching():
             self._open()
-        except psycopg.Error as error:
-            self.close()
-            raise unreachable(self._settings.url, error) from None
         if plan.start == plan.end or self._position == plan.start:
             return None
         return "its slot was lost before all that it told was stored; the tables are taken anew"
@@ -153,7 +155,7 @@ class PostgresSource:
         if isinstance(known, Snapshot):
             return Input(spark.range(0, len(known.parts), 1, max(1, len(known.parts))), self._reader(known))
         # An empty range needs no reader that asks the server.
-        rows = 1 if known.start < known.end else 0
+        rows = 1 if known.start < known.end or known.altered else 0
         reader = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
         return Input(spark.range(0, rows, 1, 1), reader)
 
@@ -166,10 +168,7 @@ class PostgresSource:
 
     def spread(self, plan: str) -> Spread:
         """Bytes of the log or of tables, about."""
-        known = plans.parse(plan)
-        if isinstance(known, Stream):
-            return Spread(bytes=known.end - known.start)
-        return Spread(bytes=sum(_bytes(part) for part in known.parts))
+        return Spread(bytes=plans.bytes_of(plans.parse(plan)))
 
     def warnings(self) -> list[str]:
         """What a user should know."""
@@ -210,19 +209,22 @@ class PostgresSource:
     def _snapshot_plan(self, server: Server) -> Snapshot | None:
         assert self._snapshot is not None
         assert self._position is not None
-        most = max(1, self._settings.batch_bytes // _PART_BYTES)
+        most = max(1, self._settings.batch_bytes // plans.PART_BYTES)
         return self._snapshot.plan(server.system, self._position, most)
 
     def _stream_plan(self, server: Server) -> Stream | None:
         assert self._position is not None
         flushed = self._capture.flushed()
-        end = flushed if self._present is None else min(flushed, self._present)
+        end = max(self._position, flushed if self._present is None else min(flushed, self._present))
+        most = min(end, self._position + self._settings.batch_bytes)
+        if altered := self._altered.at(most):
+            return Stream(server.system, self._position, most, altered)
         if end <= self._position or end == self._looked:
             return None
         if not self._capture.has_changes(end) and end - self._position < _IDLE_BYTES:
             self._looked = end
             return None
-        return Stream(server.system, self._position, min(end, self._position + self._settings.batch_bytes))
+        return Stream(server.system, self._position, most)
 
     def _open(self) -> Server:
         """Connects, checks what must hold, and makes what is missing; only the first call does."""
@@ -283,7 +285,7 @@ class PostgresSource:
             point.close()
             self._take(self._capture.temporary_point(), again=True, anew=anew)
             return
-        blocks = _PART_BYTES // _BLOCK
+        blocks = plans.PART_BYTES // plans.BLOCK
         parts = [part for table, leaves in held.leaves.items() for part in plans.parts_of(table, leaves, blocks)]
         self._snapshot = SnapshotGoingOn(point, held, parts, asked, again, anew)
         if not parts:
@@ -342,7 +344,3 @@ class PostgresSource:
             self._snapshot.point.close()
             self._capture.let_go()
             self._snapshot = None
-
-
-def _bytes(part: Part) -> int:
-    return _PART_BYTES if part.end is None else (part.end - part.first) * _BLOCK

@@ -139,7 +139,7 @@ class Capture:
         self._asked().execute("SELECT pg_logical_emit_message(true, 'changeling', 'mark')")
 
     def hold(self, point: ExportedPoint, wanted: list[Found]) -> Held | None:
-        """The tables at a point; None where one was written anew since: then the snapshot does not show its rows.
+        """The tables at a point; None where one is gone, or was written anew since: then the snapshot does not show its rows.
 
         Until `let_go` they cannot be altered or dropped; writers are not held up.
         """
@@ -160,6 +160,10 @@ class Capture:
             found = catalog.relations(connection, wanted, stored_generated=self._server.tells_generated)
             prints = fingerprints(connection, wanted, self._settings.publications)
             row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
+        except psycopg.errors.UndefinedTable:
+            self.let_go()
+            self.look()
+            return None
         except psycopg.Error as error:
             self.let_go()
             point.close()
@@ -189,6 +193,17 @@ class Capture:
         """The fingerprints of the tables now."""
         return fingerprints(self._asked(), self.found, self._settings.publications)
 
+    def relations(self, found: Sequence[Found]) -> list[Relation]:
+        """Tables as the catalog has them now."""
+        assert self._server is not None
+        return catalog.relations(self._asked(), found, stored_generated=self._server.tells_generated)
+
+    def inserted(self) -> int:
+        """How far the server's log is, on disk or not."""
+        row = self._asked().execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+        assert row is not None
+        return lsn.parse(row[0])
+
     def flushed(self) -> int:
         """How far the server's log is on disk."""
         row = self._asked().execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
@@ -197,10 +212,7 @@ class Capture:
 
     def present(self) -> int:
         """How far the server's log is; what was committed without waiting for the disk is waited for here."""
-        connection = self._asked()
-        row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-        assert row is not None
-        wanted, end = lsn.parse(str(row[0])), time.monotonic() + _FLUSH_SECONDS
+        wanted, end = self.inserted(), time.monotonic() + _FLUSH_SECONDS
         while (flushed := self.flushed()) < wanted and time.monotonic() < end:
             time.sleep(0.02)
         return max(flushed, wanted)

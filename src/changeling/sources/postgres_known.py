@@ -8,7 +8,7 @@ from changeling.model.table import TableName
 from changeling.postgres.catalog import Found
 from changeling.postgres.descriptions import from_texts
 from changeling.postgres.drift import Drift, Snapshotted
-from changeling.postgres.fingerprint import Fingerprint
+from changeling.postgres.fingerprint import ColumnPrint, Fingerprint
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream
 from changeling.sources.postgres_snapshot import SnapshotGoingOn
 
@@ -20,6 +20,7 @@ class KnownTables:
         """`kept` is what `note` gave last."""
         self._prints: dict[str, Fingerprint] = {}
         self._points: dict[str, int] = {}
+        self._columns: dict[str, tuple[ColumnPrint, ...]] = {}
         self._drift = Drift() if kept is None else msgspec.json.decode(kept, type=Drift)
         self._reported_gone: set[str] = set()
 
@@ -41,6 +42,11 @@ class KnownTables:
         """Takes the tables that are whole with a batch."""
         self._prints |= plan.prints
         self._points |= dict.fromkeys(plan.prints, plan.point)
+        self._columns |= {name: made.columns for name, made in plan.prints.items()}
+
+    def alter(self, plan: Stream) -> None:
+        """Takes the schemas that are in the log with a batch."""
+        self._columns |= {one.table.spelled(): one.columns for one in plan.altered}
 
     def note(
         self, plan: Plan, notes: Sequence[str], going_on: SnapshotGoingOn | None, left_out: Collection[TableName]
@@ -67,6 +73,14 @@ class KnownTables:
             name = one.table.spelled()
             before = self._prints.get(name)
             if before is None or now[name].outdates(before) or self._drifted(name, now[name]):
+                yield one
+
+    def reshaped(self, found: Sequence[Found], now: Mapping[str, Fingerprint]) -> Iterator[Found]:
+        """The tables with other columns than the log may know, of which rows are as they were."""
+        outdated = {one.oid for one in self.outdated(found, now)}
+        for one in found:
+            name = one.table.spelled()
+            if one.oid not in outdated and self._columns[name] != now[name].columns:
                 yield one
 
     def gone(self, there: Iterable[TableName]) -> list[str]:

@@ -95,6 +95,12 @@ class StreamReader:
         """Changes in the layout `CHANGES`."""
         if not sum(batch.num_rows for batch in batches):
             return
+        if self.plan.start < self.plan.end:
+            yield from self._changes()
+        if self.plan.altered:
+            yield _schema_changes(self.tables.source, self.slot, self.plan), _NO_REJECTS
+
+    def _changes(self) -> Iterator[Read]:
         url = self.tables.url
         with closing(connect(url)) as connection, closing(connect(url)) as beside:
             output = PgOutput(
@@ -133,6 +139,26 @@ def _as_ends(changes: pa.RecordBatch, ends: pa.Array) -> pa.RecordBatch:
             column = pc.if_else(ends, told[one.name], column)
         columns.append(column)
     return pa.record_batch(columns, schema=changes.schema)
+
+
+def _schema_changes(source: str, slot: str, plan: Stream) -> pa.RecordBatch:
+    """The schemas of a plan as changes without rows, at its end; no transaction commits at such a position."""
+    rows = [
+        {
+            "source": source,
+            "table": {"catalog": one.table.catalog, "schema": one.table.schema, "name": one.table.name},
+            "op": "ddl",
+            "before_image": "none",
+            "after_image": "none",
+            "encoding": "canonical",
+            "position": encode(plan.end, 0, number),
+            "origin": {"ordinal": number, "record": 0, "topic": slot, "partition": 0, "offset": plan.end},
+            "schema": one.schema,
+            "arrived": False,
+        }
+        for number, one in enumerate(plan.altered)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=layout.CHANGES)
 
 
 def _fetched(url: str, connection: Connection, slot: Slot, publications: str, end: int) -> Iterator[list[bytes]]:
