@@ -81,5 +81,5 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableFigures:
         None if key is None else keys[key].as_py(),
         version,
         sorted(pc.unique(versions.drop_null()).to_pylist()),
-        "ddl" in counts and bool(pc.any(pc.and_(pc.equal(ops, "ddl"), versions.is_valid())).as_py()),
+        altered="ddl" in counts and bool(pc.any(pc.and_(pc.equal(ops, "ddl"), versions.is_valid())).as_py()),
     )

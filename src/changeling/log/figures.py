@@ -64,5 +64,5 @@ def _both(one: TableFigures, other: TableFigures) -> TableFigures:
         one.key or other.key,
         max(filter(None, (one.version, other.version)), default=None),
         sorted({*one.versions, *other.versions}),
-        one.altered or other.altered,
+        altered=one.altered or other.altered,
     )
