@@ -185,6 +185,10 @@ def test_a_table_that_is_renamed_keeps_its_fingerprint(database: Database) -> No
     [
         ["CREATE TABLE t_4 PARTITION OF t FOR VALUES FROM (200) TO (300)", "INSERT INTO t VALUES (250)"],
         ["ALTER TABLE t ADD COLUMN x int", "CREATE TABLE t_4 PARTITION OF t DEFAULT"],
+        [
+            "BEGIN; ALTER TABLE t ALTER name SET DEFAULT 'x'; CREATE TABLE t_4 PARTITION OF t (note DEFAULT 'y') DEFAULT; "
+            "INSERT INTO t VALUES (900); ALTER TABLE t ADD COLUMN x int; COMMIT"
+        ],
         ["ALTER TABLE t RENAME COLUMN name TO called", "CREATE TABLE t_4 PARTITION OF t DEFAULT"],
     ],
     ids="; ".join,
@@ -197,6 +201,14 @@ def test_partitions_that_are_made_empty_do_not_outdate_the_others(database: Data
     "statements",
     [
         ["CREATE TABLE t_4 (LIKE t INCLUDING ALL)", "ALTER TABLE t ATTACH PARTITION t_4 DEFAULT"],
+        [
+            "BEGIN; CREATE TABLE t_4 (LIKE t INCLUDING ALL); INSERT INTO t_4 VALUES (900); "
+            "ALTER TABLE t ATTACH PARTITION t_4 DEFAULT; COMMIT"
+        ],
+        [
+            "BEGIN; CREATE TABLE t_4 (LIKE t) PARTITION BY RANGE (id); CREATE TABLE t_5 PARTITION OF t_4 DEFAULT; "
+            "INSERT INTO t_4 VALUES (900); ALTER TABLE t ATTACH PARTITION t_4 DEFAULT; ALTER TABLE t ALTER name SET DEFAULT 'x'; COMMIT"
+        ],
         ["DROP TABLE t_3"],
         ["ALTER TABLE t DETACH PARTITION t_3"],
         ["TRUNCATE t_3"],

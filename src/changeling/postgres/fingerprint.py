@@ -18,11 +18,13 @@ WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgene
 """
 # A default that was dropped again has left its value in the rows.
 _FILLED = "SELECT attrelid, attname FROM pg_attribute WHERE attrelid = ANY(%s) AND atthasmissing"
-# A partition that was made as one is as old as its place; one that was attached is older, and may have brought rows along.
+# A partition that was made as one is as old as its place; one that was attached is older, and may have brought rows along. Within one
+# transaction, to attach it is the command that alters its columns, while one that is made as a partition has them before its place.
 _FILES = """
 SELECT c.oid, c.relfilenode::bigint, EXISTS (
          SELECT FROM pg_partition_ancestors(c.oid) AS own(oid) JOIN pg_inherits i ON i.inhrelid = own.oid
-         JOIN pg_attribute a ON a.attrelid = own.oid AND a.attnum = -1 WHERE i.xmin <> a.xmin),
+         JOIN pg_attribute a ON a.attrelid = own.oid AND a.attnum = -1 WHERE i.xmin <> a.xmin OR EXISTS (
+           SELECT FROM pg_attribute c WHERE c.attrelid = own.oid AND c.attnum > 0 AND c.xmin = i.xmin AND c.cmin = i.cmin)),
        ARRAY(SELECT i.xmin::text::bigint FROM pg_partition_ancestors(c.oid) WITH ORDINALITY AS own(oid, height)
              JOIN pg_inherits i ON i.inhrelid = own.oid ORDER BY own.height)
 FROM pg_class c WHERE c.oid = ANY(%s) AND c.relfilenode <> 0 ORDER BY c.oid
