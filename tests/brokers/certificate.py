@@ -4,6 +4,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
+
 from changeling.spark.jars import java_command
 
 
@@ -14,6 +16,12 @@ class Certificate:
     keystore: Path
     password: str
     trusted: Path
+
+    def private_key(self) -> bytes:
+        """The key as PEM, for servers that take no keystore."""
+        key, _, _ = pkcs12.load_key_and_certificates(self.keystore.read_bytes(), self.password.encode())
+        assert key is not None
+        return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def certificate(folder: Path) -> Certificate:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from changeling.cli import main
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
+from changeling.sources.postgres_point import TablesAtPoint
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture
 
@@ -121,3 +122,33 @@ def test_a_pipeline_without_a_database_has_nothing_to_compare(
     file.write_text("name: s\nwarehouse: ./lake\nsources: [{name: a, type: files, path: x, format: xtdb}]\n")
     assert main(["verify", "--pipeline", str(file)]) == 2
     assert "has no source of type postgres" in capsys.readouterr().err
+
+
+def test_tables_that_are_altered_meanwhile_are_compared_again(
+    spark: SparkSession, tmp_path: Path, users: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the first look at the log and before the point, where no run can have seen it yet."""
+    made = capture(tmp_path, users)
+    made.pipeline.run(once=True)
+    altering = iter(
+        (
+            ["ALTER TABLE users ADD COLUMN extra int DEFAULT 5", "ALTER TABLE bag RENAME COLUMN b TO c"],
+            ["ALTER TABLE users ALTER COLUMN name TYPE text USING upper(name)"],
+            ["CREATE TABLE passing (id int PRIMARY KEY)", "DROP TABLE bag"],
+        )
+    )
+    entered = TablesAtPoint.__enter__
+
+    def enter(point: TablesAtPoint) -> TablesAtPoint:
+        users.execute(*next(altering, []))
+        return entered(point)
+
+    monkeypatch.setattr(TablesAtPoint, "__enter__", enter)
+    found = [(one.table.name, one.rows, one.different) for one in made.pipeline.verify()]
+    assert next(altering, None) is None
+    assert ("users", 300, 0) in found
+    assert all(different == 0 for _, _, different in found)
+    assert_equal(made, users, "users")
+    # What really differs is reported at once.
+    lake_of(load(made.file)).sql("DELETE FROM lake.shop_replica.public__users WHERE id = 8")
+    assert [one.different for one in made.pipeline.verify(["users"])] == [1]

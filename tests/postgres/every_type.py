@@ -133,13 +133,28 @@ LITERALS: dict[str, list[str]] = {
 """By the type as a column is declared with it."""
 
 TYPES = (
-    "CREATE EXTENSION vector",
     "CREATE TYPE mood AS ENUM ('ok', 'so so', 'q\"')",
     "CREATE DOMAIN cents AS bigint CHECK (VALUE >= 0)",
     "CREATE DOMAIN short_numbers AS int[] CHECK (cardinality(VALUE) < 5)",
     "CREATE TYPE pair AS (a int, b text)",
     "CREATE TYPE span AS RANGE (subtype = float8)",
 )
+
+_SINCE_15 = ("numeric(3,-2)", "numeric(3,5)")
+_SINCE_17 = {"interval": ("infinity", "-infinity")}
+
+
+def literals(version: int, *, vector: bool, xml: bool) -> dict[str, list[str]]:
+    """Those that a server of a version takes, with or without the extension, and built with XML or not."""
+    found = {kind: list(texts) for kind, texts in LITERALS.items() if vector or not kind.startswith("vector")}
+    if not xml:
+        found["xml"] = []
+    for kind in _SINCE_15 if version < 150_000 else ():
+        del found[kind]
+    for kind, texts in _SINCE_17.items() if version < 170_000 else ():
+        found[kind] = [text for text in found[kind] if text not in texts]
+    return found
+
 
 IntervalParts = Callable[[str], tuple[int, int, int] | None]
 """Months, days and nanoseconds of an interval's text, or None where it has no end."""

@@ -13,19 +13,22 @@ import pytest
 
 from changeling.postgres.connection import connect
 from demo.embedded_postgres import EmbeddedPostgres
+from tests.postgres.older_versions import unpack
 
 _numbers = count()
 
 
 @contextmanager
-def started(settings: str = "") -> Iterator[EmbeddedPostgres]:
-    """A server in a folder of its own.
+def started(settings: str = "", version: str | None = None) -> Iterator[EmbeddedPostgres]:
+    """A server in a folder of its own: the installed one, or one of another version.
 
     It is none of pytest's: each session that begins takes the rights on all of those from other users, as the server is.
     """
     folder = Path(tempfile.mkdtemp(prefix="changeling-postgres-"))
     folder.chmod(0o755)
-    made = EmbeddedPostgres(folder / "data", settings).start()
+    # Unpacked beside the data, since the server's user may not read the cache of another one.
+    binaries = None if version is None else unpack(version, folder / "server")
+    made = EmbeddedPostgres(folder / "data", settings, binaries=binaries).start()
     try:
         yield made
     finally:

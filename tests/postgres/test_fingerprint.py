@@ -185,6 +185,10 @@ def test_a_table_that_is_renamed_keeps_its_fingerprint(database: Database) -> No
     [
         ["CREATE TABLE t_4 PARTITION OF t FOR VALUES FROM (200) TO (300)", "INSERT INTO t VALUES (250)"],
         ["ALTER TABLE t ADD COLUMN x int", "CREATE TABLE t_4 PARTITION OF t DEFAULT"],
+        [
+            "BEGIN; ALTER TABLE t ALTER name SET DEFAULT 'x'; CREATE TABLE t_4 PARTITION OF t (note DEFAULT 'y') DEFAULT; "
+            "INSERT INTO t VALUES (900); ALTER TABLE t ADD COLUMN x int; COMMIT"
+        ],
         ["ALTER TABLE t RENAME COLUMN name TO called", "CREATE TABLE t_4 PARTITION OF t DEFAULT"],
     ],
     ids="; ".join,
@@ -197,6 +201,14 @@ def test_partitions_that_are_made_empty_do_not_outdate_the_others(database: Data
     "statements",
     [
         ["CREATE TABLE t_4 (LIKE t INCLUDING ALL)", "ALTER TABLE t ATTACH PARTITION t_4 DEFAULT"],
+        [
+            "BEGIN; CREATE TABLE t_4 (LIKE t INCLUDING ALL); INSERT INTO t_4 VALUES (900); "
+            "ALTER TABLE t ATTACH PARTITION t_4 DEFAULT; COMMIT"
+        ],
+        [
+            "BEGIN; CREATE TABLE t_4 (LIKE t) PARTITION BY RANGE (id); CREATE TABLE t_5 PARTITION OF t_4 DEFAULT; "
+            "INSERT INTO t_4 VALUES (900); ALTER TABLE t ATTACH PARTITION t_4 DEFAULT; ALTER TABLE t ALTER name SET DEFAULT 'x'; COMMIT"
+        ],
         ["DROP TABLE t_3"],
         ["ALTER TABLE t DETACH PARTITION t_3"],
         ["TRUNCATE t_3"],
@@ -223,10 +235,18 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
             "SELECT attname, xmin::text::bigint FROM pg_attribute WHERE attrelid IN ('t'::regclass, 'p'::regclass)"
         )
     )
+    ((attached,),) = database.rows("SELECT xmin::text::bigint FROM pg_inherits WHERE inhrelid = 'p_1'::regclass")
+    ((key,),) = database.rows("SELECT oid::bigint FROM pg_constraint WHERE conname = 't_pkey'")
     found = catalog.tables(database.connection, ["*"])
     assert fingerprints(database.connection, found) == {
         f"{database.name}.public.p": Fingerprint(
-            p, ((leaf, files[leaf], False),), (), (ColumnPrint(1, "id", 23, -1, False, "", altered["id"]),)
+            p,
+            ((leaf, files[leaf], False),),
+            (),
+            (ColumnPrint(1, "id", 23, -1, False, "", altered["id"]),),
+            (),
+            ((leaf, (attached,)),),
+            0,
         ),
         f"{database.name}.public.t": Fingerprint(
             t,
@@ -237,6 +257,9 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
                 ColumnPrint(3, "b", 1043, 9, True, "", altered["b"]),
                 ColumnPrint(4, "c", 23, -1, True, "(a + 1)", altered["c"]),
             ),
+            (),
+            (),
+            key,
         ),
     }
     assert fingerprints(database.connection, []) == {}
@@ -248,5 +271,5 @@ def test_a_table_that_is_gone_meanwhile_outdates_what_it_was(database: Database)
     (before,) = fingerprints(database.connection, found).values()
     database.execute("DROP TABLE t")
     (after,) = fingerprints(database.connection, found).values()
-    assert after == Fingerprint(before.oid, (), (), ())
+    assert after == Fingerprint(before.oid, (), (), (), (), (), 0)
     assert after.outdates(before)

@@ -24,6 +24,7 @@ from changeling.log.failpoints import POINTS, FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
 from demo.embedded_postgres import EmbeddedPostgres
 from tests.log.lakes import Shop
+from tests.postgres.older_versions import IN_SOAK
 from tests.postgres.server import Database, started
 from tests.sources.captures import capture, replica, source
 from tests.sources.workloads import NAMES, TABLES, write_at_once
@@ -173,6 +174,16 @@ def test_the_replicas_are_the_source_for_long(
         seed = random.randrange(10**6)
         print(f"seed {seed}")
         random_life(seed, 8, restarting, tmp_path / str(number), monkeypatch)
+
+
+@pytest.mark.parametrize("version", IN_SOAK)
+def test_the_replicas_are_the_source_on_older_servers(
+    version: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    with started(version=version) as server:
+        random_life(seed, 6, server, tmp_path, monkeypatch)
 
 
 def test_a_server_that_was_restored_from_a_copy_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command.
 
-    Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected, 4 something would be lost, 5 replicas differ from their
-    database.
+    Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected (or something of a removed pipeline left), 4 something would
+    be lost, 5 replicas differ from their database.
     """
     if arguments is None:
         interrupt_once()

@@ -25,7 +25,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Shows progress while it runs and a summary at the end; exits with 3 where records were rejected."""
+    """Shows progress while it runs and a summary at the end; exits with 3 where records were rejected, or tables left out."""
     from changeling.cli.run_shown import Shown, summary, summary_lines
 
     pipeline = pipeline_of(parsed.file or parsed.pipeline)
@@ -42,7 +42,7 @@ def run(parsed: argparse.Namespace) -> int:
         print("\n".join(summary_lines(totals)))
     else:
         summary(totals)
-    return 3 if any(total.rejected for total in totals) else 0
+    return 3 if any(total.rejected or total.left_out for total in totals) else 0
 
 
 def _stopped_by_signals() -> threading.Event:

@@ -162,6 +162,7 @@ def summary_lines(totals: "Iterable[Totals]") -> list[str]:
                 "late": total.late,
                 "seconds": round(total.seconds, 3),
                 "lag_seconds": None if total.state.log_lag is None else total.state.log_lag / _NANOS,
+                "left_out": total.left_out,
             }
         )
         for total in totals

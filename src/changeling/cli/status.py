@@ -72,6 +72,9 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
             console.print(f"slot {row['slot']}: {kept}", markup=False)
             if row["slot_error"]:
                 console.print(printable_lines(f"  {row['slot_error']}"), style="red", markup=False)
+    for row in sources:
+        for name, why in row["left_out"].items():
+            console.print(printable_lines(f"left out: {name}: {why}"), style="red", markup=False)
     if error := next((row["last_error"] for row in sources if row["last_error"]), None):
         console.print(printable_lines(f"last error: {error}"), style="red", markup=False)
 

@@ -56,7 +56,7 @@ def _tables(changes: pa.RecordBatch) -> Iterable[TableFigures]:
         if parts[-1][int(row)].is_valid:
             own = counted if len(rows) == 1 else counted.filter(pa.array(groups == group))
             figures = _table(table_at(changes, int(row)), own)
-            if figures.changes:
+            if figures.changes or figures.altered:
                 yield figures
 
 
@@ -81,4 +81,5 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableFigures:
         None if key is None else keys[key].as_py(),
         version,
         sorted(pc.unique(versions.drop_null()).to_pylist()),
+        altered="ddl" in counts and bool(pc.any(pc.and_(pc.equal(ops, "ddl"), versions.is_valid())).as_py()),
     )

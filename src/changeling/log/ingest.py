@@ -27,7 +27,7 @@ from changeling.log.schemas import Policy, Version
 from changeling.log.state import PROPERTY, SourceState
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, schema_from_json
-from changeling.sources.source import Input, Source, Spread
+from changeling.sources.source import Input, NotedSource, Source, Spread
 from changeling.spark.adapter import run
 from changeling.spark.failures import SPARKS, told
 
@@ -340,9 +340,10 @@ class Ingest:
 
     def _commit_changes(self, plan: Plan, outcome: Outcome, moment: datetime, rejects_stay: bool) -> None:
         reach("changes.before")
-        state = self._log.state.with_source(
-            self.source.name, advanced(self.state, plan.batch, outcome, moment, rejects_stay)
-        )
+        own = advanced(self.state, plan.batch, outcome, moment, rejects_stay)
+        if isinstance(self.source, NotedSource) and plan.kind == READ:
+            own = msgspec.structs.replace(own, kept=self.source.kept(plan.text, outcome.notes))
+        state = self._log.state.with_source(self.source.name, own)
         self._lake.append(layout.CHANGES, outcome.changes, moment, {PROPERTY: state.to_text()})
         self._log.state = state
         self._log.figures.setdefault(self.source.name, {})[plan.batch] = outcome.figures

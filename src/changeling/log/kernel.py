@@ -71,6 +71,7 @@ class IngestKernel:
                     break
                 task.take(records, rejects)
             outcome = task.finished()
+            outcome = msgspec.structs.replace(outcome, notes=list(getattr(self.reader, "notes", ())))
         except BaseException:
             task.abandon()
             raise

@@ -27,6 +27,8 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     """What ended it, where it did not end well and no source is to blame."""
     errors: dict[str, str] = {}
     """What went wrong last with each source."""
+    left_out: dict[str, dict[str, str]] = {}
+    """The tables of each source that cannot be captured as they are, and why."""
 
     def to_text(self) -> str:
         """As JSON."""
@@ -76,6 +78,14 @@ class Lock:
         errors = others if error is None else {**others, source: error}
         self._holder = msgspec.structs.replace(self._holder, errors=errors)
         self._write()
+
+    def leaves_out(self, tables: dict[str, str], source: str) -> None:
+        """Notes the tables that a source goes on without."""
+        if tables != self._holder.left_out.get(source, {}):
+            others = {name: found for name, found in self._holder.left_out.items() if name != source}
+            left_out = {**others, source: tables} if tables else others
+            self._holder = msgspec.structs.replace(self._holder, left_out=left_out)
+            self._write()
 
     def ended(self, error: str) -> None:
         """Notes what ended the holder, unless a source is to blame."""

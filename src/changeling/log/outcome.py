@@ -60,6 +60,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     figures: Figures = Figures()
     changes: list[Written] = []
     rejects: list[Written] = []
+    notes: list[str] = []
+    """What the source's readers noted, for the source alone."""
 
 
 def merged(parts: Iterable[Outcome]) -> Outcome:
@@ -83,6 +85,7 @@ def merged(parts: Iterable[Outcome]) -> Outcome:
         figures=together(part.figures for part in found),
         changes=[file for part in found for file in part.changes],
         rejects=[file for part in found for file in part.rejects],
+        notes=[note for part in found for note in part.notes],
     )
 
 

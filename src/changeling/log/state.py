@@ -34,6 +34,8 @@ class SourceState(msgspec.Struct, frozen=True, omit_defaults=True):
     """From the newest change's commit to its extraction, where the dialect tells, in nanoseconds."""
     ingested_at: int | None = None
     """When the last batch was read, in microseconds."""
+    kept: str | None = None
+    """What the source itself has to know of its batches besides their plans."""
 
 
 class State(msgspec.Struct, frozen=True):

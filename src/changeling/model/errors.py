@@ -18,6 +18,12 @@ class UsageError(ChangelingError):
     exit_code = 2
 
 
+class NotAllDropped(ChangelingError):
+    """Something stays on a server: the message has the statements that drop it."""
+
+    exit_code = 3
+
+
 class LossError(ChangelingError):
     """Refused, because the target cannot carry what the changes have."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from changeling.log import layout
 from changeling.log.lock import Lock, held
-from changeling.model.errors import ChangelingError, UsageError
+from changeling.model.errors import ChangelingError, NotAllDropped, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.asked_state import NOW, AskedState
@@ -219,21 +219,31 @@ class Pipeline:
     def remove(self) -> list[str]:
         """Drops what the pipeline has on database servers, then its tables and replicas with all that is in them.
 
-        Tells the names of what was dropped.
+        Tells the names of what was dropped. Raises `NotAllDropped` with the statements to run where something stays on a server
+        that its user may not drop; all else is gone then.
         """
         from changeling.pipelines.capturing import capture_settings, postgres_sources
         from changeling.pipelines.mirroring import targets_of
-        from changeling.sources.postgres_capture import Capture
+        from changeling.sources import postgres_removal
 
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
-            dropped = []
+            dropped, left = [], []
             lake = lake_of(self._loaded)
             written = lake if lake.exists() else None
             for source in postgres_sources(self._loaded):
-                dropped += Capture(capture_settings(self._loaded, source, written)).remove()
+                removed = postgres_removal.remove(capture_settings(self._loaded, source, written))
+                dropped += removed.dropped
+                left += removed.left
             for target in targets_of(self._loaded, lake):
                 dropped += [f"{name} of target {target.name}" for name in target.remove()]
-            return [*dropped, *lake.beside(f"{self.name}_replica").remove(), *lake.remove()]
+            dropped += [*lake.beside(f"{self.name}_replica").remove(), *lake.remove()]
+            if left:
+                raise NotAllDropped(
+                    "\n  ".join(
+                        [f"dropped {', '.join(dropped) or 'nothing'}; let an administrator of the server run:", *left]
+                    )
+                )
+            return dropped
 
     @contextmanager
     def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":

@@ -34,7 +34,7 @@ from changeling.replicas import upkeep
 from changeling.replicas.merging import Merge, Rules
 from changeling.replicas.merging import Report as Merged
 from changeling.sources.files import FilesSource as Files
-from changeling.sources.source import Source, Spread
+from changeling.sources.source import LeavingSource, Source, Spread
 from changeling.spark.failures import check_spark
 from changeling.targets.postgres_target import TargetReport
 
@@ -75,6 +75,8 @@ class Totals:
     changes: int = 0
     late: int = 0
     seconds: float = 0.0
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Tables that cannot be captured as they are, and why."""
     state: SourceState = field(default_factory=SourceState)
 
     @property
@@ -184,6 +186,7 @@ class Runner:
         finally:
             for text in ingest.warnings():
                 self._listener.warns(name, self._loaded.redacted(text))
+            self._note_left_out(ingest)
         if retry is not None and retry.recovered():
             self._lock.failed(None, name)
         if report is None:
@@ -193,6 +196,12 @@ class Runner:
         if sum(totals.batches for totals in self._totals.values()) % _EXPIRE_AFTER == 0:
             expire(self._lake)
         return True
+
+    def _note_left_out(self, ingest: Ingest) -> None:
+        if isinstance(ingest.source, LeavingSource):
+            found = {table: self._loaded.redacted(why) for table, why in ingest.source.left_out().items()}
+            self._totals[ingest.source.name].left_out = found
+            self._lock.leaves_out(found, ingest.source.name)
 
     def _count(self, ingest: Ingest, report: Report) -> None:
         totals = self._totals[report.source]
@@ -218,8 +227,9 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
         from changeling.sources.postgres import PostgresSource as Postgres
 
         settings, requests = capture_settings(loaded, source, log.lake), requests_of(loaded, source)
-        stored = log.state.of(source.name).position
-        return Ingest(log, Postgres(settings, requests, stored=stored, resnapshot=resnapshot), policy=policy)
+        state = log.state.of(source.name)
+        made_of = Postgres(settings, requests, stored=state.position, kept=state.kept, resnapshot=resnapshot)
+        return Ingest(log, made_of, policy=policy)
     made = _source(loaded, log.lake, source)
     return Ingest(log, made, policy=policy, fail_on_reject=source.on_error == "fail")
 

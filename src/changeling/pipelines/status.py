@@ -32,7 +32,10 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
     names = [source.name for source in loaded.definition.sources]
     names += [name for name in state.sources if name not in names]
     known = _tables(tables, loaded.definition.name)
+    left_out = {} if holder is None else holder.left_out
     rows = [_source(name, state.of(name), errors.get(name) or ended, running) for name in names]
+    for row in rows:
+        row["left_out"] = left_out.get(row["name"], {})
     slots = {source.name: _slot(loaded, source) for source in postgres_sources(loaded)}
     for row in rows:
         own = [table for table in known if table["source"] == row["name"] and table["applied"] is not None]

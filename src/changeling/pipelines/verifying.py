@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from changeling.log import layout
 from changeling.log.lock import is_held
 from changeling.log.log import Log
+from changeling.log.reading import Tables
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.table import TableName
 from changeling.pipelines.capturing import capture_settings, postgres_sources, requests_of
@@ -18,11 +19,16 @@ from changeling.postgres import catalog
 from changeling.replicas.states import States
 from changeling.replicas.verifying import Difference, compare
 from changeling.sources import postgres_plan as plans
+from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream
 from changeling.sources.postgres_point import Asking, TablesAtPoint
 
 _PATIENCE = 600.0
 """So long a run that goes on has, to come to the place at which both are compared."""
+
+
+_ALTERING = 120.0
+"""So long tables may be altered meanwhile, again and again, before that is an error."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,10 @@ class Verified:
     """Values of the source that no column of the replica can hold: they are NULL there, and listed in `asides`."""
 
 
+class _AlteredError(ChangelingError):
+    """A table was altered while it was compared."""
+
+
 CatchUp = Callable[[str, int | None], object]
 """Brings the log up to date where no run does: one source to a place of its server's log, or to what is there."""
 
@@ -50,14 +60,52 @@ def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: CatchUp) 
         raise UsageError("verify compares replicas with their database: the pipeline has no source of type postgres")
     known: list[TableName] = []
     for source in sources:
-        _catch_up(loaded, source, catch_up)
-        with TablesAtPoint(capture_settings(loaded, source)) as point:
+        done: set[TableName] = set()
+        end = time.monotonic() + _ALTERING
+        while True:
+            try:
+                for one in _verified(loaded, source, _Wanted(wanted, known, done), most, catch_up):
+                    done.add(one.table)
+                    yield one
+                break
+            except _AlteredError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(1)
+    _check_known(known, wanted)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Which tables are to be compared."""
+
+    names: Sequence[str]
+    """All where there are none."""
+    known: list[TableName]
+    """The tables of all sources that were looked at."""
+    done: set[TableName]
+
+
+def _verified(
+    loaded: Loaded, source: PostgresSource, wanted: _Wanted, most: int, catch_up: CatchUp
+) -> Iterator[Verified]:
+    """Compares the tables that are not done; raises `_AlteredError` where one is altered meanwhile."""
+    _catch_up(loaded, source, catch_up)
+    point = TablesAtPoint(capture_settings(loaded, source))
+    try:
+        with point:
             there = point.tables()
-            known += there
-            if tables := _chosen(there, wanted):
+            wanted.known.extend(there)
+            tables = [table for table in _chosen(there, wanted.names) if table not in wanted.done]
+            if tables:
                 _catch_up(loaded, source, catch_up, point)
                 yield from _compared(loaded, source, point, tables, most)
-    _check_known(known, wanted)
+    except (UsageError, _AlteredError):
+        raise
+    except ChangelingError as error:
+        if not point.were_altered():
+            raise
+        raise _AlteredError(str(error)) from None
 
 
 def _catch_up(loaded: Loaded, source: PostgresSource, catch_up: CatchUp, point: TablesAtPoint | None = None) -> None:
@@ -115,15 +163,38 @@ def _compared(
         schema = point.schema(table)
         version = next((one.id for one in reversed(log.registry.of(source.name, table)) if one.schema == schema), None)
         if version is None:
-            raise ChangelingError(
+            raise _AlteredError(
                 f"{table} was altered, and no run has seen it since: run the pipeline, then verify again"
             )
         there = states.given(source.name, table, point.rows(lake.spark, table, version), version)
         here = states.before(source.name, table, point.position)
         found = compare(there, here, most)
+        if found.different and point.outdates(_known_tables(loaded, source), table):
+            raise _AlteredError(f"{table} was altered, and is not read again yet: run the pipeline, then verify again")
         yield Verified(
             source.name, table, found.rows, found.different, found.differences, _asides(loaded, source, table)
         )
+
+
+def _known_tables(loaded: Loaded, source: PostgresSource) -> KnownTables:
+    """What the log has of the source's tables."""
+    tables = tables_of(loaded)
+    state = tables.state(layout.CHANGES).of(source.name)
+    known = KnownTables(state.kept)
+    for plan in _plans_read(tables, source, state.batch).values():
+        if isinstance(plan, Snapshot):
+            if plan.anew:
+                known.clear()
+            known.add(plan)
+    return known
+
+
+def _plans_read(tables: Tables, source: PostgresSource, last: int) -> dict[int, Plan]:
+    """The plans of a source's batches up to one, each in its last attempt."""
+    rows = sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
+    return {
+        row["batch"]: plans.parse(row["plan"]) for row in rows if row["source"] == source.name and row["batch"] <= last
+    }
 
 
 def _asides(loaded: Loaded, source: PostgresSource, table: TableName) -> int:
@@ -139,12 +210,7 @@ def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
         if not is_held(lock_file(loaded)):
             raise ChangelingError("the run ended meanwhile: verify again")
         tables = tables_of(loaded)
-        done = tables.state(layout.CHANGES).batch(source.name)
-        plans_read = {
-            row["batch"]: plans.parse(row["plan"])
-            for row in sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
-            if row["source"] == source.name and row["batch"] <= done
-        }
+        plans_read = _plans_read(tables, source, tables.state(layout.CHANGES).batch(source.name))
         read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end > lsn]
         points = tables.rows(layout.POINTS, columns=("sources",)).to_pylist()
         merged = max(

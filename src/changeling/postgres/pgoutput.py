@@ -11,6 +11,7 @@ from changeling.model.errors import ChangelingError
 from changeling.model.json_text import quote
 from changeling.model.operation import Operation
 from changeling.postgres.change_batch import changes_batch, named
+from changeling.postgres.descriptions import Description, Descriptions
 from changeling.postgres.frames import Chunk, Frames, cut, logical_message, parts_of
 from changeling.postgres.row_images import RowImages
 from changeling.postgres.transactions import COMMIT, DELETE, INSERT, MESSAGE, TRUNCATE, UPDATE, Told, Transactions
@@ -53,6 +54,7 @@ class PgOutput:
     ) -> None:
         self._source, self._slot = source, slot
         self._versions = Versions(database, resolve, rules)
+        self._descriptions = Descriptions()
         self._transactions = Transactions(start, end)
 
     @property
@@ -65,6 +67,11 @@ class PgOutput:
         """The commit LSN of the last transaction that began, told or not; 0 before the first."""
         return self._transactions.newest
 
+    @property
+    def described(self) -> list[Description]:
+        """The tables and partitions that the stream described until now."""
+        return self._descriptions.found()
+
     def decode(self, chunk: Chunk, header: int = 0) -> pa.RecordBatch:
         """The changes of the messages that come next, in layout `change_batch.CHANGES` and the order of the stream.
 
@@ -74,6 +81,7 @@ class PgOutput:
         frames = cut(chunk, header)
         self._versions.learn(frames)
         told = self._transactions.place(frames)
+        self._descriptions.learn(frames)
         letters = frames.letters[told.messages]
         tables = self._tables(frames, told, letters)
         rows = RowImages(len(letters))

@@ -1,7 +1,6 @@
 """Publications: which tables a slot tells of. Made and altered as tables come; one of somebody else is used where it tells as much."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 
 import psycopg
 from psycopg import sql
@@ -9,6 +8,7 @@ from psycopg import sql
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.postgres.catalog import Connection, Found
+from changeling.postgres.needs import Need
 from changeling.postgres.readiness import ROW_FILTERS, Server
 
 _MEMBERS = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
@@ -25,7 +25,6 @@ JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename JOIN pg_at
 WHERE p.pubname = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ANY(%s) AND a.attname <> ALL (p.attnames)
 GROUP BY c.oid
 """
-_NOTE = "SELECT obj_description(oid, 'pg_publication') FROM pg_publication WHERE pubname = %s"
 _ALL = "insert, update, delete, truncate"
 _INSERTS = "insert, truncate"
 _PROBE = "changeling_probe"
@@ -73,17 +72,25 @@ class Publication:
                     _check_writable(connection, one, filtered=one.table in filters)
         return missing
 
-    def reader(self, connection: Connection, slot: str) -> str | None:
-        """Who reads a slot of it, as far as that was noted."""
-        row = connection.execute(_NOTE, (self.name,)).fetchone()
-        whose = "" if row is None else str(row[0] or "")
-        return whose.removeprefix(_noted(slot, "")) if whose.startswith(_noted(slot, "")) else None
-
-    def note_reader(self, connection: Connection, slot: str, reader: str) -> None:
-        """Notes who reads a slot of it; only the publication's owner may."""
-        statement = sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(sql.Identifier(self.name), _noted(slot, reader))
-        with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
-            connection.execute(statement)
+    def needs(
+        self, connection: Connection, server: Server, tables: Sequence[Found], filters: Mapping[TableName, str]
+    ) -> list[Need]:
+        """The statement that somebody else has to run before `ensure`, where the user may not; nothing is altered."""
+        there = self.exists(connection)
+        known = self.members(connection) if there else set()
+        missing = [one for one in tables if _place(one) not in known]
+        if there and not missing:
+            return []
+        statement = self._statement(there, server, missing, filters)
+        try:
+            # The server checks rights before all else, and what else is wrong `ensure` reports.
+            with connection.transaction(force_rollback=True):
+                connection.execute(statement)
+        except psycopg.errors.InsufficientPrivilege as error:
+            return [Need(_may_not(error, statement), (statement.as_string(None),))]
+        except psycopg.Error:
+            return []
+        return []
 
     def drop(self, connection: Connection) -> None:
         """Drops it, where there is one."""
@@ -108,9 +115,7 @@ class Publication:
         try:
             connection.execute(statement)
         except psycopg.errors.InsufficientPrivilege as error:
-            raise ChangelingError(
-                f"the user may not publish these tables ({_reason(error)}); let their owner run: {statement.as_string(None)}"
-            ) from None
+            raise ChangelingError(_may_not(error, statement)) from None
         except psycopg.Error as error:
             raise ChangelingError(f"{_reason(error)}, when running: {statement.as_string(None)}") from None
 
@@ -151,10 +156,6 @@ class Publication:
         )
 
 
-def _noted(slot: str, reader: str) -> str:
-    return f"slot {slot} is read by the Changeling log {reader}"
-
-
 def _respelled(connection: Connection, table: TableName, condition: str) -> str | None:
     """A condition as the server would spell it; None where the user may not ask."""
     try:
@@ -188,6 +189,10 @@ def _check_writable(connection: Connection, one: Found, *, filtered: bool) -> No
             f"the server would refuse updates and deletes of {_spelled(one.table)} once it is published ({_reason(error)})"
             f"{way_out if filtered else ''}"
         ) from None
+
+
+def _may_not(error: psycopg.Error, statement: sql.Composed) -> str:
+    return f"the user may not publish these tables ({_reason(error)}); let their owner run: {statement.as_string(None)}"
 
 
 def _reason(error: psycopg.Error) -> str:

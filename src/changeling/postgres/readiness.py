@@ -1,4 +1,4 @@
-"""Whether a server and its tables can be captured; what is missing is told with the command that mends it."""
+"""Whether a server and its tables can be captured; what is missing is reported with the command that mends it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -9,6 +9,7 @@ from psycopg import sql
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.postgres.catalog import Connection, Found, partitions
+from changeling.postgres.needs import Need
 from changeling.postgres.relation import Relation
 
 OLDEST = 140_000
@@ -41,17 +42,25 @@ class Server(msgspec.Struct, frozen=True):
 
 
 def server(connection: Connection) -> Server:
-    """The server behind a connection; raises `ChangelingError` where nothing can be captured from it."""
+    """The server behind a connection; raises `ChangelingError` where nothing can ever be captured from it."""
     version = connection.info.server_version
     if version < OLDEST:
         raise ChangelingError(f"PostgreSQL {version // 10_000} is too old: 14 and later can be captured")
     (standby,) = _row(connection, "SELECT pg_is_in_recovery()")
     if standby:
         raise ChangelingError("the server is a standby, where nothing can be published: let the url name its primary")
+    (system,) = _row(connection, "SELECT system_identifier::text FROM pg_control_system()")
+    return Server(str(system), connection.info.dbname, version)
+
+
+def server_needs(connection: Connection) -> list[Need]:
+    """What the server's settings and the user's rights lack for any capture."""
+    needs = []
     (level,) = _row(connection, "SELECT current_setting('wal_level')")
     if level != "logical":
-        raise ChangelingError(
-            f"wal_level is {level}, and must be logical: run ALTER SYSTEM SET wal_level = 'logical', then restart the server"
+        statement = "ALTER SYSTEM SET wal_level = 'logical'"
+        needs.append(
+            Need(f"wal_level is {level}, and must be logical: run {statement}, then restart the server", (statement,))
         )
     (may,) = _row(
         connection,
@@ -59,39 +68,48 @@ def server(connection: Connection) -> Server:
         "('rds_replication', 'cloudsqlsuperuser') AND pg_has_role(r.oid, 'MEMBER')) FROM pg_roles WHERE rolname = current_user",
     )
     if not may:
-        user = sql.Identifier(connection.info.user).as_string(connection)
-        raise ChangelingError(f"the user may not replicate: run ALTER ROLE {user} REPLICATION")
-    (system,) = _row(connection, "SELECT system_identifier::text FROM pg_control_system()")
-    return Server(str(system), connection.info.dbname, version)
+        statement = f"ALTER ROLE {sql.Identifier(connection.info.user).as_string(connection)} REPLICATION"
+        needs.append(Need(f"the user may not replicate: run {statement}", (statement,)))
+    return needs
 
 
-def check(
+def needs(
     connection: Connection, found: Sequence[Found], relations: Iterable[Relation], without_identity: WithoutIdentity
-) -> None:
-    """Raises `ChangelingError` that names every table that cannot be captured, and what to run for each."""
+) -> list[Need]:
+    """What each table lacks that cannot be captured as it is, and what to run for it."""
     computed = {oid for (oid,) in connection.execute(_COMPUTED_FOR_READERS, ([one.oid for one in found],)).fetchall()}
     problems = []
     for one, relation in zip(found, relations, strict=True):
         name = f"{one.table.schema}.{one.table.name}"
         if not one.readable:
-            problems.append(f"{name} may not be read: {'; '.join(_grants(connection, one))}")
+            grants = _grants(connection, one)
+            problems.append(Need(f"{name} may not be read: {'; '.join(grants)}", tuple(grants), one.table))
         if one.oid in computed and relation.identity == "full":
+            statement = f"ALTER TABLE {_spelled(one.table)} REPLICA IDENTITY DEFAULT"
             problems.append(
-                f"{name} has virtual generated columns, so that the server would refuse its updates and deletes once they are "
-                f"captured: run ALTER TABLE {_spelled(one.table)} REPLICA IDENTITY DEFAULT, and give it a primary key"
+                Need(
+                    f"{name} has virtual generated columns, so that the server would refuse its updates and deletes once they are "
+                    f"captured: run {statement}, and give it a primary key",
+                    (statement,),
+                    one.table,
+                )
             )
         elif identified(relation) and one.lacking:
-            problems.append(
-                f"{name} has partitions that do not tell what identifies their rows: run {_full(*one.lacking)}"
-            )
+            full = _full(*one.lacking)
+            what = f"{name} has partitions that do not tell what identifies their rows: run {'; '.join(full)}"
+            problems.append(Need(what, full, one.table))
         elif not identified(relation) and without_identity == "refuse":
-            full = "" if one.oid in computed else f", or run {_full(one.table, *one.lacking)}"
+            full = () if one.oid in computed else _full(one.table, *one.lacking)
+            way_out = f", or run {'; '.join(full)}" if full else ""
             problems.append(
-                f"{name} has nothing that identifies its rows, so that the server would refuse its updates and deletes once "
-                f"they are captured: add a primary key{full} (or set without_identity: inserts, to capture inserts alone)"
+                Need(
+                    f"{name} has nothing that identifies its rows, so that the server would refuse its updates and deletes once "
+                    f"they are captured: add a primary key{way_out} (or set without_identity: inserts, to capture inserts alone)",
+                    full,
+                    one.table,
+                )
             )
-    if problems:
-        raise ChangelingError("\n  ".join(["these tables cannot be captured as they are:", *problems]))
+    return problems
 
 
 def identified(relation: Relation) -> bool:
@@ -120,8 +138,8 @@ def _grants(connection: Connection, one: Found) -> list[str]:
     return list(wanted)
 
 
-def _full(*tables: TableName) -> str:
-    return "; ".join(f"ALTER TABLE {_spelled(table)} REPLICA IDENTITY FULL" for table in tables)
+def _full(*tables: TableName) -> tuple[str, ...]:
+    return tuple(f"ALTER TABLE {_spelled(table)} REPLICA IDENTITY FULL" for table in tables)
 
 
 def _spelled(table: TableName) -> str:

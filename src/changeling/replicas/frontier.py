@@ -166,12 +166,14 @@ class Frontier:
                 behind = behind | (part & (f.col("position") <= held))
         of_table = taken & (f.col("op").isin(*ROWS, "truncate")) & f.col("table.name").isNotNull()
         late = of_table & behind
-        told = f.when(of_table & f.col("schema_id").isNotNull(), f.col("position"))
+        altered = taken & (f.col("op") == "ddl") & f.col("table.name").isNotNull() & f.col("schema_id").isNotNull()
+        told = f.when((of_table & f.col("schema_id").isNotNull()) | altered, f.col("position"))
         rows = (
             new.groupBy("source", "table")
             .agg(
                 f.count(f.when(taken, 1)).alias("seen"),
                 f.count(f.when(of_table, 1)).alias("changes"),
+                f.count(f.when(altered, 1)).alias("altered"),
                 f.count(f.when(late, 1)).alias("late"),
                 f.min(f.when(late, f.col("position"))).alias("first_late"),
                 f.max(f.when(of_table & (f.col("op") == "truncate"), f.col("position"))).alias("truncated"),
@@ -193,7 +195,7 @@ class Frontier:
         }
         if not any(row.seen for row in rows) and all(one.whole_batch < one.batch for one in sources.values()):
             return None
-        tables = [_table_delta(row) for row in rows if row.changes]
+        tables = [_table_delta(row) for row in rows if row.changes or row.altered]
         point = Point(last.number + 1, datetime.now(UTC), complete, {**last.sources, **sources}, last.tables)
         return Delta(point, dict(limits), tables)
 

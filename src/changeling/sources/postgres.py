@@ -4,6 +4,8 @@ A batch is a range of places at which transactions commit, or ranges of blocks u
 only to where the change log is already: what was not stored can always be read again.
 """
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic
 
 import psycopg
@@ -15,12 +17,13 @@ from changeling.model.position import decode
 from changeling.postgres import lsn
 from changeling.postgres.catalog import Found
 from changeling.postgres.connection import unreachable
-from changeling.postgres.fingerprint import Fingerprint, check_names
 from changeling.postgres.readiness import Server
 from changeling.postgres.slot import ExportedPoint, Standing
 from changeling.sources import postgres_plan as plans
+from changeling.sources.postgres_altered import AlteredTables
 from changeling.sources.postgres_capture import Capture
-from changeling.sources.postgres_plan import Part, Plan, Snapshot, Stream
+from changeling.sources.postgres_known import KnownTables
+from changeling.sources.postgres_plan import Plan, Snapshot, Stream
 from changeling.sources.postgres_reading import SnapshotReader, StreamReader, check_alive
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
@@ -29,8 +32,6 @@ from changeling.sources.source import Foreseen, Input, Spread
 
 STREAMED = 2
 """Positions of the stream have a place and an ordinal; those of a snapshot have more."""
-_PART_BYTES = 64 * 1024 * 1024
-_BLOCK = 8192
 _PATIENCE = 60.0
 """Seconds until a snapshot is tried again that open transactions did not let begin."""
 _IDLE_BYTES = 16 * 1024 * 1024
@@ -46,9 +47,18 @@ class PostgresSource:
     """Nobody waits for the end of its transactions: they come whole."""
 
     def __init__(
-        self, settings: CaptureSettings, requests: Requests, *, stored: str | None = None, resnapshot: bool = False
+        self,
+        settings: CaptureSettings,
+        requests: Requests,
+        *,
+        stored: str | None = None,
+        kept: str | None = None,
+        resnapshot: bool = False,
     ) -> None:
-        """`stored` is the furthest position that the log has; `resnapshot`: all tables are taken anew."""
+        """`stored` is the furthest position that the log has, `kept` what it keeps for this source.
+
+        `resnapshot`: all tables are taken anew.
+        """
         self.name = settings.name
         self._stored = stored
         self._settings, self._requests = settings, requests
@@ -56,14 +66,14 @@ class PostgresSource:
         self._resnapshot = resnapshot
         self._system: str | None = None
         self._position: int | None = None
-        self._done: dict[str, Fingerprint] = {}
+        self._done = KnownTables(kept)
+        self._altered = AlteredTables(self._capture, self._done)
         self._present: int | None = None
         self._opened: Server | None = None
         self._snapshot: SnapshotGoingOn | None = None
         self._streamed = False
         self._looked = 0
         self._not_before = 0.0
-        self._told_gone: set[str] = set()
         self._warnings: list[str] = []
 
     def remember(self, plan: str) -> None:
@@ -72,30 +82,42 @@ class PostgresSource:
         self._system = known.system
         if isinstance(known, Stream):
             self._position = known.end
+            self._done.alter(known)
             return
         if known.anew or self._position is None:
             self._position = known.start
         if known.anew:
             self._done.clear()
-        self._done |= known.prints
+        self._done.add(known)
         if self._snapshot is not None and self._snapshot.took(known):
             self._requests.answer(self._snapshot.asked)
             self._end_snapshot()
 
+    def kept(self, plan: str, notes: Sequence[str]) -> str:
+        """Tables that the stream described otherwise than their snapshots have them."""
+        return self._done.note(plans.parse(plan), notes, self._snapshot, self._capture.chosen.left_out)
+
+    def left_out(self) -> dict[str, str]:
+        """The tables that cannot be captured as they are."""
+        return {str(table): why for table, why in self._capture.chosen.left_out.items()}
+
     def next(self) -> str | None:
         """Parts of tables that are not done, then the log; while a table is added, both in turn."""
-        try:
+        with self._reaching():
             plan = self._next()
-        except psycopg.Error as error:
-            self.close()
-            raise unreachable(self._settings.url, error) from None
         return None if plan is None else plans.spell(plan)
 
     def stop_at_present(self) -> None:
         """What commits from now on is left for another time."""
-        try:
+        with self._reaching():
             self._open()
+            self._altered.look()
             self._present = self._capture.present()
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
         except psycopg.Error as error:
             self.close()
             raise unreachable(self._settings.url, error) from None
@@ -123,11 +145,8 @@ class PostgresSource:
         return f"the snapshot of its tables is gone ({why}); those that were not done start again"
 
     def _broken_stream(self, plan: Stream) -> str | None:
-        try:
+        with self._reaching():
             self._open()
-        except psycopg.Error as error:
-            self.close()
-            raise unreachable(self._settings.url, error) from None
         if plan.start == plan.end or self._position == plan.start:
             return None
         return "its slot was lost before all that it told was stored; the tables are taken anew"
@@ -138,7 +157,7 @@ class PostgresSource:
         if isinstance(known, Snapshot):
             return Input(spark.range(0, len(known.parts), 1, max(1, len(known.parts))), self._reader(known))
         # An empty range needs no reader that asks the server.
-        rows = 1 if known.start < known.end else 0
+        rows = 1 if known.start < known.end or known.altered else 0
         reader = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
         return Input(spark.range(0, rows, 1, 1), reader)
 
@@ -151,10 +170,7 @@ class PostgresSource:
 
     def spread(self, plan: str) -> Spread:
         """Bytes of the log or of tables, about."""
-        known = plans.parse(plan)
-        if isinstance(known, Stream):
-            return Spread(bytes=known.end - known.start)
-        return Spread(bytes=sum(_bytes(part) for part in known.parts))
+        return Spread(bytes=plans.bytes_of(plans.parse(plan)))
 
     def warnings(self) -> list[str]:
         """What a user should know."""
@@ -195,19 +211,22 @@ class PostgresSource:
     def _snapshot_plan(self, server: Server) -> Snapshot | None:
         assert self._snapshot is not None
         assert self._position is not None
-        most = max(1, self._settings.batch_bytes // _PART_BYTES)
+        most = max(1, self._settings.batch_bytes // plans.PART_BYTES)
         return self._snapshot.plan(server.system, self._position, most)
 
     def _stream_plan(self, server: Server) -> Stream | None:
         assert self._position is not None
         flushed = self._capture.flushed()
-        end = flushed if self._present is None else min(flushed, self._present)
+        end = max(self._position, flushed if self._present is None else min(flushed, self._present))
+        most = min(end, self._position + self._settings.batch_bytes)
+        if altered := self._altered.at(most):
+            return Stream(server.system, self._position, most, altered)
         if end <= self._position or end == self._looked:
             return None
         if not self._capture.has_changes(end) and end - self._position < _IDLE_BYTES:
             self._looked = end
             return None
-        return Stream(server.system, self._position, min(end, self._position + self._settings.batch_bytes))
+        return Stream(server.system, self._position, most)
 
     def _open(self) -> Server:
         """Connects, checks what must hold, and makes what is missing; only the first call does."""
@@ -230,6 +249,7 @@ class PostgresSource:
         lost = self._capture.lost(standing, self._position) or self._went_back(standing)
         if lost is not None and not self._resnapshot:
             raise self._capture.refused(lost)
+        self._capture.claim(begun=self._position is not None)
         if standing is None or lost is not None:
             known = self._position is not None
             point = self._capture.create_slot()
@@ -267,7 +287,7 @@ class PostgresSource:
             point.close()
             self._take(self._capture.temporary_point(), again=True, anew=anew)
             return
-        blocks = _PART_BYTES // _BLOCK
+        blocks = plans.PART_BYTES // plans.BLOCK
         parts = [part for table, leaves in held.leaves.items() for part in plans.parts_of(table, leaves, blocks)]
         self._snapshot = SnapshotGoingOn(point, held, parts, asked, again, anew)
         if not parts:
@@ -294,21 +314,15 @@ class PostgresSource:
 
     def _note_added(self) -> None:
         """A table that was published before, and then was not for a while, has lost changes: it is taken anew."""
-        self._requests.ask(name for name in self._capture.added() if name in self._done)
+        self._requests.ask(name for name in self._capture.chosen.added() if name in self._done)
 
     def _check_rules(self) -> None:
-        """Raises `UsageError` where a rule does not fit the columns of its table."""
-        prints = self._capture.prints()
-        for one in self._capture.found:
-            if (rules := self._capture.rules_alone(one.table)) is not None:
-                name = one.table.spelled()
-                check_names(f"source {self.name}: {one.table}", rules, prints[name], self._done.get(name))
+        """Leaves tables out whose rules do not fit their columns; raises `UsageError` where no other is captured."""
+        self._capture.chosen.check_rules(self._capture.prints(), self._done.print_of)
 
     def _tell_gone(self) -> None:
         """Tells of tables that went: their replicas stay."""
-        there = {one.table.spelled() for one in self._capture.found}
-        for name in sorted(self._done.keys() - there - self._told_gone):
-            self._told_gone.add(name)
+        for name in self._done.gone([*(one.table for one in self._capture.found), *self._capture.chosen.left_out]):
             self._warnings.append(
                 f"{name} is no longer among the tables that are captured (dropped, renamed, made a partition, or not asked for): "
                 "its replica stays as it was"
@@ -316,13 +330,9 @@ class PostgresSource:
 
     def _wanted(self) -> list[Found]:
         """The tables without a snapshot, those asked for, and those of which rows changed since without a word in the log."""
-        now, asked = self._capture.prints(), self._requests.pending()
-        wanted = []
-        for one in self._capture.found:
-            name = one.table.spelled()
-            if name not in self._done or name in asked or now[name].outdates(self._done[name]):
-                wanted.append(one)
-        return wanted
+        found, asked = self._capture.found, self._requests.pending()
+        outdated = {one.oid for one in self._done.outdated(found, self._capture.prints())}
+        return [one for one in found if one.oid in outdated or one.table.spelled() in asked]
 
     def _reader(self, plan: Snapshot) -> SnapshotReader:
         if self._snapshot is None:
@@ -336,7 +346,3 @@ class PostgresSource:
             self._snapshot.point.close()
             self._capture.let_go()
             self._snapshot = None
-
-
-def _bytes(part: Part) -> int:
-    return _PART_BYTES if part.end is None else (part.end - part.first) * _BLOCK

@@ -2,10 +2,10 @@
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-import msgspec
 import psycopg
 from psycopg import sql
 
@@ -13,16 +13,15 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.postgres import catalog, lsn, readiness
 from changeling.postgres.catalog import Connection, Found, Leaf
-from changeling.postgres.columns import ColumnRules
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.fingerprint import Fingerprint, fingerprints
-from changeling.postgres.publication import Publication
+from changeling.postgres.needs import Need
 from changeling.postgres.readiness import Server
 from changeling.postgres.relation import Relation
 from changeling.postgres.slot import ExportedPoint, Slot, Standing
-from changeling.postgres.told_table import ToldTable
 from changeling.sources.postgres_reading import Tables
 from changeling.sources.postgres_settings import CaptureSettings
+from changeling.sources.postgres_tables import CapturedTables
 
 _FLUSH_SECONDS = 1.5
 """A server writes its log to disk after 0.6 s at the latest, unless it is told otherwise."""
@@ -44,105 +43,50 @@ class Capture:
     def __init__(self, settings: CaptureSettings) -> None:
         self._settings = settings
         self._slot = Slot(settings.url, settings.slot)
-        self._whole = Publication(settings.publication)
-        self._inserts = Publication(f"{settings.publication}_inserts", inserts_only=True)
+        self.chosen = CapturedTables(settings)
+        """Which tables are captured."""
+        self._claim = settings.claim()
         self._connection: Connection | None = None
         self._holding: Connection | None = None
         self._server: Server | None = None
         self._released = 0
         self._alarmed = 0
         self._warnings: list[str] = []
-        self._told: set[str] = set()
-        self._added: list[str] = []
-        self._present: dict[TableName, tuple[str, ...]] = {}
-        self.found: list[Found] = []
-        """The tables that are captured."""
 
     @property
     def publications(self) -> str:
         """The names of the publications, as pgoutput takes them."""
-        return ",".join(sql.Identifier(name).as_string(None) for name in self._publication_names)
-
-    @property
-    def _publication_names(self) -> tuple[str, str]:
-        return self._whole.name, self._inserts.name
+        return ",".join(sql.Identifier(name).as_string(None) for name in self._settings.publications)
 
     def open(self) -> Server:
-        """Connects, checks the server, and publishes the tables."""
+        """Connects, checks the server, and publishes the tables; raises `ChangelingError` where the slot is another log's."""
         self._connection = connect(self._settings.url)
         self._released = 0
         self._server = readiness.server(self._connection)
-        self.look()
-        self._claim()
+        self._claim.check(self._connection)
+        self.look(readiness.server_needs(self._connection))
         return self._server
 
-    def look(self) -> None:
-        """Publishes the tables that patterns stand for now; raises `ChangelingError` where one cannot be captured."""
-        connection, server = self._asked(), self._server
-        assert server is not None
-        found = catalog.tables(connection, self._settings.tables)
-        for pattern in catalog.unmatched(found, self._settings.tables):
-            self._tell(f"there is no table {pattern!r} yet: it is captured when it comes")
-        if found == self.found and self._are_published(connection):
-            return
-        relations = catalog.relations(connection, found, stored_generated=server.tells_generated)
-        for relation in relations:
-            if not relation.columns:
-                self._tell(f"{relation.table} has no columns: it is captured when it has")
-        relations = [relation for relation in relations if relation.columns]
-        found = [one for one in found if one.oid in {relation.oid for relation in relations}]
-        readiness.check(connection, found, relations, self._settings.without_identity)
-        for relation in relations:
-            ToldTable(relation, self._rules(relation.table))
-        self._present = {
-            relation.table: tuple(column.name for column in relation.columns)
-            for relation in relations
-            if self.rules_alone(relation.table) is not None
-        }
-        identified = {relation.oid for relation in relations if readiness.identified(relation)}
-        filters = {one.table: text for one in found if (text := self._filter(one.table)) is not None}
-        added = self._whole.ensure(connection, server, [one for one in found if one.oid in identified], filters)
-        # Made even where it has no table: servers before 18 refuse to read a log that is older than its publication.
-        others = [one for one in found if one.oid not in identified]
-        added += self._inserts.ensure(connection, server, others, filters)
-        self._added += [one.table.spelled() for one in added]
-        self.found = found
+    def look(self, needs: Sequence[Need] = ()) -> None:
+        """Publishes the tables that patterns stand for now; raises `ChangelingError` where none of them can be captured."""
+        assert self._server is not None
+        self.chosen.look(self._asked(), self._server, needs)
 
-    def _claim(self) -> None:
-        """Raises `ChangelingError` where another log is written from the slot: each would miss what the other has taken."""
-        connection, slot, reader = self._asked(), self._slot.name, self._settings.reader
-        noted = self._whole.reader(connection, slot)
-        if reader and noted is None:
-            self._whole.note_reader(connection, slot, reader)
-        elif reader and noted != reader:
-            raise ChangelingError(
-                f"source {self._settings.name}: the slot {slot} is read by another pipeline, or was by an earlier log of this one. "
-                f"Name another `slot:` for this one; or, where the other is gone, run {self._way_out()}"
-            )
+    @property
+    def found(self) -> list[Found]:
+        """The tables that are captured."""
+        return self.chosen.found
 
-    def _way_out(self) -> str:
-        return f"SELECT pg_drop_replication_slot('{self._slot.name}'); DROP PUBLICATION {self.publications.replace(',', ', ')};"
+    def claim(self, *, begun: bool) -> None:
+        """Notes that the log is written from the slot; `begun`: it has changes of it already.
 
-    def _are_published(self, connection: Connection) -> bool:
-        known = self._whole.members(connection) | self._inserts.members(connection)
-        return all((one.table.schema, one.table.name) in known for one in self.found)
-
-    def added(self) -> list[str]:
-        """The tables that were not published until now, by their spelled names; each is told once."""
-        told, self._added = self._added, []
-        return told
+        Raises `ChangelingError` where the slot is another log's, or may be.
+        """
+        self._claim.take(self._asked(), begun=begun)
 
     def tables(self) -> Tables:
         """What tasks need to know."""
-        rules, filters = [], []
-        for one in self.found:
-            place = (one.table.schema or "", one.table.name)
-            if (rule := self._rules(one.table)) is not None:
-                rules.append((place, msgspec.structs.replace(rule, present=self._present.get(one.table, ()))))
-            if (condition := self._filter(one.table)) is not None:
-                filters.append((place, condition))
-        settings = self._settings
-        return Tables(settings.name, settings.url, settings.tables, tuple(rules), tuple(filters))
+        return self.chosen.for_tasks()
 
     def standing(self) -> Standing | None:
         """How the slot stands."""
@@ -195,7 +139,7 @@ class Capture:
         self._asked().execute("SELECT pg_logical_emit_message(true, 'changeling', 'mark')")
 
     def hold(self, point: ExportedPoint, wanted: list[Found]) -> Held | None:
-        """The tables at a point; None where one was written anew since: then the snapshot does not show its rows.
+        """The tables at a point; None where one is gone, or was written anew since: then the snapshot does not show its rows.
 
         Until `let_go` they cannot be altered or dropped; writers are not held up.
         """
@@ -214,8 +158,12 @@ class Capture:
                 self.let_go()
                 return None
             found = catalog.relations(connection, wanted, stored_generated=self._server.tells_generated)
-            prints = fingerprints(connection, wanted, self._publication_names)
+            prints = fingerprints(connection, wanted, self._settings.publications)
             row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
+        except psycopg.errors.UndefinedTable:
+            self.let_go()
+            self.look()
+            return None
         except psycopg.Error as error:
             self.let_go()
             point.close()
@@ -243,7 +191,18 @@ class Capture:
 
     def prints(self) -> dict[str, Fingerprint]:
         """The fingerprints of the tables now."""
-        return fingerprints(self._asked(), self.found, self._publication_names)
+        return fingerprints(self._asked(), self.found, self._settings.publications)
+
+    def relations(self, found: Sequence[Found]) -> list[Relation]:
+        """Tables as the catalog has them now."""
+        assert self._server is not None
+        return catalog.relations(self._asked(), found, stored_generated=self._server.tells_generated)
+
+    def inserted(self) -> int:
+        """How far the server's log is, on disk or not."""
+        row = self._asked().execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+        assert row is not None
+        return lsn.parse(row[0])
 
     def flushed(self) -> int:
         """How far the server's log is on disk."""
@@ -253,10 +212,7 @@ class Capture:
 
     def present(self) -> int:
         """How far the server's log is; what was committed without waiting for the disk is waited for here."""
-        connection = self._asked()
-        row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-        assert row is not None
-        wanted, end = lsn.parse(str(row[0])), time.monotonic() + _FLUSH_SECONDS
+        wanted, end = self.inserted(), time.monotonic() + _FLUSH_SECONDS
         while (flushed := self.flushed()) < wanted and time.monotonic() < end:
             time.sleep(0.02)
         return max(flushed, wanted)
@@ -269,38 +225,9 @@ class Capture:
         """Whether a transaction of ours commits at a place; it lies before `upto`."""
         return self._slot.commits_at(self._asked(), self.publications, place, upto)
 
-    def remove(self) -> list[str]:
-        """Drops the slot and the publications; tells which there were. Those of another log stay.
-
-        Raises `ChangelingError` where no log is there that could be theirs.
-        """
-        connection = connect(self._settings.url)
-        try:
-            removed: list[str] = []
-            noted = self._whole.reader(connection, self._slot.name)
-            if noted is not None and not self._settings.reader:
-                raise ChangelingError(
-                    f"source {self._settings.name}: the slot {self._slot.name} is read by a log, and this pipeline has none. Where "
-                    f"that is gone, run {self._way_out()}"
-                )
-            if noted not in (None, self._settings.reader):
-                return removed
-            if self._slot.standing(connection) is not None:
-                self._slot.drop(connection)
-                removed.append(f"slot {self._slot.name}")
-            for publication in (self._whole, self._inserts):
-                if publication.exists(connection):
-                    publication.drop(connection)
-                    removed.append(f"publication {publication.name}")
-            return removed
-        except psycopg.Error as error:
-            raise unreachable(self._settings.url, error) from None
-        finally:
-            connection.close()
-
     def warnings(self) -> list[str]:
         """What a user should know; each is told once."""
-        told, self._warnings = self._warnings, []
+        told, self._warnings = [*self._warnings, *self.chosen.warnings()], []
         return told
 
     def close(self) -> None:
@@ -310,7 +237,7 @@ class Capture:
             with suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
-        self.found = []
+        self.chosen.forget()
 
     def _asked(self) -> Connection:
         if self._connection is None or self._connection.closed:
@@ -325,22 +252,6 @@ class Capture:
             f"the server keeps {standing.behind / 1024**3:.1f} GB of its log for the slot {self._slot.name}: it fills up its disk "
             "where changes come faster than they are read, or where a transaction stays open for long"
         )
-
-    def _rules(self, table: TableName) -> ColumnRules | None:
-        return next((rule for pattern, rule in self._settings.rules if catalog.fits(pattern, table)), None)
-
-    def rules_alone(self, table: TableName) -> ColumnRules | None:
-        """The rules that are for one table alone."""
-        found = next((one for one in self._settings.rules if catalog.fits(one[0], table)), None)
-        return None if found is None or set(found[0]) & set("*?[") else found[1]
-
-    def _filter(self, table: TableName) -> str | None:
-        return next((text for pattern, text in self._settings.filters if catalog.fits(pattern, table)), None)
-
-    def _tell(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            self._warnings.append(what)
 
 
 _WRITTEN_ANEW = """

@@ -6,7 +6,11 @@ import msgspec
 
 from changeling.model.table import TableName
 from changeling.postgres.catalog import Leaf
-from changeling.postgres.fingerprint import Fingerprint
+from changeling.postgres.fingerprint import ColumnPrint, Fingerprint
+
+PART_BYTES = 64 * 1024 * 1024
+"""About so much of a table is read by one task."""
+BLOCK = 8192
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
@@ -23,12 +27,22 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     """With it, the table is done."""
 
 
+class Altered(msgspec.Struct, frozen=True, array_like=True):
+    """A table whose columns are others than the log knows."""
+
+    table: TableName
+    schema: str
+    columns: tuple[ColumnPrint, ...]
+
+
 class Stream(msgspec.Struct, frozen=True, tag_field="kind", tag="stream"):
     """Transactions that commit from `start` on and before `end`."""
 
     system: str
     start: int
     end: int
+    altered: tuple[Altered, ...] = ()
+    """Schemas that hold at the end, where no change may ever say so."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag_field="kind", tag="snapshot"):
@@ -61,6 +75,13 @@ def parse(text: str) -> Plan:
 def spell(plan: Plan) -> str:
     """Its JSON text."""
     return msgspec.json.encode(plan).decode()
+
+
+def bytes_of(plan: Plan) -> int:
+    """Bytes of the log or of tables that it reads, about."""
+    if isinstance(plan, Stream):
+        return plan.end - plan.start
+    return sum(PART_BYTES if part.end is None else (part.end - part.first) * BLOCK for part in plan.parts)
 
 
 def parts_of(table: TableName, leaves: list[Leaf], blocks: int) -> Iterator[Part]:

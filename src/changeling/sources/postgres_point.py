@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from time import monotonic, sleep
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -9,16 +10,22 @@ from pyspark.sql import DataFrame, SparkSession
 from changeling.model import layout
 from changeling.model.position import encode
 from changeling.model.table import TableName, TableSchema, schema_from_json
+from changeling.postgres.catalog import Found
+from changeling.postgres.connection import connect
+from changeling.postgres.fingerprint import fingerprints
 from changeling.postgres.slot import ExportedPoint
 from changeling.postgres.told_table import ToldTable
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_capture import Capture, Held
+from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Snapshot
 from changeling.sources.postgres_reading import SnapshotReader
 from changeling.sources.postgres_settings import CaptureSettings
 from changeling.spark.adapter import run
 
 _BLOCKS = 8192
+_WAITING_SECONDS = 3.0
+"""So long who waited to alter a table has to be done with it."""
 
 
 class Asking:
@@ -55,6 +62,7 @@ class TablesAtPoint:
         self._capture = Capture(settings)
         self._point: ExportedPoint | None = None
         self._held: Held | None = None
+        self._found: list[Found] = []
 
     def __enter__(self) -> "TablesAtPoint":
         try:
@@ -63,7 +71,8 @@ class TablesAtPoint:
                 if self._point is not None:
                     self._point.close()
                 self._point = self._capture.temporary_point(for_reading=True)
-                self._held = self._capture.hold(self._point, self._capture.found)
+                self._found = self._capture.found
+                self._held = self._capture.hold(self._point, self._found)
         except BaseException:
             self.__exit__()
             raise
@@ -88,7 +97,26 @@ class TablesAtPoint:
 
     def tables(self) -> list[TableName]:
         """The tables that are captured."""
-        return [one.table for one in self._capture.found]
+        return [one.table for one in self._found]
+
+    def outdates(self, known: KnownTables, table: TableName) -> bool:
+        """Whether a table was altered since the snapshot that the log has of it, so that it is going to be read again."""
+        assert self._held is not None
+        found = [one for one in self._found if one.table == table]
+        return any(True for _ in known.outdated(found, self._held.prints))
+
+    def were_altered(self) -> bool:
+        """Whether tables are others by now than they were held as; who waited to alter one does it once they are let go."""
+        end = monotonic() + _WAITING_SECONDS
+        while self._held is not None:
+            with connect(self._settings.url) as connection:
+                now = fingerprints(connection, self._found, self._settings.publications)
+            if now != self._held.prints:
+                return True
+            if monotonic() > end:
+                break
+            sleep(0.2)
+        return False
 
     def schema(self, table: TableName) -> TableSchema:
         """The columns that are captured of a table."""

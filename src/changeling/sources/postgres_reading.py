@@ -4,7 +4,7 @@ import queue
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import psycopg
@@ -19,6 +19,7 @@ from changeling.model.table import TableName
 from changeling.postgres.catalog import Connection, fits
 from changeling.postgres.columns import ColumnRules
 from changeling.postgres.connection import connect, unreachable
+from changeling.postgres.descriptions import to_texts
 from changeling.postgres.pgoutput import PgOutput
 from changeling.postgres.relation import Relation
 from changeling.postgres.resolving import Resolver
@@ -45,6 +46,8 @@ class Tables:
     rules: tuple[tuple[tuple[str, str], ColumnRules], ...] = ()
     """By schema and name."""
     filters: tuple[tuple[tuple[str, str], str], ...] = ()
+    left_out: frozenset[tuple[str, str]] = frozenset()
+    """Tables that are not captured although patterns stand for them."""
 
     def rules_of(self, schema: str, name: str) -> ColumnRules | None:
         """What is to become of a table's columns."""
@@ -66,10 +69,15 @@ class Tables:
         codes += np.asarray(names.indices.fill_null(-1), np.int64)
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         foreign = [
-            table is not None and not any(fits(pattern, TableName(**table)) for pattern in self.patterns)
+            table is not None and not self._is_captured(TableName(**table))
             for table in tables.take(pa.array(first)).to_pylist()
         ]
         return np.array(foreign, bool)[inverse]
+
+    def _is_captured(self, table: TableName) -> bool:
+        if (table.schema or "", table.name) in self.left_out:
+            return False
+        return any(fits(pattern, table) for pattern in self.patterns)
 
 
 @dataclass(frozen=True)
@@ -80,11 +88,19 @@ class StreamReader:
     slot: str
     publications: str
     plan: Stream
+    notes: list[str] = field(default_factory=list)
+    """What the stream described, once it was read."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Read]:
         """Changes in the layout `CHANGES`."""
         if not sum(batch.num_rows for batch in batches):
             return
+        if self.plan.start < self.plan.end:
+            yield from self._changes()
+        if self.plan.altered:
+            yield _schema_changes(self.tables.source, self.slot, self.plan), _NO_REJECTS
+
+    def _changes(self) -> Iterator[Read]:
         url = self.tables.url
         with closing(connect(url)) as connection, closing(connect(url)) as beside:
             output = PgOutput(
@@ -100,6 +116,7 @@ class StreamReader:
                 for changes in output.batches(chunk):
                     yield self.tables.captured(changes), _NO_REJECTS
             self._check_slot(beside)
+            self.notes.extend(to_texts(output.described))
 
     def _check_slot(self, connection: Connection) -> None:
         """Raises `ChangelingError` unless the slot still had all of the plan when it was read."""
@@ -115,13 +132,33 @@ def _as_ends(changes: pa.RecordBatch, ends: pa.Array) -> pa.RecordBatch:
     """The same, where these say nothing but that their transaction ends."""
     told = {"op": "commit", "before_image": "none", "after_image": "none"}
     columns = []
-    for field, column in zip(changes.schema, changes.columns, strict=True):
-        if field.name in ("key", "before", "after", "table", "schema", "meta"):
+    for one, column in zip(changes.schema, changes.columns, strict=True):
+        if one.name in ("key", "before", "after", "table", "schema", "meta"):
             column = pc.if_else(pc.invert(ends), column, pa.scalar(None, column.type))
-        elif field.name in told:
-            column = pc.if_else(ends, told[field.name], column)
+        elif one.name in told:
+            column = pc.if_else(ends, told[one.name], column)
         columns.append(column)
     return pa.record_batch(columns, schema=changes.schema)
+
+
+def _schema_changes(source: str, slot: str, plan: Stream) -> pa.RecordBatch:
+    """The schemas of a plan as changes without rows, at its end; no transaction commits at such a position."""
+    rows = [
+        {
+            "source": source,
+            "table": {"catalog": one.table.catalog, "schema": one.table.schema, "name": one.table.name},
+            "op": "ddl",
+            "before_image": "none",
+            "after_image": "none",
+            "encoding": "canonical",
+            "position": encode(plan.end, 0, number),
+            "origin": {"ordinal": number, "record": 0, "topic": slot, "partition": 0, "offset": plan.end},
+            "schema": one.schema,
+            "arrived": False,
+        }
+        for number, one in enumerate(plan.altered)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=layout.CHANGES)
 
 
 def _fetched(url: str, connection: Connection, slot: Slot, publications: str, end: int) -> Iterator[list[bytes]]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from changeling.postgres.claim import Claim
 from changeling.postgres.columns import ColumnRules
 from changeling.postgres.readiness import WithoutIdentity
 
@@ -26,3 +27,12 @@ class CaptureSettings:
     """Conditions in SQL, by pattern of table."""
     reader: str = ""
     """What tells the log that is written from every other; empty where nothing is written."""
+
+    @property
+    def publications(self) -> tuple[str, str]:
+        """The names of the publications: of whole changes, and of inserts alone."""
+        return self.publication, f"{self.publication}_inserts"
+
+    def claim(self) -> Claim:
+        """The claim of the log on the slot."""
+        return Claim(self.name, self.slot, self.publications, self.reader)

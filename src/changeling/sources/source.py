@@ -1,8 +1,8 @@
 """What a source is: it plans its next batch, remembers what was planned before, and lets Spark's tasks read a plan."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 import pyarrow as pa
@@ -14,7 +14,7 @@ from changeling.model.table import TableName
 Reader: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]]
 """Runs in a task over its part of the frame, and gives records and what is no record at all, in the layouts `RECORDS` and
 `REJECTS`; the reader of a source without a format gives changes in place of records. It is sent to the tasks, so it must be
-picklable."""
+picklable. Where it has a list `notes`, what is in it when all is read is given to the source, which is a `NotedSource` then."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,22 @@ class Spread(msgspec.Struct, frozen=True):
     records: int | None = None
     bytes: int | None = None
     files: int | None = None
+
+
+@runtime_checkable
+class NotedSource(Protocol):
+    """A source that has to know of a batch what its readers noted, also after a restart."""
+
+    def kept(self, plan: str, notes: Sequence[str]) -> str:
+        """What is to be kept of all batches up to this one; it is written with the batch, and given to the source again."""
+
+
+@runtime_checkable
+class LeavingSource(Protocol):
+    """A source that goes on without tables that cannot be captured."""
+
+    def left_out(self) -> dict[str, str]:
+        """Those tables, and why; as far as it has looked."""
 
 
 class Source(Protocol):

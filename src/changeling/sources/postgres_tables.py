@@ -1,0 +1,223 @@
+"""Which tables of a database are captured: all that patterns stand for, but for those that cannot be as they are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+
+import msgspec
+
+from changeling.model.errors import ChangelingError, UsageError
+from changeling.model.table import TableName
+from changeling.postgres import catalog, readiness
+from changeling.postgres.catalog import Connection, Found
+from changeling.postgres.columns import ColumnRules
+from changeling.postgres.fingerprint import Fingerprint, check_names
+from changeling.postgres.needs import Need, unmet
+from changeling.postgres.publication import Publication
+from changeling.postgres.readiness import Server
+from changeling.postgres.relation import Relation
+from changeling.postgres.told_table import ToldTable
+from changeling.sources.postgres_reading import Tables
+from changeling.sources.postgres_settings import CaptureSettings
+
+_AGAIN_SECONDS = 10.0
+"""After so long, tables that were left out are looked at again, even where nothing that a look compares has changed."""
+
+
+class CapturedTables:
+    """Found by looks, which publish them."""
+
+    def __init__(self, settings: CaptureSettings) -> None:
+        self._settings = settings
+        self._whole = Publication(settings.publication)
+        self._inserts = Publication(settings.publications[1], inserts_only=True)
+        self._looked: list[Found] = []
+        self._again = 0.0
+        self._warnings: list[str] = []
+        self._reported: set[str] = set()
+        self._added: list[str] = []
+        self._present: dict[TableName, tuple[str, ...]] = {}
+        self.found: list[Found] = []
+        self.left_out: dict[TableName, str] = {}
+        """The tables that are not captured although patterns stand for them, and why."""
+
+    def look(self, connection: Connection, server: Server, needs: Sequence[Need] = ()) -> None:
+        """Publishes the tables that patterns stand for now; one that cannot be captured is left out.
+
+        Raises `ChangelingError` where none is left, or where the server itself lacks something: with all that is missing, `needs`
+        first, and nothing altered.
+        """
+        found = catalog.tables(connection, self._settings.tables)
+        for pattern in catalog.unmatched(found, self._settings.tables):
+            self._report(f"there is no table {pattern!r} yet: it is captured when it comes")
+        due = bool(self.left_out) and monotonic() >= self._again
+        if not needs and not due and found == self._looked and self._are_published(connection):
+            return
+        looked = found
+        relations = catalog.relations(connection, found, stored_generated=server.tells_generated)
+        for relation in relations:
+            if not relation.columns:
+                self._report(f"{relation.table} has no columns: it is captured when it has")
+        relations = [relation for relation in relations if relation.columns]
+        found = [one for one in found if one.oid in {relation.oid for relation in relations}]
+        faults = self._faults(connection, server, found, relations, needs)
+        self._present = {
+            relation.table: tuple(column.name for column in relation.columns)
+            for relation in relations
+            if self.rules_alone(relation.table) is not None
+        }
+        usable = [one for one in found if one.table not in faults]
+        self.found = self._published(connection, server, usable, relations, faults)
+        self.left_out = faults
+        self._looked, self._again = looked, monotonic() + _AGAIN_SECONDS
+        for why in faults.values():
+            self._report(f"left out, while the other tables are captured: {why}")
+
+    def leave_out(self, table: TableName, why: str) -> None:
+        """Captures no more of a table, until a look finds it again."""
+        self.found = [one for one in self.found if one.table != table]
+        self.left_out[table] = why
+        self._report(f"left out, while the other tables are captured: {why}")
+
+    def check_rules(self, prints: Mapping[str, Fingerprint], known: Callable[[str], Fingerprint | None]) -> None:
+        """Leaves tables out whose rules name columns that they do not have; `known` are tables as their snapshots have them.
+
+        Raises `UsageError` where no other table is captured.
+        """
+        for one in self.found:
+            if (rules := self.rules_alone(one.table)) is None:
+                continue
+            name = one.table.spelled()
+            try:
+                check_names(f"source {self._settings.name}: {one.table}", rules, prints[name], known(name))
+            except UsageError as error:
+                if len(self.found) == 1:
+                    raise
+                self.leave_out(one.table, str(error))
+
+    def forget(self) -> None:
+        """The next look is the first one again."""
+        self.found, self._looked = [], []
+
+    def _faults(
+        self,
+        connection: Connection,
+        server: Server,
+        found: list[Found],
+        relations: list[Relation],
+        needs: Sequence[Need],
+    ) -> dict[TableName, str]:
+        """Why tables cannot be captured. Raises `ChangelingError` where that is so of all of them, or of the server."""
+        lacking = readiness.needs(connection, found, relations, self._settings.without_identity)
+        whole, inserts = self._parted(found, relations)
+        filters = self._filters(found)
+        rights = [
+            *self._whole.needs(connection, server, whole, filters),
+            *self._inserts.needs(connection, server, inserts, filters),
+        ]
+        faults: dict[TableName, list[str]] = {}
+        for need in lacking:
+            assert need.table is not None
+            faults.setdefault(need.table, []).append(need.what)
+        if rights:
+            for one in found:
+                publication = self._whole if one in whole else self._inserts
+                for need in publication.needs(connection, server, [one], filters):
+                    faults.setdefault(one.table, []).append(need.what)
+        every = [*needs, *lacking, *rights]
+        if needs or (rights and not self._exist(connection)) or (every and all(one.table in faults for one in found)):
+            raise unmet(self._settings.name, every)
+        refused: UsageError | None = None
+        for relation in relations:
+            try:
+                ToldTable(relation, self._rules(relation.table))
+            except UsageError as error:
+                refused = error
+                faults.setdefault(relation.table, []).append(str(error))
+        if refused is not None and all(one.table in faults for one in found):
+            raise refused
+        return {table: "; ".join(texts) for table, texts in faults.items()}
+
+    def _published(
+        self,
+        connection: Connection,
+        server: Server,
+        usable: list[Found],
+        relations: list[Relation],
+        faults: dict[TableName, str],
+    ) -> list[Found]:
+        """Publishes tables; those that cannot be come to the `faults`, unless none is left."""
+        filters = self._filters(usable)
+        whole, inserts = self._parted(usable, relations)
+        added: list[Found] = []
+        # Both are made even where they have no table: servers before 18 refuse to read a log that is older than its publication.
+        for publication, tables in ((self._whole, whole), (self._inserts, inserts)):
+            try:
+                added += publication.ensure(connection, server, tables, filters)
+            except ChangelingError as refused:
+                refusals: dict[TableName, str] = {}
+                for one in tables:
+                    try:
+                        added += publication.ensure(connection, server, [one], filters)
+                    except ChangelingError as error:
+                        refusals[one.table] = str(error)
+                if len(refusals) == len(tables):
+                    raise refused from None
+                faults.update(refusals)
+        self._added += [one.table.spelled() for one in added]
+        return [one for one in usable if one.table not in faults]
+
+    def _parted(self, found: list[Found], relations: list[Relation]) -> tuple[list[Found], list[Found]]:
+        """The tables that are published with all changes, and those with inserts alone."""
+        if self._settings.without_identity == "refuse":
+            return found, []
+        identified = {relation.oid for relation in relations if readiness.identified(relation)}
+        return [one for one in found if one.oid in identified], [one for one in found if one.oid not in identified]
+
+    def _exist(self, connection: Connection) -> bool:
+        return self._whole.exists(connection) and self._inserts.exists(connection)
+
+    def _are_published(self, connection: Connection) -> bool:
+        known = self._whole.members(connection) | self._inserts.members(connection)
+        return all((one.table.schema, one.table.name) in known for one in self.found)
+
+    def added(self) -> list[str]:
+        """The tables that were not published until now, by their spelled names; each is reported once."""
+        added, self._added = self._added, []
+        return added
+
+    def warnings(self) -> list[str]:
+        """What a user should know; each is reported once."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
+
+    def for_tasks(self) -> Tables:
+        """What tasks need to know."""
+        rules, filters = [], []
+        for one in self.found:
+            place = (one.table.schema or "", one.table.name)
+            if (rule := self._rules(one.table)) is not None:
+                rules.append((place, msgspec.structs.replace(rule, present=self._present.get(one.table, ()))))
+            if (condition := self._filter(one.table)) is not None:
+                filters.append((place, condition))
+        settings = self._settings
+        left_out = frozenset((table.schema or "", table.name) for table in self.left_out)
+        return Tables(settings.name, settings.url, settings.tables, tuple(rules), tuple(filters), left_out)
+
+    def rules_alone(self, table: TableName) -> ColumnRules | None:
+        """The rules that are for one table alone."""
+        found = next((one for one in self._settings.rules if catalog.fits(one[0], table)), None)
+        return None if found is None or set(found[0]) & set("*?[") else found[1]
+
+    def _rules(self, table: TableName) -> ColumnRules | None:
+        return next((rule for pattern, rule in self._settings.rules if catalog.fits(pattern, table)), None)
+
+    def _filter(self, table: TableName) -> str | None:
+        return next((text for pattern, text in self._settings.filters if catalog.fits(pattern, table)), None)
+
+    def _filters(self, found: list[Found]) -> dict[TableName, str]:
+        return {one.table: text for one in found if (text := self._filter(one.table)) is not None}
+
+    def _report(self, what: str) -> None:
+        if what not in self._reported:
+            self._reported.add(what)
+            self._warnings.append(what)

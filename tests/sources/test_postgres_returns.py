@@ -1,0 +1,100 @@
+"""What is otherwise for a while and then as before, between two looks at the catalog: replicas stay equal to their tables."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.postgres.server import Database
+from tests.sources.captures import assert_equal, capture
+
+
+def test_what_comes_back_to_what_it_was_leaves_replicas_equal(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute(
+        "CREATE SCHEMA other",
+        "CREATE TABLE users (id int PRIMARY KEY, name text)",
+        "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')",
+        "CREATE TABLE parts (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+        "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO parts VALUES (1, 'one'), (2, 'two')",
+        "CREATE TABLE other.filled (id int PRIMARY KEY, v text)",
+        "INSERT INTO other.filled VALUES (25, 'came along')",
+    )
+    made = capture(tmp_path, database)
+
+    def agree() -> int:
+        (totals,) = made.pipeline.run(once=True)
+        assert_equal(made, database, "users", "parts")
+        return totals.batches
+
+    agree()
+    database.execute(
+        "ALTER TABLE parts ATTACH PARTITION other.filled FOR VALUES FROM (20) TO (30)",
+        "INSERT INTO parts VALUES (26, 'new')",
+        "UPDATE parts SET v = 'other' WHERE id = 25",
+        "ALTER TABLE parts DETACH PARTITION other.filled",
+        "ALTER TABLE users RENAME TO people",
+        "UPDATE people SET name = 'Bo' WHERE id = 2",
+        "ALTER TABLE people RENAME TO users",
+    )
+    agree()
+    assert agree() == 0
+    # Made and filled behind the last snapshot, known to the catalog at one look, and gone at the next one.
+    database.execute(
+        "CREATE TABLE parts_3 PARTITION OF parts FOR VALUES FROM (30) TO (40)", "INSERT INTO parts VALUES (31, 'x')"
+    )
+    agree()
+    database.execute("INSERT INTO users VALUES (3, 'Cy')")
+    assert agree() == 1
+    database.execute("DROP TABLE parts_3")
+    agree()
+    database.execute(
+        "ALTER TABLE parts DETACH PARTITION parts_1",
+        "DELETE FROM parts_1 WHERE id = 2",
+        "ALTER TABLE parts ATTACH PARTITION parts_1 FOR VALUES FROM (0) TO (10)",
+    )
+    agree()
+    assert agree() == 0
+
+
+def test_new_names_of_columns_are_shown_although_no_row_changed(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute(
+        "CREATE TABLE users (id int PRIMARY KEY, name text, note text, amount numeric(10,2))",
+        "INSERT INTO users VALUES (1, 'Ann', 'x', 5), (2, 'Bob', NULL, 6)",
+        "CREATE TABLE parts (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+        "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO parts VALUES (1, 'one')",
+    )
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+
+    def agree(*statements: str) -> None:
+        database.execute(*statements)
+        (totals,) = made.pipeline.run(once=True)
+        assert_equal(made, database, "users", "parts")
+        # A schema and nothing else: the rows are not read again.
+        assert totals.read == len(made.log()) - before
+
+    before = len(made.log())
+    agree("ALTER TABLE users RENAME COLUMN name TO called", "ALTER TABLE parts RENAME COLUMN v TO w")
+    assert [row["op"] for row in made.log()[before:]] == ["ddl", "ddl"]
+    before = len(made.log())
+    agree("ALTER TABLE users DROP COLUMN note")
+    before = len(made.log())
+    agree("ALTER TABLE users ADD COLUMN extra int")
+    before = len(made.log())
+    agree("ALTER TABLE users ALTER COLUMN amount TYPE numeric(12,2)")
+    assert [row["op"] for row in made.log()[before:]] == ["ddl"]
+    before = len(made.log())
+    agree("UPDATE users SET called = 'An', extra = 1 WHERE id = 1", "ALTER TABLE users RENAME COLUMN extra TO more")
+    before = len(made.log())
+    agree("INSERT INTO users (id, called, more) VALUES (3, 'Cy', 3)")
+    assert [row["op"] for row in made.log()[before:]] == ["insert"]
+    assert [one.different for one in made.pipeline.verify()] == [0, 0]
+    (totals,) = made.pipeline.run(once=True)
+    assert totals.batches == 0
+    assert made.pipeline.rebuild("public.users") == 3
+    assert_equal(made, database, "users")
