@@ -57,6 +57,7 @@ def _remove(connection: Connection, settings: CaptureSettings) -> Removed:
     if slot.standing(connection) is not None:
         if not claim.is_held(connection):
             # Nothing says that it is this log's: whoever reads it would lose changes.
+            removed.left.append(f"-- Only where nobody reads the slot {slot.name}, which no log has claimed:")
             removed.left.append(drop_slot(slot.name))
             return removed
         removed.drop(f"slot {slot.name}", partial(slot.drop, connection), drop_slot(slot.name))
