@@ -81,4 +81,5 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableFigures:
         None if key is None else keys[key].as_py(),
         version,
         sorted(pc.unique(versions.drop_null()).to_pylist()),
+        "read" in counts,
     )

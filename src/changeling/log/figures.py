@@ -25,6 +25,8 @@ class TableFigures(msgspec.Struct, frozen=True):
     version: tuple[str, int] | None = None
     """The last position that has a version of the schema, and its number."""
     versions: list[int] = []
+    reads: bool = False
+    """It has rows of a snapshot."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -62,4 +64,5 @@ def _both(one: TableFigures, other: TableFigures) -> TableFigures:
         one.key or other.key,
         max(filter(None, (one.version, other.version)), default=None),
         sorted({*one.versions, *other.versions}),
+        one.reads or other.reads,
     )
