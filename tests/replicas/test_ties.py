@@ -1,7 +1,10 @@
-"""Changes that share a position: what they say tells repetitions from later changes, which are taken in the order of arrival."""
+"""Changes that share a position, and equal rows of snapshots.
+
+What changes say tells repetitions from later changes, which are taken in the order of arrival. The marks of a snapshot tell
+attempts at it apart.
+"""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,9 @@ from tests.log.lakes import Shop, shop
 
 SOURCE = {"name": "bus", "type": "files", "path": "in/*.json", "format": "debezium-json", "key": ["ID"]}
 KEYLESS = {"name": "log", "type": "files", "path": "log/*.json", "format": "debezium-json"}
+
+
+FIRST, LAST = "first_in_data_collection", "last_in_data_collection"
 
 
 def change(op: str, row: dict[str, Any], table: str, scn: int = 9, **source: Any) -> str:
@@ -46,10 +52,38 @@ def lives(made: Shop, table: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row[name] for name in names) for row in found), key=repr)
 
 
+def row(value: str, mark: str = "true", table: str = "log", position: int = 154) -> str:
+    """A row of MySQL's snapshot of a table without a key."""
+    place = {"file": "mysql-bin.000003", "pos": position, "row": 0, "ts_ms": 1}
+    source = {"connector": "mysql", "db": "inv", "table": table, "snapshot": mark, **place}
+    return json.dumps({"before": None, "after": {"msg": value}, "source": source, "op": "r"})
+
+
+def rows(values: str, marks: tuple[str, ...], table: str, position: int = 154) -> list[str]:
+    return [row(value, mark, table, position) for value, mark in zip(values, marks, strict=True)]
+
+
+def other_rows(values: str, table: str, **source: Any) -> list[str]:
+    """Rows of another connector's snapshot, without marks."""
+    told = {"db": "inv", "snapshot": "true", "ts_ms": 1, "table": table, **source}
+    events = [{"before": None, "after": {"msg": value}, "source": told, "op": "r"} for value in values]
+    return [json.dumps(event) for event in events]
+
+
+def messages(made: Shop, table: str) -> str:
+    found = made.pipeline.current(f"inv.{table}")
+    assert found is not None
+    return "".join(sorted(row["msg"] for row in found[0].to_pylist()))
+
+
 @pytest.fixture(scope="module")
 def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    """Three runs. `T` has all of its changes in the first, `SPLIT` one a run; all other changes of the two are repetitions."""
-    made = shop(tmp_path_factory.mktemp("ties"), SOURCE, tables=[{"name": "S.SPLIT", "mode": "history"}])
+    """Three runs. `T` has all of its changes in the first, `SPLIT` one a run; all other changes of the two are repetitions.
+
+    Of the tables without a key, each run has a part of a snapshot, or another attempt at it.
+    """
+    folder = tmp_path_factory.mktemp("ties")
+    made = shop(folder, SOURCE, KEYLESS, tables=[{"name": "S.SPLIT", "mode": "history"}])
     three = [named("c", "a"), named("u", "b"), named("u", "c")]
     redo = {"commit_scn": "9", "rs_id": "0x000004.00000010.0010"}
     made.write(
@@ -63,8 +97,25 @@ def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
         named("d", "x", "GONE"),
         named("c", "back", "GONE"),
     )
+    made.write(
+        "../log/1.json",
+        *(row(value) for value in "aab"),
+        *rows("aab", (FIRST, "true", "true"), "cut"),
+        *rows("aa", ("first", "true"), "moved"),
+        row("x", LAST, "one"),
+        *other_rows("aab", "postgres", connector="postgresql", lsn=7),
+        *other_rows("aab", "sqlserver", connector="sqlserver", commit_lsn="00:00:0a"),
+    )
     made.pipeline.run(once=True)
     made.write("2.json", *three, named("u", "b", "SPLIT"), named("u", None, "REDO", **redo, ssn=2))
+    made.write(
+        "../log/2.json",
+        row("c", table="cut"),
+        *rows("aaabc", (FIRST, "true", "true", "true", LAST), "cut"),
+        *rows("aab", ("first", "true", "last"), "moved", 200),
+        row("x", LAST, "one"),
+        *other_rows("a", "postgres", connector="postgresql", lsn=7),
+    )
     made.pipeline.run(once=True)
     made.write(
         "3.json",
@@ -73,6 +124,8 @@ def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
         change("u", {"ID": 2, "N": "late"}, "SPLIT", scn=8),
         named("u", "b", "BAB"),
     )
+    deleted = json.loads(row("a", "false", "moved", 300))
+    made.write("../log/3.json", json.dumps({**deleted, "before": deleted["after"], "after": None, "op": "d"}))
     made.pipeline.run(once=True)
     return made
 
@@ -88,19 +141,22 @@ def test_what_looks_like_a_repetition_among_others_is_counted(tied: Shop) -> Non
     assert names(tied, "BAB") == ["a"]
     assert [ties(tied, table) for table in ("T", "SPLIT", "BAB", "REDO", "GONE")] == [3, 1, 2, 0, 0]
     source = tied.pipeline.status()[0]
-    assert (source["kind"], source["ties"]) == ("source", 6)
+    assert (source["name"], source["ties"]) == ("bus", 6)
 
 
-def test_a_state_of_then_and_a_rebuild_are_the_same(tied: Shop) -> None:
-    for table, expected in (("T", ["c"]), ("SPLIT", ["c", "late"]), ("BAB", ["a"]), ("GONE", ["back"])):
-        rows = tied.pipeline.replica(f"S.{table}", as_of="1970-01-01T00:00:00.009Z").toArrow().to_pylist()
-        assert sorted(row["N"] for row in rows) == expected, table
-    counted = ties(tied, "SPLIT")
-    before = lives(tied, "SPLIT")
-    tied.pipeline.rebuild("S.SPLIT")
-    assert names(tied, "SPLIT") == ["c", "late"]
-    assert lives(tied, "SPLIT") == before
-    assert ties(tied, "SPLIT") == counted
+def test_equal_rows_of_a_snapshot_without_keys_all_count(tied: Shop) -> None:
+    assert messages(tied, "log") == "aab"
+    assert messages(tied, "sqlserver") == "aab"
+
+
+def test_without_marks_a_row_that_is_delivered_again_counts_again(tied: Shop) -> None:
+    assert messages(tied, "postgres") == "aaab"
+
+
+def test_a_later_attempt_at_a_snapshot_takes_the_place_of_the_earlier(tied: Shop) -> None:
+    assert messages(tied, "cut") == "aaabc"
+    assert messages(tied, "moved") == "ab"
+    assert messages(tied, "one") == "x"
 
 
 def test_history_has_every_state_in_the_order_of_arrival(tied: Shop) -> None:
@@ -120,88 +176,12 @@ def test_history_has_every_state_in_the_order_of_arrival(tied: Shop) -> None:
     ]
 
 
-def row(value: str, mark: Any = "true", table: str = "log", position: int = 154, **more: Any) -> str:
-    """A row of MySQL's snapshot of a table without a key."""
-    source = {
-        **{"connector": "mysql", "db": "inv", "table": table, "snapshot": mark, "file": "mysql-bin.000003"},
-        **{"pos": position, "row": 0, "ts_ms": 1},
-    }
-    event = {"before": None, "after": {"msg": value}, "source": source, "op": "r"}
-    return json.dumps({**event, **more})
-
-
-def messages(made: Shop, table: str = "log") -> list[str]:
-    found = made.pipeline.current(f"inv.{table}")
-    assert found is not None
-    return sorted(row["msg"] for row in found[0].to_pylist())
-
-
-def write(made: Shop, name: str, *lines: str) -> None:
-    made.write(f"../log/{name}", *lines)
-    made.pipeline.run(once=True)
-
-
-@pytest.fixture(scope="module")
-def unkeyed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    """Snapshots of tables without a key, in several runs."""
-    made = shop(tmp_path_factory.mktemp("unkeyed"), KEYLESS)
-    (made.folder / "log").mkdir()
-    deleted = {"before": {"msg": "a"}, "after": None, "op": "d"}
-    first, last = "first_in_data_collection", "last_in_data_collection"
-    write(
-        made,
-        "1.json",
-        *(row(value) for value in "aab"),
-        *(row(value, mark, "cut") for value, mark in zip("aab", (first, "true", "true"), strict=True)),
-        row("a", "first", "moved"),
-        row("a", table="moved"),
-        row("only", last, "one"),
-    )
-    write(
-        made,
-        "2.json",
-        row("c", table="cut"),
-        *(row(value, mark, "cut") for value, mark in zip("aaabc", (first, "true", "true", "true", last), strict=True)),
-        *(row(value, mark, "moved", 200) for value, mark in zip("aab", ("first", "true", "last"), strict=True)),
-        row("a", "false", "moved", 300, **deleted),
-        row("only", last, "one"),
-    )
-    return made
-
-
-def test_equal_rows_of_a_snapshot_without_keys_all_count(unkeyed: Shop) -> None:
-    assert messages(unkeyed) == ["a", "a", "b"]
-
-
-def test_a_later_attempt_at_a_snapshot_takes_the_place_of_the_earlier(unkeyed: Shop) -> None:
-    assert messages(unkeyed, "cut") == ["a", "a", "a", "b", "c"]
-    assert messages(unkeyed, "moved") == ["a", "b"]
-    assert messages(unkeyed, "one") == ["only"]
-
-
-def test_states_and_rebuilds_of_tables_without_keys_are_the_same(unkeyed: Shop) -> None:
-    for table, expected in (("log", "aab"), ("cut", "aaabc"), ("moved", "ab")):
-        rows = unkeyed.pipeline.replica(f"inv.{table}", as_of="1970-01-01T00:00:00.001Z").toArrow().to_pylist()
-        assert sorted(row["msg"] for row in rows) == list(expected), table
-        unkeyed.pipeline.rebuild(f"inv.{table}")
-        assert messages(unkeyed, table) == list(expected), table
-
-
-def test_without_marks_a_row_that_is_delivered_again_counts_again(spark: SparkSession, tmp_path: Path) -> None:
-    made = shop(tmp_path, KEYLESS)
-    sources = [
-        {"connector": "postgresql", "lsn": 7},
-        {"connector": "sqlserver", "commit_lsn": "00:00:0a"},
-    ]
-    place = {"db": "inv", "snapshot": "true", "ts_ms": 1}
-    rows = [
-        json.dumps(
-            {"before": None, "after": {"msg": value}, "source": {**place, **source, "table": f"t{number}"}, "op": "r"}
-        )
-        for number, source in enumerate(sources)
-        for value in "aab"
-    ]
-    write(made, "1.json", *rows)
-    assert [messages(made, f"t{number}") for number in range(2)] == [["a", "a", "b"]] * 2
-    write(made, "2.json", rows[0])
-    assert [messages(made, f"t{number}") for number in range(2)] == [["a", "a", "a", "b"], ["a", "a", "b"]]
+def test_a_state_of_then_and_a_rebuild_are_the_same(tied: Shop) -> None:
+    for table, column, expected in (("S.SPLIT", "N", ["c", "late"]), ("inv.moved", "msg", ["a", "b"])):
+        found = tied.pipeline.replica(table, as_of="1970-01-01T00:00:00.009Z").toArrow().to_pylist()
+        assert sorted(row[column] for row in found) == expected
+    counted, before = ties(tied, "SPLIT"), lives(tied, "SPLIT")
+    tied.pipeline.rebuild("S.SPLIT")
+    assert (names(tied, "SPLIT"), lives(tied, "SPLIT"), ties(tied, "SPLIT")) == (["c", "late"], before, counted)
+    tied.pipeline.rebuild("inv.moved")
+    assert messages(tied, "moved") == "ab"

@@ -52,7 +52,7 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
         place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or origins[place] & family
     ]
     fold, met = Fold(), Repetitions()
-    for place in sorted(places, key=lambda place: (changes[place].position or "", arrivals[place])):
+    for place in sorted(places, key=lambda place: (*_order(changes[place]), arrivals[place])):
         change = changes[place]
         was = wanted if text_of(change.key) != wanted else old_key(change.key, change.before)
         before = _image(fold, wanted) or _image(fold, was)
@@ -65,6 +65,11 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
             fold.apply(step)
         if wanted in origins[place] or (change.op is Operation.TRUNCATE and before is not None):
             yield Moment(batch.slice(place, 1), before, _image(fold, wanted))
+
+
+def _order(change: Change) -> tuple[str, bool]:
+    """By position; a truncate comes behind all that share its position, as it does in the fold."""
+    return change.position or "", change.op is Operation.TRUNCATE
 
 
 def _content(change: Change) -> tuple[str, ...]:
