@@ -176,6 +176,11 @@ def test_history_has_every_state_in_the_order_of_arrival(tied: Shop) -> None:
     ]
 
 
+def test_readers_of_the_log_get_changes_of_one_position_as_they_arrived(tied: Shop) -> None:
+    images = tied.pipeline.changes("S.SPLIT")["after"].to_pylist()
+    assert [json.loads(image)["N"] for image in images] == ["early", "late", "a", "b", "c", "a"]
+
+
 def test_a_state_of_then_and_a_rebuild_are_the_same(tied: Shop) -> None:
     for table, column, expected in (("S.SPLIT", "N", ["c", "late"]), ("inv.moved", "msg", ["a", "b"])):
         found = tied.pipeline.replica(table, as_of="1970-01-01T00:00:00.009Z").toArrow().to_pylist()
