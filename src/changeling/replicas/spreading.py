@@ -22,7 +22,7 @@ from changeling.model.table import TableName
 from changeling.replicas.attempts import Assignment
 from changeling.replicas.effect import Effect, effect
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
-from changeling.replicas.steps import ARRIVAL, MINUS, PLUS, STEPS, UNPLACED, FoldedTable, checksums
+from changeling.replicas.steps import ARRIVAL, MINUS, PLUS, STEPS, UNPLACED, FoldedTable, image_sums
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,7 @@ class _Spread:
             [*effects, *([Effect.GONE.value] * len(leaving))],
             told + [None] * len(leaving),
             version,
+            len(leaving),
         )
 
     def _counted_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
@@ -175,7 +176,9 @@ class _Spread:
         effects: list[str],
         told: list[str | None],
         version: int,
+        leaving: int = 0,
     ) -> pa.RecordBatch:
+        """Steps; the last ones of a table with a key may be of rows that leave theirs."""
         table, count = self.table, len(keys)
         groups = keys if not table.groups else [table.groups.get(key, key) for key in keys]
         # A row that left a key which is folded again is seen there, and so takes its new key along.
@@ -193,7 +196,7 @@ class _Spread:
             pa.repeat(pa.scalar(version if version >= 0 else None, pa.int64()), count),
             batch.column("commit_time"),
             pa.array(again, pa.bool_()),
-            self._images(batch),
+            image_sums(batch, leaving if self._keyed else count),
             *(batch.column(name) for name in ARRIVAL),
             self._attempts(batch, count),
         ]
@@ -203,13 +206,6 @@ class _Spread:
         if not table.top:
             return steps
         return steps.filter(pc.or_(steps.column("again"), pc.greater(steps.column("position"), table.top)))
-
-    def _images(self, batch: pa.RecordBatch) -> pa.Array:
-        """Checksums of the images that steps do not hold: of the row before, without a key of both."""
-        if self.table.listed:
-            return checksums([], batch.num_rows)
-        names = ("before",) if self._keyed else ("before", "after")
-        return checksums([batch.column(name) for name in names], batch.num_rows)
 
     def _attempts(self, batch: pa.RecordBatch, count: int) -> pa.Array:
         """The attempts at a snapshot that rows belong to."""

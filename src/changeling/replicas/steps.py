@@ -1,6 +1,5 @@
 """Steps of rows, and the tables of a fold that they belong to: what its two kernels share."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -73,14 +72,21 @@ def arrival_columns() -> list[Column]:
     return [value.cast("bigint").alias(name) for name, value in zip(ARRIVAL, values, strict=True)]
 
 
-def checksums(images: Sequence[pa.Array], count: int) -> pa.Array:
-    """A number for the images of each change: equal ones have one, and different ones hardly ever."""
-    found: np.ndarray = np.zeros(count, np.int64)
-    for column in images:
-        if column.null_count < count:
-            sums = [0 if text is None else crc32(text) + 1 for text in column.cast(pa.binary()).to_pylist()]
-            found = (found << 31) ^ np.array(sums, np.int64)
-    return pa.array(found, pa.int64())
+def image_sums(batch: pa.RecordBatch, leaving: int) -> pa.Array:
+    """Checksums of the images that steps do not hold: of the row before, and for the last `leaving` of both."""
+    staying = batch.num_rows - leaving
+    before = _sums(batch.column("before"))
+    after = _sums(batch.column("after").slice(staying))
+    before[staying:] = (before[staying:] << 31) ^ after
+    return pa.array(before, pa.int64())
+
+
+def _sums(images: pa.Array) -> np.ndarray:
+    """A number for each image: equal ones have one, and different ones hardly ever."""
+    found: np.ndarray = np.zeros(len(images), np.int64)
+    if images.null_count < len(images):
+        found[:] = [0 if text is None else crc32(text) + 1 for text in images.cast(pa.binary()).to_pylist()]
+    return found
 
 
 @dataclass(frozen=True)
