@@ -66,6 +66,12 @@ def test_xtdb_events_say_the_same_as_in_their_own_format(case: Path) -> None:
         ({"connector": "db2", "commit_lsn": "00:00:0a", "change_lsn": None}, "0210.010.010"),
         ({"connector": "oracle", "commit_scn": "12", "scn": "9"}, "0212.019"),
         ({"connector": "oracle", "commit_scn": None, "scn": "9"}, "019.019"),
+        ({"connector": "oracle", "commit_scn": None, "scn": "9", "rs_id": None, "ssn": 0}, "019.019"),
+        (
+            {"connector": "oracle", "commit_scn": "12", "scn": "9", "rs_id": " 0x000004.00000010.0010 ", "ssn": 7},
+            "0212.019.014.0216.0216.017",
+        ),
+        ({"connector": "oracle", "commit_scn": "12", "scn": "9", "rs_id": "?", "ssn": "7"}, "0212.019.010.010.010.017"),
         ({"connector": "mongodb", "collection": "c", "ts_ms": 5000, "ord": 3}, "015.013"),
         ({"connector": "mongodb", "collection": "c", "ts_ms": 5000, "ord": 3, "tord": 2}, "015.013.012"),
         ({"connector": "ydb", "step": 5, "txId": 6}, "015.016"),
@@ -77,6 +83,27 @@ def test_positions_of_every_connector(source: dict[str, Any], position: str | No
     blank = dict.fromkeys(("lsn",))
     found = read(event("c", None, {"_id": 1}, **{**blank, **source}), key="_id")[0].position
     assert found == (position or "010.010"), "the place of arrival stands in for a missing one"
+
+
+@pytest.mark.parametrize(
+    ("source", "transaction", "position"),
+    [
+        ({"connector": "mysql", "file": "b.42", "pos": 0, "row": 0}, (7, 3), "0242.010.010.017.013"),
+        ({"connector": "mysql", "file": "b.42", "pos": 0, "row": 0}, ("7", None), "0242.010.010.017.010"),
+        ({"connector": "mongodb", "collection": "c", "ts_ms": 5000, "ord": 3}, (None, 2), "015.013.010.012"),
+        ({"connector": "postgresql", "lsn": 20}, (None, None), "0220"),
+        ({"connector": "ydb", "step": 5, "txId": 6}, (7, 3), "015.016"),
+        ({"connector": "xtdb-cdc", "tx_id": 5}, (7, 3), "015.013"),
+        ({"connector": "changeling", "position": "0210"}, (7, 3), "0210"),
+    ],
+)
+def test_the_place_inside_the_transaction_is_behind_a_position_that_changes_share(
+    source: dict[str, Any], transaction: tuple[Any, Any], position: str
+) -> None:
+    made = event("c", None, {"_id": 1}, **{"lsn": None, **source})
+    total, order = transaction
+    made["transaction"] = {"id": "t", "total_order": total, "data_collection_order": order}
+    assert read(made, key="_id")[0].position == position
 
 
 def test_the_finest_clock_of_the_source_tells_the_time() -> None:

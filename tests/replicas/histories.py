@@ -1,6 +1,7 @@
 """Random histories of a small database, told in Transferia's dialect, and what its tables hold: dictionaries, nothing else.
 
-Many histories stand side by side in one table, each with keys of its own; truncates and schema changes are the table's.
+Many histories stand side by side in one table, each with keys of its own; truncates and schema changes are the table's. Changes
+that follow one another may share a position: then they say different things.
 """
 
 import copy
@@ -67,11 +68,13 @@ class Database:
         self.committed: list[Committed] = []
         self._clock = 1_700_000_000_000_000_000
         self._records: list[str] = []
+        self._order = 0
+        self._told_here: list[Any] = []
         self.versions: dict[str, dict[tuple[int, int], list[Version]]] = {table.name: {} for table in tables}
 
     def commit(self) -> None:
         """One transaction of a few changes."""
-        self._records = []
+        self._records, self._order, self._told_here = [], 0, []
         # Clocks run backwards now and then.
         self._clock += self.random.choice([1, 1, 1, 1, -3]) * self.random.randrange(1, 5) * 1_000_000_000
         for _ in range(self.random.randint(1, 6)):
@@ -136,23 +139,23 @@ class Database:
         if other == key or other in table.rows:
             return
         old = self._key(row)
-        self._end(table, key)
         del table.rows[key]
         told = {"h": other[0], "id": other[1], **self._values(table, names)}
         table.rows[other] = {**row, **told}
         self._tell(table, "update", told, old)
+        self._end(table, key)
         self._begin(table, other, "update")
 
     def _delete(self, table: Table, key: tuple[int, int], row: Row) -> None:
-        self._end(table, key)
         del table.rows[key]
         self._tell(table, "delete", None, self._key(row) if table.keyed else row)
+        self._end(table, key)
 
     def _truncate(self, table: Table) -> None:
+        self._tell(table, "truncate", None)
         for key in table.rows:
             self._end(table, key)
         table.rows.clear()
-        self._tell(table, "truncate", None)
 
     def _alter(self, table: Table) -> None:
         """Another schema: a column more, one less, another name, a wider type."""
@@ -194,21 +197,20 @@ class Database:
         return {name: self.random.choice(made[table.columns[name]]) for name in names}
 
     def _begin(self, table: Table, key: tuple[int, int], op: str) -> None:
-        self._end(table, key, before=True)
-        made = Version(copy.copy(table.rows[key]), op, len(self._records) - 1, None)
+        self._end(table, key)
         self.versions[table.name].setdefault(key, []).append(
-            Version(made.row, op, self._number * 1000 + made.begun, None)
+            Version(copy.copy(table.rows[key]), op, self._number * 1000 + self._order, None)
         )
 
-    def _end(self, table: Table, key: tuple[int, int], *, before: bool = False) -> None:
-        """The state that holds ends with the record that is told next, or was told just now (`before`)."""
+    def _end(self, table: Table, key: tuple[int, int]) -> None:
+        """The state that holds ends with the record that was told just now."""
         found = self.versions[table.name].get(key)
         if found and found[-1].ended is None:
             last = found[-1]
-            ended = self._number * 1000 + len(self._records) - (1 if before else 0)
-            found[-1] = Version(last.row, last.op, last.begun, ended)
+            found[-1] = Version(last.row, last.op, last.begun, self._number * 1000 + self._order)
 
     def _tell(self, table: Table, kind: str, row: Row | None, old: Row | None = None) -> None:
+        self._place((table.name, kind, row, old), shared=kind != "truncate")
         schema = [
             {"name": name, "type": of, "key": table.keyed and name in ("h", "id"), "required": False}
             for name, of in table.columns.items()
@@ -220,7 +222,7 @@ class Database:
             "id": self._number,
             "nextlsn": self._number,
             "commitTime": self._clock,
-            "txPosition": len(self._records),
+            "txPosition": self._order,
             "columnnames": [] if row is None else list(row),
             "columnvalues": [] if row is None else list(row.values()),
             "table_schema": [] if kind == "truncate" else schema,
@@ -228,9 +230,21 @@ class Database:
         }
         self._records.append(json.dumps(record))
 
+    def _place(self, told: tuple[Any, ...], *, shared: bool) -> None:
+        """The position of the next record: that of the one before now and then, unless it would be taken for a repetition."""
+        here = self._told_here
+        told = copy.deepcopy(told)
+        if not (shared and here and told not in here and here[-1][1] != "truncate" and self.random.random() < 0.3):
+            self._order += 1
+            here.clear()
+        here.append(told)
+
 
 def batches(database: Database, count: int, disorder: str) -> list[list[str]]:
-    """All records in so many batches: in order, nearly in order, or shuffled; some of them twice."""
+    """All records in so many batches: in order, nearly in order, or shuffled; some of them twice.
+
+    Those that share a position come in their order.
+    """
     made = database.random
     records = [record for transaction in database.committed for record in transaction.records]
     order = list(range(len(records)))
@@ -238,7 +252,7 @@ def batches(database: Database, count: int, disorder: str) -> list[list[str]]:
         made.shuffle(order)
     elif disorder == "late":
         order.sort(key=lambda place: place + (made.random() < 0.1) * made.randrange(len(records)))
-    told = [records[place] for place in order]
+    told = [records[place] for place in _ties_in_order(order, records)]
     cuts = sorted(made.randrange(len(told) + 1) for _ in range(count - 1))
     parts = [told[start:end] for start, end in zip([0, *cuts], [*cuts, len(told)], strict=True)]
     if disorder != "ordered":
@@ -246,3 +260,12 @@ def batches(database: Database, count: int, disorder: str) -> list[list[str]]:
             seen = [record for earlier in parts[: place + 1] for record in earlier]
             part.extend(made.choices(seen, k=len(part) // 10) if seen else [])
     return parts
+
+
+def _ties_in_order(order: list[int], records: list[str]) -> list[int]:
+    """The same order, but for records that share a position: they change places among themselves."""
+    positions = [(found["nextlsn"], found["txPosition"]) for found in map(json.loads, records)]
+    waiting: dict[tuple[int, int], list[int]] = {}
+    for place in sorted(order, reverse=True):
+        waiting.setdefault(positions[place], []).append(place)
+    return [waiting[positions[place]].pop() for place in order]

@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 
 from changeling.model import json_text
@@ -12,7 +13,7 @@ from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode
 from changeling.replicas.effect import effect, old_key
-from changeling.replicas.fold import Cell, Fold, Row, Step
+from changeling.replicas.fold import Cell, Fold, Repetitions, Row, Step
 
 COLUMNS = ("a", "b", "c")
 Rows = dict[int, dict[str, Any]]
@@ -122,12 +123,15 @@ def step(change: Change, encoding: str) -> Step:
 
 
 def fold(events: list[Change], encoding: str = "canonical", *, stored: bool = False) -> Fold:
-    made = Fold(stored)
+    """The fold of events in the order of their positions, those of one position as they come here."""
+    made, met = Fold(stored), Repetitions()
     for change in sorted(events, key=lambda change: change.position or ""):
         if change.op is Operation.TRUNCATE:
             made.truncate()
-        else:
-            made.apply(step(change, encoding))
+            continue
+        told = step(change, encoding)
+        if not met.meet(told.key, told.position, (change.op, change.before, change.after)):
+            made.apply(told)
     return made
 
 
@@ -164,6 +168,53 @@ def test_any_arrival_with_repeats_gives_the_rows_of_every_moment(seed: int) -> N
         arrived = arrived + made.choices(arrived, k=len(arrived) // 3)
         made.shuffle(arrived)
         assert folded(arrived) == database.states[moment]
+
+
+def test_a_repetition_says_the_same_as_any_earlier_change_of_its_row_and_position() -> None:
+    met = Repetitions()
+    told = [met.meet("k", "1", content) for content in "abcabcb"]
+    assert told == [0, 0, 0, 3, 3, 3, 3]
+    assert [met.meet("other", "1", "a"), met.meet("other", "1", "a"), met.meet("k", "1", "a")] == [0, 1, 3]
+    assert [met.meet("k", "2", "a"), met.meet("k", "2", "a")] == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_changes_that_share_positions_take_place_as_they_arrive(seed: int) -> None:
+    """Of events of one position those that say the same are one, the first; dictionaries tell what the others do."""
+    made = random.Random(seed)
+    database = Database(made)
+    for _ in range(made.randint(1, 40)):
+        database.step()
+    # A truncate has no row: it keeps a position of its own.
+    events, place = [], 0
+    for event in database.events:
+        place += event.op is Operation.TRUNCATE or made.random() < 0.4
+        events.append(msgspec.structs.replace(event, position=encode(7, place)))
+        place += event.op is Operation.TRUNCATE
+    told: list[tuple[Any, ...]] = []
+    expected: Rows = {}
+    for event in events:
+        content = (event.position, event.op, event.key, event.before, event.after)
+        if content not in told:
+            apply(expected, event)
+        told.append(content)
+    repeated = [*events, *made.choices(events, k=len(events) // 3)]
+    assert folded(repeated) == expected
+
+
+def apply(rows: Rows, event: Change) -> None:
+    """What an event does to a dictionary of rows."""
+    if event.op is Operation.TRUNCATE:
+        rows.clear()
+        return
+    number, after = json.loads(event.key or "")["id"], json.loads(event.after or "null")
+    if event.op is Operation.DELETE:
+        rows.pop(number, None)
+    elif event.op in (Operation.INSERT, Operation.REPLACE) or (after is not None and event.after_image is Image.FULL):
+        rows[number] = after
+    elif after is not None:
+        before = json.loads(event.before or "null") or {"id": number}
+        rows[number] = {**rows.pop(before["id"], {}), "id": number, **after}
 
 
 @pytest.mark.parametrize("seed", range(300))

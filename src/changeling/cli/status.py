@@ -46,7 +46,7 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
     show(shown)
     tables = [row for row in rows if row["kind"] == "table"]
     if tables:
-        counts = ("applied", "late", "stale", "aside")
+        counts = ("applied", "late", "ties", "stale", "aside")
         shown = table("table", "source", "schema", "version", "origin", "status", numbers=counts)
         for row in tables:
             told = (

@@ -97,5 +97,7 @@ class Format:
     """Records may name their schema by its number alone."""
     extraction_time: Callable[[str], int | None] | None = None
     """When a change was taken from its database, in nanoseconds, told from its `meta`; None where records never say."""
+    snapshot_mark: str | None = None
+    """Where `meta` says whether a row is the first or the last one of a snapshot, as a path (`$.a.b`)."""
     halves: bool = False
     """An update may come as two records, one with each image (see `pairing`)."""

@@ -27,6 +27,8 @@ class TableFigures(msgspec.Struct, frozen=True):
     versions: list[int] = []
     altered: bool = False
     """A version came by itself, without a row."""
+    reads: bool = False
+    """It has rows of a snapshot."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -65,4 +67,5 @@ def _both(one: TableFigures, other: TableFigures) -> TableFigures:
         max(filter(None, (one.version, other.version)), default=None),
         sorted({*one.versions, *other.versions}),
         altered=one.altered or other.altered,
+        reads=one.reads or other.reads,
     )

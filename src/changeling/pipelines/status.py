@@ -39,7 +39,10 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
     slots = {source.name: _slot(loaded, source) for source in postgres_sources(loaded)}
     for row in rows:
         own = [table for table in known if table["source"] == row["name"] and table["applied"] is not None]
-        row |= {count: sum(table[count] for table in own) if own else None for count in ("applied", "stale", "aside")}
+        row |= {
+            count: sum(table[count] for table in own) if own else None
+            for count in ("applied", "ties", "stale", "aside")
+        }
         row |= slots.get(row["name"], {})
     return rows + known + [_target(loaded, target, errors.get(target.name)) for target in loaded.definition.targets]
 
@@ -57,6 +60,7 @@ def _source(name: str, state: SourceState, error: str | None, running: bool) -> 
         "applied": None,
         "late": state.late,
         "ahead": state.ahead,
+        "ties": None,
         "stale": None,
         "lag_seconds": _seconds(state.log_lag),
         "extraction_lag_seconds": _seconds(state.extraction_lag),
@@ -94,7 +98,7 @@ def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[s
         "aside": None if found is None else found.asides,
         "lag_seconds": None if found is None else (found.applied_at - found.made_at).total_seconds(),
         "applied_at": None if found is None else found.applied_at.isoformat(),
-        **dict.fromkeys(("read", "accepted", "rejected", "applied", "late", "stale")),
+        **dict.fromkeys(("read", "accepted", "rejected", "applied", "late", "ties", "stale")),
         "last_error": error,
     }
 
@@ -121,6 +125,7 @@ def _tables(tables: Tables, pipeline: str) -> list[dict[str, Any]]:
             "status": row["status"],
             "applied": merged[place].applied if place in merged else None,
             "late": merged[place].late if place in merged else None,
+            "ties": merged[place].ties if place in merged else None,
             "stale": stale[place] if place in merged else None,
             "aside": aside[place] if place in merged else None,
             "point": merged[place].point if place in merged else None,

@@ -1,9 +1,13 @@
 """The fold: what changes did to the rows of one table, one after another, in the order of their positions.
 
+Changes of one row at one position are told apart by what they say: one that says the same as an earlier one comes once more,
+any other is a later change, in the order of arrival.
+
 It may begin with nothing, or on top of rows that are stored elsewhere: then what is found out of a row says on which stored
 row it stands, and only what the changes told.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -47,27 +51,43 @@ class Row:
         return {name: cell.value for name, cell in self.cells.items()}
 
 
+class Repetitions:
+    """Finds changes that come once more. They must be met in the order of positions, those of one position as they arrived."""
+
+    def __init__(self) -> None:
+        self._position: str | None = None
+        self._met: dict[str, set[Hashable]] = {}
+
+    def meet(self, key: str, position: str, content: Hashable) -> int:
+        """0 for a new change; for one that comes once more, how many different changes have its key and position."""
+        if position != self._position:
+            self._position, self._met = position, {}
+        known = self._met.setdefault(key, set())
+        if content in known:
+            return len(known)
+        known.add(content)
+        return 0
+
+
 class Fold:
-    """The rows of one table with a key, after the steps that were applied. They must come in the order of positions."""
+    """The rows of one table with a key, after the steps that were applied.
+
+    They must come in the order of positions, and none of them twice.
+    """
 
     def __init__(self, stored: bool = False) -> None:
         self.rows: dict[str, Row | None] = {}
         """The rows that were touched; None for one that is gone."""
         self._stored = stored
-        self._last: tuple[str, str] | None = None
 
-    def apply(self, step: Step) -> bool:
-        """Applies the next step; False where it comes once more (same key, same position)."""
-        if (step.key, step.position) == self._last:
-            return False
-        self._last = (step.key, step.position)
+    def apply(self, step: Step) -> None:
+        """Applies the next step."""
         below = self.row(step.key)
         if step.origin is not None and step.origin != step.key and step.effect is not Effect.GONE:
             # What the row lacks comes from the row that moves here, not from one that stood here.
             below = self.row(step.origin)
             self.rows[step.origin] = None
         self.rows[step.key] = self._after(step, below)
-        return True
 
     def row(self, key: str) -> Row | None:
         """What is known of a row now; None where there is none."""

@@ -11,10 +11,12 @@ import pyarrow.compute as pc
 
 from changeling.formats.decoding import collector_at_rest
 from changeling.log.files import Target, Writer, Written
+from changeling.model.operation import Operation
+from changeling.replicas.attempts import deciding
 from changeling.replicas.effect import Effect
-from changeling.replicas.fold import Fold, Step
+from changeling.replicas.fold import Fold, Repetitions, Step
 from changeling.replicas.staging import Staging, State
-from changeling.replicas.steps import MINUS, PLUS, STEPS, UNPLACED, FoldedTable
+from changeling.replicas.steps import PLUS, STEPS, UNPLACED, FoldedTable
 from changeling.spark.adapter import conform
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
@@ -30,6 +32,8 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that need a stored row to be complete."""
     asides: int = 0
     stale: int = 0
+    ties: int = 0
+    """New changes that were taken for repetitions, though other changes of their row have the same position."""
     files: list[Written] = []
     aside_files: list[Written] = []
     wider: dict[str, list[str]] = {}
@@ -39,7 +43,7 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class FoldKernel:
-    """Steps, sorted by table, group and position, into one outcome a task."""
+    """Steps, sorted by table, group, position and arrival, into one outcome a task."""
 
     tables: tuple[FoldedTable, ...]
     targets: tuple[Target, ...]
@@ -86,6 +90,7 @@ def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
         patched=one.patched + other.patched,
         asides=one.asides + other.asides,
         stale=one.stale + other.stale,
+        ties=one.ties + other.ties,
         files=one.files + other.files,
         aside_files=one.aside_files + other.aside_files,
         wider=wider,
@@ -152,7 +157,7 @@ class _TableFold:
     def __init__(self, number: int, table: FoldedTable, target: Target, asides: Target, point: int) -> None:
         self._number, self._table = number, table
         self._staging = Staging(table, Writer(target), Writer(asides), point)
-        self._steps = 0
+        self._steps = self._ties = 0
         self._moves: set[tuple[str, str]] = set()
 
     def take(self, rows: pa.Table) -> None:
@@ -162,10 +167,10 @@ class _TableFold:
             self._staging.listed(rows)
             return
         starts = _starts(rows)
-        # The same key at the same position again is the same change again.
-        fresh = starts | _differs(rows, "position") | _differs(rows, "key") | _counts(rows)
+        fresh = self._fresh(rows, starts)
         if not fresh.all():
-            rows, starts = rows.filter(pa.array(fresh)), starts[fresh]
+            rows = rows.filter(pa.array(fresh))
+            starts = _starts(rows)
         if not self._table.shape.key:
             self._count(rows, starts)
         elif self._table.history:
@@ -173,6 +178,28 @@ class _TableFold:
                 self._tell(rows.slice(start, end - start))
         else:
             self._fold(rows, starts)
+
+    def _fresh(self, rows: pa.Table, starts: np.ndarray) -> np.ndarray:
+        """Which steps do not come once more. Equal rows of a snapshot without keys are different rows."""
+        fresh: np.ndarray = starts | _differs(rows, "position")
+        if fresh.all():
+            return fresh
+        tied = ~fresh
+        tied[:-1] |= tied[1:]
+        if not self._table.shape.key:
+            tied &= ~np.asarray(pc.equal(rows.column("op").combine_chunks(), Operation.READ.value))
+        fresh[:] = True
+        places = np.flatnonzero(tied)
+        part = rows.take(pa.array(places, pa.int64()))
+        known = ("key", "position", "batch")
+        content = ("op", "effect", "told", "images", "origin", "encoding")
+        columns = (part.column(name).to_pylist() for name in (*known, *content))
+        met = Repetitions()
+        for place, key, position, batch, *told in zip(places.tolist(), *columns, strict=True):
+            alike = met.meet(key, position, tuple(told))
+            fresh[place] = not alike
+            self._ties += alike > 1 and self._table.is_new(batch, position)
+        return fresh
 
     def _fold(self, rows: pa.Table, starts: np.ndarray) -> None:
         """A row whose last step tells all of it needs no other step; the rest is folded step by step."""
@@ -196,17 +223,17 @@ class _TableFold:
         again = bool(rows.column("again")[0].as_py())
         fold = Fold(self._table.stored)
         last: dict[str, str] = {}
-        for step in self._placed(rows):
+        for _, step in self._placed(rows):
             fold.apply(step)
             last[step.key] = last[step.origin or step.key] = step.position
         for key, row in fold.rows.items():
             self._staging.row(key, row, again, last.get(key, ""))
 
-    def _placed(self, rows: pa.Table) -> Iterator[Step]:
-        """The steps of a group; those without a place are kept aside."""
+    def _placed(self, rows: pa.Table) -> Iterator[tuple[int, Step]]:
+        """The steps of a group, each with its row's number; those without a place are kept aside."""
         names = ("key", "position", "effect", "told", "encoding", "schema", "origin")
-        for key, position, kind, told, encoding, schema, origin in zip(
-            *(rows.column(name).to_pylist() for name in names), strict=True
+        for number, (key, position, kind, told, encoding, schema, origin) in enumerate(
+            zip(*(rows.column(name).to_pylist() for name in names), strict=True)
         ):
             if kind == UNPLACED:
                 self._staging.unplaced(told, encoding, schema, position)
@@ -214,14 +241,12 @@ class _TableFold:
             if origin is not None and self._table.groups.get(key) != self._table.groups.get(origin, ""):
                 self._moves.add((origin, key))
             cells = {} if told is None else self._staging.typed.cells(told, encoding, schema)
-            yield Step(key, position, Effect(kind), cells, origin)
+            yield number, Step(key, position, Effect(kind), cells, origin)
 
     def _tell(self, rows: pa.Table) -> None:
         """Every state of each row of a group."""
         fold = Fold(self._table.stored)
-        positions = rows.column("position").to_pylist()
-        times = dict(zip(positions, rows.column("commit_time").to_pylist(), strict=True))
-        ops = dict(zip(positions, rows.column("op").to_pylist(), strict=True))
+        times, ops = (rows.column(name).to_pylist() for name in ("commit_time", "op"))
         states: dict[str, list[State]] = {}
         again = bool(rows.column("again")[0].as_py())
         truncates = self._table.truncates_of(again)
@@ -234,13 +259,14 @@ class _TableFold:
                 for found in states.values():
                     found.append((*passed[-1], "truncate", None))
 
-        for step in self._placed(rows):
+        for number, step in self._placed(rows):
             pass_truncates(step.position)
+            fold.apply(step)
             # A row that was touched has no other values than before, as far as anyone knows.
-            if fold.apply(step) and step.effect is not Effect.TOUCH:
+            if step.effect is not Effect.TOUCH:
                 for key in {step.key, step.origin or step.key}:
                     found = states.setdefault(key, [(*passed[0], "truncate", None)] if passed else [])
-                    found.append((step.position, times[step.position], ops[step.position], fold.row(key)))
+                    found.append((step.position, times[number], ops[number], fold.row(key)))
         pass_truncates(None)
         for key, found in states.items():
             self._staging.states(key, found, again)
@@ -257,6 +283,10 @@ class _TableFold:
         if not rows.num_rows:
             return
         signs = np.where(np.asarray(pc.equal(effects, PLUS)), 1, -1)
+        attempts = rows.column("attempt").combine_chunks()
+        if attempts.null_count < len(attempts):
+            counting = deciding(np.cumsum(starts).tolist(), attempts.to_pylist(), self._table.attempts)
+            signs[~np.array(counting, bool)] = 0
         firsts = np.flatnonzero(starts)
         self._staging.counted(rows.take(pa.array(firsts, pa.int64())), np.add.reduceat(signs, firsts))
 
@@ -271,6 +301,7 @@ class _TableFold:
             patched=staging.patched,
             asides=staging.kept_aside,
             stale=staging.stale,
+            ties=self._ties,
             wider={name: sorted(kinds) for name, kinds in staging.typed.wider.items()},
             moves=sorted(self._moves),
         )
@@ -284,13 +315,6 @@ class _TableFold:
     def abandon(self) -> None:
         """Leaves no file behind."""
         self._staging.abandon()
-
-
-def _counts(rows: pa.Table) -> np.ndarray:
-    """Steps that count rows: an update of a row into an equal one takes one away and adds one at the same position."""
-    counted = pc.is_in(rows.column("effect").combine_chunks(), pa.array([PLUS, MINUS, UNPLACED]))
-    found: np.ndarray = np.asarray(counted) & _differs(rows, "effect")
-    return found
 
 
 def _bounds(starts: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -35,6 +35,8 @@ class TableDelta(msgspec.Struct, frozen=True):
     """The versions that they have."""
     first: str = ""
     """The first position."""
+    reads: bool = False
+    """It has rows of a snapshot."""
 
 
 class Delta(msgspec.Struct, frozen=True):
@@ -182,6 +184,7 @@ class Frontier:
                 f.max(told).alias("version_at"),
                 f.collect_set(f.when(taken, f.col("schema_id"))).alias("versions"),
                 f.min(f.when(taken, f.col("position"))).alias("first"),
+                f.max(of_table & (f.col("op") == "read")).alias("reads"),
                 f.max(f.when(taken, f.col("position"))).alias("last"),
                 f.max_by(f.col("transaction.id"), f.when(taken, f.col("position"))).alias("transaction"),
                 f.max(f.when(taken, f.col("commit_time"))).alias("commit_time"),
@@ -237,6 +240,7 @@ def _told_delta(source: str, told: TableFigures) -> TableDelta:
         position,
         told.versions,
         told.first,
+        told.reads,
     )
 
 
@@ -274,4 +278,5 @@ def _table_delta(row: Any) -> TableDelta:
         row.version_at or "",
         sorted(row.versions),
         row["first"],
+        row.reads,
     )

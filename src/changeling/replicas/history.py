@@ -8,13 +8,13 @@ import pyarrow as pa
 from changeling.log.layout import CHANGES
 from changeling.log.reading import Tables, equals
 from changeling.model import json_text, layout
-from changeling.model.change import Change
+from changeling.model.change import Change, Origin
 from changeling.model.errors import UsageError, nearest
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
 from changeling.replicas.choosing import WantedTable
 from changeling.replicas.effect import effect, old_key
-from changeling.replicas.fold import Cell, Fold, Step
+from changeling.replicas.fold import Cell, Fold, Repetitions, Step
 
 Image = Mapping[str, bytes]
 
@@ -42,7 +42,7 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
     A change that moves the row to this key or away from it is one of them. Raises `UsageError` where the log has no such
     table, several of that name, or no such key.
     """
-    batch = _changes_of(log, table)
+    batch, arrivals = _changes_of(log, table)
     changes = layout.changes(batch)
     origins = [_keys(change) for change in changes]
     wanted = _told(key, table.name, {found for keys in origins for found in keys})
@@ -51,8 +51,8 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
     places = [
         place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or origins[place] & family
     ]
-    fold = Fold()
-    for place in sorted(places, key=lambda place: _order(changes[place])):
+    fold, met = Fold(), Repetitions()
+    for place in sorted(places, key=lambda place: (*_order(changes[place]), arrivals[place])):
         change = changes[place]
         was = wanted if text_of(change.key) != wanted else old_key(change.key, change.before)
         before = _image(fold, wanted) or _image(fold, was)
@@ -60,16 +60,21 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
             fold.truncate()
         else:
             step = _step(change, encodings[place])
-            if step is None or not fold.apply(step):
+            if step is None or met.meet(step.key, step.position, _content(change)):
                 continue
+            fold.apply(step)
         if wanted in origins[place] or (change.op is Operation.TRUNCATE and before is not None):
             yield Moment(batch.slice(place, 1), before, _image(fold, wanted))
 
 
-def _order(change: Change) -> tuple[str, ...]:
-    """By position. Of several changes with one key and one position the least counts: it does not hang on arrival."""
-    content = (text_of(change.key), change.op.value, text_of(change.after), text_of(change.before))
-    return (change.position or "", *content)
+def _order(change: Change) -> tuple[str, bool]:
+    """By position; a truncate comes behind all that share its position, as it does in the fold."""
+    return change.position or "", change.op is Operation.TRUNCATE
+
+
+def _content(change: Change) -> tuple[str, ...]:
+    """What a change says: one that says the same at the same position comes once more."""
+    return change.op, change.before_image, change.after_image, text_of(change.before), text_of(change.after)
 
 
 def _step(change: Change, encoding: str) -> Step | None:
@@ -132,9 +137,10 @@ def _some(known: set[str]) -> str:
     return min(known, default='{"id": 1}')
 
 
-def _changes_of(log: Tables, table: WantedTable) -> pa.RecordBatch:
-    """All changes of the one table of the log that is meant."""
-    found = _as_changes(log.rows(CHANGES, equals("table.name", table.name.name)))
+def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[tuple[int, ...]]]:
+    """All changes of the one table of the log that is meant, and where each arrived."""
+    rows = log.rows(CHANGES, equals("table.name", table.name.name))
+    found = _as_changes(rows)
     sources = found.column("source").to_pylist()
     places = [
         (source, TableName(**row)) for source, row in zip(sources, found.column("table").to_pylist(), strict=True)
@@ -143,7 +149,16 @@ def _changes_of(log: Tables, table: WantedTable) -> pa.RecordBatch:
     if chosen is None:
         raise UsageError(f"the log has no table {table}; {nearest(str(table.name), _tables(log))}")
     kept = pa.array([place == chosen for place in places], pa.bool_())
-    return found.filter(kept).combine_chunks().to_batches()[0]
+    changes = found.filter(kept).combine_chunks().to_batches()[0]
+    batches = rows.column("batch").filter(kept).to_pylist()
+    return changes, [_arrival(batch, origin) for batch, origin in zip(batches, layout.origins(changes), strict=True)]
+
+
+def _arrival(batch: int, origin: Origin) -> tuple[int, ...]:
+    """In the order that the fold has: batch, file or topic, partition, record or offset."""
+    if origin.offset is None:
+        return batch, origin.ordinal or 0, -1, origin.record or 0
+    return batch, origin.ordinal or 0, origin.partition or 0, origin.offset
 
 
 def _as_changes(found: pa.Table) -> pa.Table:

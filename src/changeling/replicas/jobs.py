@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from changeling.log.files import Target, discard
 from changeling.replicas.folding import OUTCOME, FoldKernel, TableOutcome, merged
 from changeling.replicas.spreading import SpreadKernel
-from changeling.replicas.steps import READ_COLUMNS, STEPS, FoldedTable
+from changeling.replicas.steps import ARRIVAL, STEPS, FoldedTable, read_columns
 from changeling.spark.adapter import run
 from changeling.spark.failures import SPARKS, told
 
@@ -17,7 +17,7 @@ Widen = Callable[[FoldedTable, dict[str, list[str]]], FoldedTable]
 """A table of a fold with columns that hold values of more kinds."""
 Prepare = Callable[[FoldedTable], tuple[FoldedTable, Target]]
 """A table of a fold as it is to be folded, and where its rows go."""
-_ORDER = ("table", "group", "position", "key", "effect", "told")
+_ORDER = ("table", "group", "position", *ARRIVAL, "key", "effect", "told")
 
 
 def fold(
@@ -54,7 +54,7 @@ def fold(
 def _run(
     changes: DataFrame, tables: Sequence[FoldedTable], targets: Sequence[Target], asides: Target, point: int
 ) -> dict[int, TableOutcome]:
-    steps = run(changes.select(*READ_COLUMNS), SpreadKernel(tuple(tables)), STEPS)
+    steps = run(read_columns(changes), SpreadKernel(tuple(tables)), STEPS)
     ordered = steps.repartition("table", "group").sortWithinPartitions(*_ORDER)
     kernel = FoldKernel(tuple(tables), tuple(targets), asides, point)
     try:

@@ -226,6 +226,7 @@ class Merge:
             point=point,
             applied=before.applied + work.delta.changes,
             late=before.late + work.delta.late,
+            ties=outcome.ties + (before.ties if work.folded.goes_on else 0),
             asides=before.asides + outcome.asides + outcome.stale,
             shape=work.folded.shape,
             version=work.version,

@@ -16,6 +16,7 @@ from changeling.replicas.points import Points, SourcePoint
 from changeling.replicas.reading import Identity
 from changeling.replicas.service import SERVICE
 from changeling.replicas.shape import Shape
+from changeling.replicas.snapshots import Reads, reads_of
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.turns import Stretch
@@ -115,7 +116,9 @@ class Planner:
     def _folded(self, table: TableDelta, replica: Replica, delta: Delta) -> FoldedTable:
         columns = self._learner.columns(table.source, table.table, table.key)
         shape = columns.shape(columns.version_at(*_version(table, replica)))
-        folded = FoldedTable(table.source, table.table, columns, shape, stored=True)
+        last = self._points.last.of(table.source)
+        counted = last.whole_batch, last.batch, last.position or ""
+        folded = FoldedTable(table.source, table.table, columns, shape, stored=True, counted=counted)
         if replica.identity.kind == "changes":
             return replace(folded, shape=Shape(shape.columns), stored=False, listed=True)
         return replace(folded, history=replica.identity.kind == "history")
@@ -136,9 +139,13 @@ class Planner:
         folded = replace(folded, floor=held)
         if folded.history:
             folded = replace(folded, truncates=self._truncates(table, delta, held))
-        if table.first_late is None:
+        reads = Reads()
+        if not folded.shape.key and (table.reads or table.first_late is not None):
+            reads = self._reads(table, delta)
+            folded = replace(folded, attempts=reads.attempts)
+        if table.first_late is None and not reads.cut_by(held):
             return Work(table, replica, folded)
-        return self._late(table, replica, folded, delta)
+        return self._late(table, replica, folded, delta, reads)
 
     def _needs_all(self, table: TableDelta, replica: Replica) -> bool:
         """Whether a truncate leaves nothing of what is stored; for histories, whether it came late."""
@@ -155,7 +162,10 @@ class Planner:
                 f"the log does not reach back to the first change of every table: the replica of {table.table} is made of the "
                 "changes that it still has"
             )
-        folded = replace(self._folded(table, replica, delta), stored=False)
+        folded = replace(self._folded(table, replica, delta), stored=False, counted=(0, 0, ""))
+        before = self._points.last.of(table.source).batch
+        if not (folded.shape.key or folded.listed) and (table.reads or before):
+            folded = replace(folded, attempts=self._reads(table, delta).attempts)
         truncates = self._truncates(table, delta, "")
         if folded.history:
             folded = replace(folded, truncates=truncates)
@@ -163,14 +173,16 @@ class Planner:
             folded = replace(folded, floor=truncates[-1][0])
         return Work(table, replica, folded, from_scratch=True)
 
-    def _late(self, table: TableDelta, replica: Replica, folded: FoldedTable, delta: Delta) -> Work:
-        """Rows that late changes touch are folded again."""
-        base = self._bases.before(replica, table.first_late or "", self._tables.snapshots(replica))
+    def _late(self, table: TableDelta, replica: Replica, folded: FoldedTable, delta: Delta, reads: Reads) -> Work:
+        """Rows that late changes touch are folded again, and so are those of another attempt at a snapshot."""
+        there = self._tables.snapshots(replica)
+        base = None
+        if table.first_late is not None:
+            base = self._bases.before(replica, table.first_late, there)
+        if reads.cut_by(folded.floor if base is None else base.position):
+            base = self._bases.before(replica, min(reads.first, table.first_late or reads.first), there) or base
         if base is None:
-            self._warnings.append(
-                f"{table.late:,} changes of {table.table} belong before the earliest state that is kept: they are in the log, "
-                "and not in the replica"
-            )
+            self._warnings.append(self._passed_by(table))
             return Work(table, replica, folded)
         truncates = self._truncates(table, delta, base.position)
         if folded.history:
@@ -178,7 +190,8 @@ class Planner:
         elif truncates:
             base = Base(truncates[-1][0])
         held, folded = folded.floor, replace(folded, floor=base.position)
-        keys = late_keys(self._lake.frame(layout.CHANGES).where(self._came_late(table, delta, base)), folded)
+        late = self._came_late(table, delta, base, with_reads=bool(reads.attempts))
+        keys = late_keys(self._lake.frame(layout.CHANGES).where(late), folded)
         if keys is not None:
             folded = replace(folded, top=held, again=keys)
             return Work(table, replica, folded, base)
@@ -187,11 +200,31 @@ class Planner:
         folded = replace(folded, stored=base.snapshot is not None)
         return Work(table, replica, folded, base, from_scratch=True)
 
-    def _came_late(self, table: TableDelta, delta: Delta, base: Base) -> Column:
+    def _passed_by(self, table: TableDelta) -> str:
+        """What is not in the replica, since the log does not reach back to where it belongs."""
+        if table.first_late is None:
+            return (
+                f"the log does not reach back to the first snapshot of {table.table}, which has no key: rows of a later one are "
+                "counted beside those of the first"
+            )
+        return (
+            f"{table.late:,} changes of {table.table} belong before the earliest state that is kept: they are in the log, "
+            "and not in the replica"
+        )
+
+    def _reads(self, table: TableDelta, delta: Delta) -> Reads:
+        """The rows of snapshots of a table without a key."""
+        limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
+        return reads_of(self._lake, table.source, table.table, limit, batch)
+
+    def _came_late(self, table: TableDelta, delta: Delta, base: Base, *, with_reads: bool) -> Column:
+        """The changes for which rows are folded again."""
         last = self._points.last.of(table.source)
         new = (f.col("batch") > last.whole_batch) & (f.col("batch") <= delta.point.of(table.source).batch)
-        behind = (f.col("position") > base.position) & (f.col("position") <= (last.position or ""))
-        return of_table(table.source, table.table) & new & behind
+        behind = f.col("position") <= (last.position or "")
+        if with_reads:
+            behind = behind | (f.col("op") == "read")
+        return of_table(table.source, table.table) & new & behind & (f.col("position") > base.position)
 
     def _truncates(self, table: TableDelta, delta: Delta, after: str) -> tuple[tuple[str, int | None], ...]:
         limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch

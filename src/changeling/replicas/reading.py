@@ -36,6 +36,8 @@ class ReplicaState(msgspec.Struct, frozen=True):
     applied: int = 0
     """Changes that were folded into it, in all."""
     late: int = 0
+    ties: int = 0
+    """Changes that were taken for repetitions, though other changes of their row have the same position."""
     asides: int = 0
     """How many values were ever kept aside."""
     shape: Shape = Shape(())

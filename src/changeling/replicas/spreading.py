@@ -19,14 +19,15 @@ from changeling.model import json_text
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
+from changeling.replicas.attempts import Assignment
 from changeling.replicas.effect import Effect, effect
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
-from changeling.replicas.steps import MINUS, PLUS, STEPS, UNPLACED, FoldedTable
+from changeling.replicas.steps import ARRIVAL, MINUS, PLUS, STEPS, UNPLACED, FoldedTable, image_sums
 
 
 @dataclass(frozen=True)
 class SpreadKernel:
-    """Changes with `READ_COLUMNS` into `STEPS`."""
+    """Changes with `READ_COLUMNS` and `ARRIVAL` into `STEPS`."""
 
     tables: tuple[FoldedTable, ...]
 
@@ -72,6 +73,7 @@ class _Spread:
     def __init__(self, number: int, table: FoldedTable) -> None:
         self._number, self.table = number, table
         self._keyed = bool(table.shape.key)
+        self._attempt = Assignment(table.attempts)
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         effects, rows = _effects(batch)
@@ -126,6 +128,7 @@ class _Spread:
             [*effects, *([Effect.GONE.value] * len(leaving))],
             told + [None] * len(leaving),
             version,
+            len(leaving),
         )
 
     def _counted_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
@@ -173,7 +176,9 @@ class _Spread:
         effects: list[str],
         told: list[str | None],
         version: int,
+        leaving: int = 0,
     ) -> pa.RecordBatch:
+        """Steps; the last ones of a table with a key may be of rows that leave theirs."""
         table, count = self.table, len(keys)
         groups = keys if not table.groups else [table.groups.get(key, key) for key in keys]
         # A row that left a key which is folded again is seen there, and so takes its new key along.
@@ -191,6 +196,9 @@ class _Spread:
             pa.repeat(pa.scalar(version if version >= 0 else None, pa.int64()), count),
             batch.column("commit_time"),
             pa.array(again, pa.bool_()),
+            image_sums(batch, leaving if self._keyed else count),
+            *(batch.column(name) for name in ARRIVAL),
+            self._attempts(batch, count),
         ]
         steps = pa.record_batch([_plain(column) for column in columns], schema=STEPS)
         if table.floor:
@@ -198,6 +206,13 @@ class _Spread:
         if not table.top:
             return steps
         return steps.filter(pc.or_(steps.column("again"), pc.greater(steps.column("position"), table.top)))
+
+    def _attempts(self, batch: pa.RecordBatch, count: int) -> pa.Array:
+        """The attempts at a snapshot that rows belong to."""
+        if not self.table.attempts or self._keyed or self.table.listed:
+            return pa.nulls(count, pa.int32())
+        places = zip(*(batch.column(name).to_pylist() for name in ("op", *ARRIVAL)), strict=True)
+        return pa.array([self._attempt(*place) if op == Operation.READ else None for op, *place in places], pa.int32())
 
 
 def _with_members(key: str | None, row: str | None) -> str | None:

@@ -27,6 +27,7 @@ from changeling.replicas.leftovers import place_of_reader
 from changeling.replicas.points import Point, Points
 from changeling.replicas.reading import Identity
 from changeling.replicas.shape import Shape
+from changeling.replicas.snapshots import Reads, reads_of
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
@@ -235,18 +236,28 @@ class States:
         batch = moment.batch or last.batch
         limit = limit or after(last.position or "")
         own = of_table(source, table)
+        key = some_key(self._lake, source, table)
+        reads = Reads()
+        if key is None:
+            reads = reads_of(self._lake, source, table, limit, batch)
+            if given is None and reads.cut_by(base.position):
+                base = self._base(identity, replica, reads.first, "the snapshot of a table without a key")
         truncated = last_truncate(self._lake, source, table, base.position, limit, batch)
         if truncated is not None:
             base, given = Base(truncated), None
         changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, batch))
-        key = some_key(self._lake, source, table)
         if replica is None:
             # Merges look for them where there is a replica.
             self._learner.look_for_turns(self._lake, Stretch(source, table, "", after(last.position or ""), last.batch))
         columns = self._learner.columns(source, table, key)
         version = columns.version_at(*self._version(changes, replica, base))
         folded = FoldedTable(
-            source, table, columns, columns.shape(version), stored=base.snapshot is not None or given is not None
+            source,
+            table,
+            columns,
+            columns.shape(version),
+            stored=base.snapshot is not None or given is not None,
+            attempts=reads.attempts,
         )
 
         def below(shape: Shape) -> DataFrame | None:

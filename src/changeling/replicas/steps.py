@@ -1,10 +1,15 @@
 """Steps of rows, and the tables of a fold that they belong to: what its two kernels share."""
 
 from dataclasses import dataclass, field
+from zlib import crc32
 
+import numpy as np
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 from changeling.model.table import TableName
+from changeling.replicas.attempts import Attempt
 from changeling.replicas.shape import Columns, Shape
 
 PLUS, MINUS, UNPLACED = "plus", "minus", "unplaced"
@@ -24,6 +29,8 @@ READ_COLUMNS = (
     "commit_time",
     "schema_id",
 )
+ARRIVAL = ("batch", "ordinal", "partition", "record")
+"""Where a change arrived, in order: of equal positions the earlier one comes first. Files have no partition."""
 STEPS = pa.schema(
     [
         ("table", pa.int32()),
@@ -38,9 +45,48 @@ STEPS = pa.schema(
         ("schema", pa.int64()),
         ("commit_time", pa.int64()),
         ("again", pa.bool_()),
+        ("images", pa.int64()),
+        *((name, pa.int64()) for name in ARRIVAL),
+        ("attempt", pa.int32()),
     ]
 )
-"""Steps. Those of one group are folded together; `again` tells rows that are folded from an earlier state on."""
+"""Steps. Those of one group are folded together; `again` tells rows that are folded from an earlier state on, `images` is a
+checksum of images that `told` does not hold, `attempt` numbers the attempt at a snapshot."""
+
+
+def read_columns(changes: DataFrame) -> DataFrame:
+    """What a fold reads of changes: `READ_COLUMNS` and `ARRIVAL`. Those that are not of the log are one batch."""
+    if "batch" not in changes.columns:
+        changes = changes.withColumn("batch", f.lit(0))
+    return changes.select(*READ_COLUMNS, *arrival_columns())
+
+
+def arrival_columns() -> list[Column]:
+    """`ARRIVAL`, given rows of the log."""
+    values = (
+        f.col("batch"),
+        f.coalesce(f.col("origin.ordinal"), f.lit(0)),
+        f.when(f.col("origin.offset").isNotNull(), f.coalesce(f.col("origin.partition"), f.lit(0))),
+        f.coalesce(f.col("origin.offset"), f.col("origin.record"), f.lit(0)),
+    )
+    return [value.cast("bigint").alias(name) for name, value in zip(ARRIVAL, values, strict=True)]
+
+
+def image_sums(batch: pa.RecordBatch, leaving: int) -> pa.Array:
+    """Checksums of the images that steps do not hold: of the row before, and for the last `leaving` of both."""
+    staying = batch.num_rows - leaving
+    before = _sums(batch.column("before"))
+    after = _sums(batch.column("after").slice(staying))
+    before[staying:] = (before[staying:] << 31) ^ after
+    return pa.array(before, pa.int64())
+
+
+def _sums(images: pa.Array) -> np.ndarray:
+    """A number for each image: equal ones have one, and different ones hardly ever."""
+    found: np.ndarray = np.zeros(len(images), np.int64)
+    if images.null_count < len(images):
+        found[:] = [0 if text is None else crc32(text) + 1 for text in images.cast(pa.binary()).to_pylist()]
+    return found
 
 
 @dataclass(frozen=True)
@@ -66,8 +112,22 @@ class FoldedTable:
     history: bool = False
     listed: bool = False
     """Nothing is folded: every change is a row."""
+    attempts: tuple[Attempt, ...] = ()
+    """Attempts at a snapshot of a table without a key: the rows of each count, and one attempt counts for all."""
+    counted: tuple[int, int, str] = (0, 0, "")
+    """What was folded before: batches up to the first number whole, up to the second those up to the position."""
     truncates: tuple[tuple[str, int | None], ...] = ()
     """Where all rows went, and when; for history alone: other folds begin behind the last one."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what was folded before stands, and this comes beside it."""
+        return self.counted[1] > 0
+
+    def is_new(self, batch: int, position: str) -> bool:
+        """Whether no fold had a change before."""
+        whole, last, held = self.counted
+        return batch > last or (batch > whole and position > held)
 
     def truncates_of(self, again: bool) -> list[tuple[str, int | None]]:
         """Those that concern rows which are folded again, or the others: for them, earlier ones are in the stored rows."""

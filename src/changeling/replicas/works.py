@@ -14,7 +14,7 @@ from changeling.model.table import TableName
 from changeling.replicas.frontier import TableDelta
 from changeling.replicas.points import Points, from_row
 from changeling.replicas.spreading import SpreadKernel
-from changeling.replicas.steps import READ_COLUMNS, FoldedTable
+from changeling.replicas.steps import FoldedTable, read_columns
 from changeling.replicas.tables import Replica
 
 MANY = 20_000
@@ -156,7 +156,7 @@ def after(position: str) -> str:
 
 def late_keys(changes: DataFrame, table: FoldedTable) -> frozenset[str] | None:
     """The keys of rows that late changes touch; None where there are too many."""
-    rows = changes.select(*READ_COLUMNS).limit(MANY + 1).toArrow()
+    rows = read_columns(changes).limit(MANY + 1).toArrow()
     if rows.num_rows > MANY:
         return None
     return keys_of(rows.to_batches(), table)

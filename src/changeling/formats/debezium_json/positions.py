@@ -1,5 +1,6 @@
 """Where an event lies in its source's log, by the connector that read it."""
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -13,6 +14,10 @@ _sequence = msgspec.json.Decoder(list[int | str | None]).decode
 _text = msgspec.json.Decoder(str).decode
 
 Parts = tuple[int, ...] | None
+_REDO_RECORD = re.compile(r"0x([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})")
+"""A place in Oracle's redo log: sequence, block and offset, as in `0x000004.00000010.0010`."""
+_ORDERED = frozenset({XTDB, YDB})
+"""Connectors whose own numbers tell the changes of a row apart: the order inside the transaction is one of them, or not needed."""
 
 
 def number(name: str, value: Number) -> int | None:
@@ -69,7 +74,16 @@ def _oracle(source: Source, order: int) -> Parts:
     if scn is None and commit is None:
         return None
     # A row of a snapshot has no commit of its own: the snapshot's SCN stands for it.
-    return (scn if commit is None else commit) or 0, scn or 0
+    return (scn if commit is None else commit) or 0, scn or 0, *_redo_record(source)
+
+
+def _redo_record(source: Source) -> tuple[int, ...]:
+    """Where a change stands among those of one SCN: its redo record and its place in that; nothing where neither is told."""
+    found = _REDO_RECORD.fullmatch(str(source.rs_id).strip())
+    place = max(0, number("ssn", source.ssn) or 0)
+    if found is not None:
+        return *(int(part, 16) for part in found.groups()), place
+    return (0, 0, 0, place) if place else ()
 
 
 def _mongodb(source: Source, order: int) -> Parts:
@@ -113,4 +127,13 @@ def position_of(source: Source, connector: str, transaction: Transaction | None)
     read = _BY_CONNECTOR.get(connector)
     order = 0 if transaction is None else transaction.order or 0
     parts = None if read is None else read(source, order)
-    return None if parts is None else position.encode(*parts)
+    if parts is None:
+        return None
+    return position.encode(*parts) if connector in _ORDERED else position.encode(*parts, *_inside(transaction))
+
+
+def _inside(transaction: Transaction | None) -> tuple[int, ...]:
+    """The place inside a transaction, behind a position which several of its changes may share; nothing where none is told."""
+    if transaction is None or (transaction.total is None and transaction.order is None):
+        return ()
+    return max(0, transaction.total or 0), max(0, transaction.order or 0)

@@ -1,0 +1,100 @@
+"""Attempts at a snapshot, told by the marks of its first and last rows.
+
+Rows of a table without a key may be equal, and a snapshot that is begun again delivers them again: the marks tell the two
+apart. Between them, on one partition, each row counts; of several attempts the one that has the most of a row counts for it.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+FIRSTS = ("first", "first_in_data_collection")
+LASTS = ("last", "last_in_data_collection")
+
+Lane = tuple[int, int]
+"""A topic's number and a partition: what is delivered in order."""
+FILES: Lane = (-1, -1)
+Place = tuple[int, int, int]
+"""Where a row arrived in its lane: batch, number of the file or topic, record or offset."""
+_END: Place = (2**62, 0, 0)
+
+
+class Mark(NamedTuple):
+    """A row of a snapshot that is told to be its first or its last one."""
+
+    lane: Lane
+    place: Place
+    is_first: bool
+
+
+class Attempt(NamedTuple):
+    """The rows between two marks, both included."""
+
+    lane: Lane
+    first: Place
+    last: Place
+
+
+def lane_of(ordinal: int, partition: int | None) -> Lane:
+    """The lane of a row; all files are one."""
+    return FILES if partition is None else (ordinal, partition)
+
+
+def attempts_of(marks: Iterable[Mark]) -> tuple[Attempt, ...]:
+    """The attempts that marks tell of, in order. One without an end goes on to the next one.
+
+    The one row of a table may be told to be the last one alone.
+    """
+    found: list[Attempt] = []
+    lanes: dict[Lane, list[Mark]] = {}
+    for mark in sorted(set(marks)):
+        lanes.setdefault(mark.lane, []).append(mark)
+    for lane, own in lanes.items():
+        begun: Place | None = None
+        for mark, following in zip(own, [*own[1:], None], strict=True):
+            begun = mark.place if mark.is_first or begun is None else begun
+            if not mark.is_first:
+                found.append(Attempt(lane, begun, mark.place))
+                begun = None
+            elif following is None or following.is_first:
+                found.append(Attempt(lane, begun, _END if following is None else _before(following.place)))
+                begun = None
+    return tuple(found)
+
+
+def _before(place: Place) -> Place:
+    batch, ordinal, record = place
+    return batch, ordinal, record - 1
+
+
+class Assignment:
+    """Finds the attempt that a row belongs to."""
+
+    def __init__(self, attempts: Sequence[Attempt]) -> None:
+        self._lanes: dict[Lane, list[tuple[Place, Place, int]]] = {}
+        for number, attempt in enumerate(attempts):
+            self._lanes.setdefault(attempt.lane, []).append((attempt.first, attempt.last, number))
+
+    def __call__(self, batch: int, ordinal: int, partition: int | None, record: int) -> int | None:
+        """Its number, by where the row arrived; None for a row that no marks enclose."""
+        spans, place = self._lanes.get(lane_of(ordinal, partition), []), (batch, ordinal, record)
+        at = bisect_right(spans, place, key=lambda span: span[0]) - 1
+        return spans[at][2] if at >= 0 and place <= spans[at][1] else None
+
+
+def deciding(groups: Sequence[int], numbers: Sequence[int | None], attempts: Sequence[Attempt]) -> list[bool]:
+    """Which rows count, by group of equal rows and attempt: all that no marks enclose, and of each lane those of one attempt.
+
+    That is the one with the most of them, of several the latest.
+    """
+    counts = Counter(place for place in zip(groups, numbers, strict=True) if place[1] is not None)
+    best: dict[tuple[int, Lane], tuple[int, int]] = {}
+    for (group, number), count in counts.items():
+        if number is not None:
+            lane = group, attempts[number].lane
+            best[lane] = max(best.get(lane, (0, 0)), (count, number))
+    return [
+        number is None or best[group, attempts[number].lane][1] == number
+        for group, number in zip(groups, numbers, strict=True)
+    ]

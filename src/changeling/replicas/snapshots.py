@@ -1,0 +1,59 @@
+"""The rows of snapshots in the log: between which positions they lie, and which attempts at one their marks tell of."""
+
+from typing import NamedTuple
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from changeling.formats import registry
+from changeling.log import layout
+from changeling.log.lake import Lake
+from changeling.model.table import TableName
+from changeling.replicas.attempts import FIRSTS, LASTS, Attempt, Mark, attempts_of, lane_of
+from changeling.replicas.steps import ARRIVAL, arrival_columns
+from changeling.replicas.works import between, of_table
+
+
+class Reads(NamedTuple):
+    """The rows of snapshots of one table."""
+
+    first: str = ""
+    """Their first position, and their last."""
+    last: str = ""
+    attempts: tuple[Attempt, ...] = ()
+
+    def cut_by(self, position: str) -> bool:
+        """Whether some attempts lie before a position, and others, which may stand for the same rows, behind it."""
+        return bool(self.attempts) and self.first <= position < self.last
+
+
+def reads_of(lake: Lake, source: str, table: TableName, before: str | None, batch: int) -> Reads:
+    """The rows of snapshots before a position, of batches up to one."""
+    mark = _mark()
+    if mark is None:
+        return Reads()
+    reads = of_table(source, table) & between("", before, batch) & (f.col("op") == "read")
+    rows = lake.frame(layout.CHANGES).where(reads).select("position", mark.alias("mark"), *arrival_columns())
+    marked = f.when(f.col("mark").isin(*FIRSTS, *LASTS), f.struct("mark", *ARRIVAL))
+    summed = rows.agg(
+        f.min("position").alias("first"), f.max("position").alias("last"), f.collect_list(marked).alias("marks")
+    ).first()
+    if summed is None or summed["first"] is None:
+        return Reads()
+    marks = [
+        Mark(lane_of(row.ordinal, row.partition), (row.batch, row.ordinal, row.record), row.mark in FIRSTS)
+        for row in summed.marks
+    ]
+    return Reads(summed["first"], summed["last"], attempts_of(marks))
+
+
+def _mark() -> Column | None:
+    """What the record of a change says of its place in a snapshot, by the dialect that it has."""
+    told = None
+    for name in registry.names():
+        path = registry.get(name).snapshot_mark
+        if path is not None:
+            value = f.get_json_object("meta", path)
+            own = f.col("encoding") == name
+            told = f.when(own, value) if told is None else told.when(own, value)
+    return told

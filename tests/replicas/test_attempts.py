@@ -1,0 +1,50 @@
+"""Attempts at a snapshot: which rows their marks enclose, and which of them count."""
+
+from changeling.replicas.attempts import FILES, Assignment, Attempt, Lane, Mark, attempts_of, deciding
+
+ZERO: Lane = (3, 0)
+
+
+def marked(marks: str) -> list[Mark]:
+    """Marks of rows in a row: `(` the first one, `)` the last one, `.` one without a mark."""
+    return [Mark(ZERO, (1, 3, place), mark == "(") for place, mark in enumerate(marks) if mark != "."]
+
+
+def assigned(marks: str) -> list[int | None]:
+    """The attempt that each row of one partition belongs to."""
+    found = Assignment(attempts_of(marked(marks)))
+    return [found(1, 3, 0, place) for place in range(len(marks))]
+
+
+def test_rows_between_marks_are_one_attempt() -> None:
+    assert assigned("(..).") == [0, 0, 0, 0, None]
+    assert assigned("..(.)(.)") == [None, None, 0, 0, 0, 1, 1, 1]
+
+
+def test_an_attempt_without_an_end_goes_on_to_the_next_one() -> None:
+    assert assigned("(..(..") == [0, 0, 0, 1, 1, 1]
+    assert assigned("((.)") == [0, 1, 1, 1]
+
+
+def test_the_one_row_of_a_table_may_be_told_to_be_the_last() -> None:
+    assert assigned(").)") == [0, None, 1]
+
+
+def test_each_partition_has_attempts_of_its_own_and_files_are_one() -> None:
+    there = [Mark(FILES, (1, 4, 9), True), Mark(FILES, (2, 5, 1), False), *marked("(.)")]
+    found = Assignment(attempts_of(there))
+    assert [found(1, 4, None, 8), found(1, 4, None, 9), found(2, 5, None, 0), found(2, 5, None, 2)] == [
+        None,
+        0,
+        0,
+        None,
+    ]
+    assert [found(1, 3, 0, 1), found(1, 3, 1, 1), found(1, 4, 0, 1)] == [1, None, None]
+
+
+def test_of_equal_rows_those_of_the_attempt_with_the_most_count_on_each_partition() -> None:
+    end = (9, 9, 9)
+    attempts = [Attempt(ZERO, (1, 3, 0), end), Attempt(ZERO, (2, 3, 0), end), Attempt((3, 1), (1, 3, 0), end)]
+    rows = [(1, 0), (1, 0), (1, 1), (1, 2), (1, None), (2, 0), (2, 1), (3, 1)]
+    groups, own = [group for group, _ in rows], [number for _, number in rows]
+    assert deciding(groups, own, attempts) == [True, True, False, True, True, False, True, True]

@@ -1,0 +1,124 @@
+"""The two kernels of a fold without Spark: changes that share positions, against dictionaries."""
+
+import random
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from changeling.log.files import Target
+from changeling.log.layout import ASIDES
+from changeling.model import layout
+from changeling.model.change import Change
+from changeling.model.operation import Operation
+from changeling.model.position import encode
+from changeling.model.table import Column, TableName, TableSchema
+from changeling.replicas.folding import FoldKernel, TableOutcome, merged
+from changeling.replicas.jobs import _ORDER, _joined
+from changeling.replicas.shape import columns_of
+from changeling.replicas.spreading import SpreadKernel
+from changeling.replicas.steps import ARRIVAL, READ_COLUMNS, FoldedTable
+from tests.replicas.test_fold import COLUMNS, Database, Rows, apply
+
+SCHEMA = TableSchema((Column("id", "int64"), *(Column(name, "json") for name in COLUMNS)), ("id",))
+TABLE = TableName(None, None, "t")
+
+
+def changes_batch(changes: list[Change]) -> pa.RecordBatch:
+    """Changes as the log has them, in the order of arrival, a few a batch."""
+    origin = pa.array([{"ordinal": place // 7, "record": place % 7} for place in range(len(changes))], layout.ORIGIN)
+    own = [msgspec.structs.replace(change, table=TABLE) for change in changes]
+    made = layout.changes_batch(own, origin, "s", "canonical")
+    known = {name: made.column(name) for name in READ_COLUMNS}
+    places = {"batch": 20, "ordinal": 7, "record": 1}
+    for name in ARRIVAL:
+        numbers = [None if name == "partition" else 1 + place // places[name] for place in range(len(changes))]
+        known[name] = pa.array(numbers, pa.int64())
+    return pa.record_batch(list(known.values()), names=list(known))
+
+
+def folded(changes: list[Change], folder: Path) -> tuple[Rows, TableOutcome]:
+    """What Spark makes of changes, on one core."""
+    columns = columns_of([], SCHEMA, "evolve", ("id",))
+    table = FoldedTable("s", TABLE, columns, columns.shape(), stored=False, staged=False)
+    fields = [("id", pa.int64()), *((name, pa.string()) for name in COLUMNS)]
+    for attempt in count():
+        target = Target(str(folder / str(attempt)), pa.schema(fields))
+        asides = Target(str(folder / f"asides-{attempt}"), ASIDES.columns)
+        steps = pa.Table.from_batches([*SpreadKernel((table,))([changes_batch(changes)])])
+        # Spark gives nulls the first places.
+        steps = steps.set_column(
+            steps.schema.get_field_index("partition"), "partition", steps.column("partition").fill_null(-1)
+        )
+        ordered = steps.sort_by([(name, "ascending") for name in _ORDER])
+        kernel = FoldKernel((table,), (target,), asides, 1)
+        parts = [
+            msgspec.json.decode(found.column(0)[0].as_py(), type=TableOutcome)
+            for found in kernel(ordered.to_batches(11))
+        ]
+        (outcome,) = merged(parts).values()
+        if not outcome.moves:
+            rows = [row for file in outcome.files for row in pq.read_table(file.path).to_pylist()]
+            return {row["id"]: row for row in rows}, outcome
+        table = _joined(table, outcome.moves)
+    raise AssertionError
+
+
+def shown(rows: Rows) -> Rows:
+    """Rows with every column, values as the replica has them."""
+    return {number: {"id": number, **{name: _json(row.get(name)) for name in COLUMNS}} for number, row in rows.items()}
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()
+
+
+def once(changes: list[Change]) -> tuple[Rows, int]:
+    """The rows that changes make in the order of positions, without repetitions; and how many of those are among others."""
+    rows: Rows = {}
+    met: dict[Any, list[Any]] = {}
+    ties = 0
+    for change in sorted(changes, key=lambda change: change.position or ""):
+        here, content = met.setdefault((change.position, change.key), []), (change.op, change.before, change.after)
+        if content in here:
+            ties += len(here) > 1
+            continue
+        here.append(content)
+        apply(rows, change)
+    return rows, ties
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_changes_that_share_positions_are_told_apart_by_what_they_say(seed: int, tmp_path: Path) -> None:
+    made = random.Random(seed)
+    database = Database(made)
+    while len(database.events) < 60:
+        database.step()
+    events, place = [], 0
+    for event in database.events:
+        place += made.random() < 0.4
+        if event.op is not Operation.TRUNCATE:
+            events.append(msgspec.structs.replace(event, position=encode(7, place)))
+    arrived = [*events, *made.choices(events, k=20)]
+    expected, ties = once(arrived)
+    rows, outcome = folded(arrived, tmp_path)
+    assert rows == shown(expected)
+    assert outcome.ties == ties
+
+
+def test_a_row_may_leave_its_key_twice_at_one_position(tmp_path: Path) -> None:
+    """Both moves tell the whole row, and have the same row before them."""
+    database = Database(random.Random(0))
+    row = {"id": 1, **dict.fromkeys(COLUMNS)}
+    moved = [{**row, "id": number} for number in (2, 3)]
+    for after in moved:
+        database.tell(Operation.INSERT, 1, after=row)
+        database.tell(Operation.UPDATE, after["id"], before=row, after=after)
+    events = [msgspec.structs.replace(event, position=encode(7)) for event in database.events]
+    events[2] = msgspec.structs.replace(events[2], op=Operation.REPLACE)
+    rows, _ = folded([*events, *events], tmp_path)
+    assert rows == {2: moved[0], 3: moved[1]}

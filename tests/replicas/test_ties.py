@@ -1,0 +1,192 @@
+"""Changes that share a position, and equal rows of snapshots.
+
+What changes say tells repetitions from later changes, which are taken in the order of arrival. The marks of a snapshot tell
+attempts at it apart.
+"""
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeling.pipelines.lakehouse import tables_of
+from changeling.pipelines.loading import load
+from tests.log.lakes import Shop, shop
+
+SOURCE = {"name": "bus", "type": "files", "path": "in/*.json", "format": "debezium-json", "key": ["ID"]}
+KEYLESS = {"name": "log", "type": "files", "path": "log/*.json", "format": "debezium-json"}
+
+
+FIRST, LAST = "first_in_data_collection", "last_in_data_collection"
+
+
+def change(op: str, row: dict[str, Any], table: str, scn: int = 9, **source: Any) -> str:
+    """An event of Oracle; all of one SCN have one position, unless `source` tells more."""
+    told = {"connector": "oracle", "db": "D", "schema": "S", "table": table, "ts_ms": scn, "scn": str(scn)}
+    before, after = (row, None) if op == "d" else (None, row)
+    return json.dumps({"before": before, "after": after, "source": {**told, **source}, "op": op, "ts_ms": 1})
+
+
+def named(op: str, value: str | None, table: str = "T", **source: Any) -> str:
+    return change(op, {"ID": 1, "N": value}, table, **source)
+
+
+def names(made: Shop, table: str = "T") -> list[Any]:
+    found = made.pipeline.current(f"S.{table}")
+    assert found is not None
+    return sorted(row["N"] for row in found[0].to_pylist())
+
+
+def ties(made: Shop, table: str) -> int:
+    (row,) = (row for row in made.pipeline.status() if row["kind"] == "table" and row["name"] == f"D.S.{table}")
+    return int(row["ties"])
+
+
+def lives(made: Shop, table: str) -> list[tuple[Any, ...]]:
+    """Every state that the history has."""
+    held = tables_of(load(made.file)).beside("shop_replica").load(f"S__{table}__history")
+    assert held is not None
+    found = held.scan().to_arrow().to_pylist()
+    names = ("N", "op", "valid_from_position", "valid_to_position", "is_current")
+    return sorted((tuple(row[name] for name in names) for row in found), key=repr)
+
+
+def row(value: str, mark: str = "true", table: str = "log", position: int = 154) -> str:
+    """A row of MySQL's snapshot of a table without a key."""
+    place = {"file": "mysql-bin.000003", "pos": position, "row": 0, "ts_ms": 1}
+    source = {"connector": "mysql", "db": "inv", "table": table, "snapshot": mark, **place}
+    return json.dumps({"before": None, "after": {"msg": value}, "source": source, "op": "r"})
+
+
+def rows(values: str, marks: tuple[str, ...], table: str, position: int = 154) -> list[str]:
+    return [row(value, mark, table, position) for value, mark in zip(values, marks, strict=True)]
+
+
+def other_rows(values: str, table: str, **source: Any) -> list[str]:
+    """Rows of another connector's snapshot, without marks."""
+    told = {"db": "inv", "snapshot": "true", "ts_ms": 1, "table": table, **source}
+    events = [{"before": None, "after": {"msg": value}, "source": told, "op": "r"} for value in values]
+    return [json.dumps(event) for event in events]
+
+
+def messages(made: Shop, table: str) -> str:
+    found = made.pipeline.current(f"inv.{table}")
+    assert found is not None
+    return "".join(sorted(row["msg"] for row in found[0].to_pylist()))
+
+
+@pytest.fixture(scope="module")
+def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """Three runs. `T` has all of its changes in the first, `SPLIT` one a run; all other changes of the two are repetitions.
+
+    Of the tables without a key, each run has a part of a snapshot, or another attempt at it.
+    """
+    folder = tmp_path_factory.mktemp("ties")
+    made = shop(folder, SOURCE, KEYLESS, tables=[{"name": "S.SPLIT", "mode": "history"}])
+    three = [named("c", "a"), named("u", "b"), named("u", "c")]
+    redo = {"commit_scn": "9", "rs_id": "0x000004.00000010.0010"}
+    made.write(
+        "1.json",
+        change("c", {"ID": 2, "N": "early"}, "SPLIT", scn=8),
+        *three,
+        named("c", "a", "SPLIT"),
+        *(named(op, value, "BAB") for op, value in (("u", "b"), ("u", "a"), ("u", "b"))),
+        # What the record tells besides orders them, whatever the arrival.
+        *(named("u", value, "REDO", **redo, ssn=ssn) for value, ssn in (("c", 3), ("a", 1), ("b", 2))),
+        named("d", "x", "GONE"),
+        named("c", "back", "GONE"),
+    )
+    made.write(
+        "../log/1.json",
+        *(row(value) for value in "aab"),
+        *rows("aab", (FIRST, "true", "true"), "cut"),
+        *rows("aa", ("first", "true"), "moved"),
+        row("x", LAST, "one"),
+        *other_rows("aab", "postgres", connector="postgresql", lsn=7),
+        *other_rows("aab", "sqlserver", connector="sqlserver", commit_lsn="00:00:0a"),
+    )
+    made.pipeline.run(once=True)
+    made.write("2.json", *three, named("u", "b", "SPLIT"), named("u", None, "REDO", **redo, ssn=2))
+    made.write(
+        "../log/2.json",
+        row("c", table="cut"),
+        *rows("aaabc", (FIRST, "true", "true", "true", LAST), "cut"),
+        *rows("aab", ("first", "true", "last"), "moved", 200),
+        row("x", LAST, "one"),
+        *other_rows("a", "postgres", connector="postgresql", lsn=7),
+    )
+    made.pipeline.run(once=True)
+    made.write(
+        "3.json",
+        named("u", "c", "SPLIT"),
+        named("c", "a", "SPLIT"),
+        change("u", {"ID": 2, "N": "late"}, "SPLIT", scn=8),
+        named("u", "b", "BAB"),
+    )
+    deleted = json.loads(row("a", "false", "moved", 300))
+    made.write("../log/3.json", json.dumps({**deleted, "before": deleted["after"], "after": None, "op": "d"}))
+    made.pipeline.run(once=True)
+    return made
+
+
+def test_different_content_at_one_position_is_a_later_change_and_equal_content_a_repetition(tied: Shop) -> None:
+    assert names(tied) == ["c"]
+    assert names(tied, "SPLIT") == ["c", "late"]
+    assert names(tied, "REDO") == ["c"]
+    assert names(tied, "GONE") == ["back"]
+
+
+def test_what_looks_like_a_repetition_among_others_is_counted(tied: Shop) -> None:
+    assert names(tied, "BAB") == ["a"]
+    assert [ties(tied, table) for table in ("T", "SPLIT", "BAB", "REDO", "GONE")] == [3, 1, 2, 0, 0]
+    source = tied.pipeline.status()[0]
+    assert (source["name"], source["ties"]) == ("bus", 6)
+
+
+def test_equal_rows_of_a_snapshot_without_keys_all_count(tied: Shop) -> None:
+    assert messages(tied, "log") == "aab"
+    assert messages(tied, "sqlserver") == "aab"
+
+
+def test_without_marks_a_row_that_is_delivered_again_counts_again(tied: Shop) -> None:
+    assert messages(tied, "postgres") == "aaab"
+
+
+def test_a_later_attempt_at_a_snapshot_takes_the_place_of_the_earlier(tied: Shop) -> None:
+    assert messages(tied, "cut") == "aaabc"
+    assert messages(tied, "moved") == "ab"
+    assert messages(tied, "one") == "x"
+
+
+def test_history_has_every_state_in_the_order_of_arrival(tied: Shop) -> None:
+    moments = list(tied.pipeline.history("S.SPLIT", '{"ID": 1}'))
+    assert [(moment.row["op"][0].as_py(), (moment.after or {}).get("N")) for moment in moments] == [
+        ("insert", b'"a"'),
+        ("update", b'"b"'),
+        ("update", b'"c"'),
+    ]
+    at = "019.019"
+    assert lives(tied, "SPLIT") == [
+        ("a", "insert", at, at, False),
+        ("b", "update", at, at, False),
+        ("c", "update", at, None, True),
+        ("early", "insert", "018.018", "018.018", False),
+        ("late", "update", "018.018", None, True),
+    ]
+
+
+def test_readers_of_the_log_get_changes_of_one_position_as_they_arrived(tied: Shop) -> None:
+    images = tied.pipeline.changes("S.SPLIT")["after"].to_pylist()
+    assert [json.loads(image)["N"] for image in images] == ["early", "late", "a", "b", "c", "a"]
+
+
+def test_a_state_of_then_and_a_rebuild_are_the_same(tied: Shop) -> None:
+    for table, column, expected in (("S.SPLIT", "N", ["c", "late"]), ("inv.moved", "msg", ["a", "b"])):
+        found = tied.pipeline.replica(table, as_of="1970-01-01T00:00:00.009Z").toArrow().to_pylist()
+        assert sorted(row[column] for row in found) == expected
+    counted, before = ties(tied, "SPLIT"), lives(tied, "SPLIT")
+    tied.pipeline.rebuild("S.SPLIT")
+    assert (names(tied, "SPLIT"), lives(tied, "SPLIT"), ties(tied, "SPLIT")) == (["c", "late"], before, counted)
+    tied.pipeline.rebuild("inv.moved")
+    assert messages(tied, "moved") == "ab"
