@@ -1,6 +1,7 @@
 """Broken bytes into every reader: each record is accepted or rejected with a reason; none is lost, nothing is raised."""
 
 import random
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -90,7 +91,7 @@ def test_broken_records_are_accepted_or_rejected_and_never_lost(name: str) -> No
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", registry.names())
-def test_many_broken_records(name: str) -> None:
+def test_many_broken_records(name: str, record_property: Callable[[str, object], None]) -> None:
     seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
+    record_property("seed", seed)
     check_fuzz(name, seed=seed, rounds=3_000)

@@ -1,6 +1,7 @@
 """Replicas against dictionaries: random histories, in any order and any number of batches, give the tables of the database."""
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -150,8 +151,8 @@ def test_replicas_are_the_tables(seed: int, count: int, disorder: str, spark: Sp
 @pytest.mark.parametrize("disorder", ["ordered", "late", "shuffled"])
 @pytest.mark.parametrize("attempt", range(5))
 def test_replicas_are_the_tables_whatever_happens(
-    attempt: int, disorder: str, spark: SparkSession, tmp_path: Path
+    attempt: int, disorder: str, spark: SparkSession, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
+    record_property("seed", seed)
     check(tmp_path, seed, 600, random.Random(seed).randint(1, 8), disorder)

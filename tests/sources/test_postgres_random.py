@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -167,11 +167,15 @@ def test_the_replicas_are_the_source_whatever_happens(
 
 @pytest.mark.soak
 def test_the_replicas_are_the_source_for_long(
-    spark: SparkSession, tmp_path: Path, restarting: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    tmp_path: Path,
+    restarting: EmbeddedPostgres,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     for number in range(8):
-        seed = random.randrange(10**6)
-        print(f"seed {seed}")
+        seed = random.SystemRandom().randrange(10**6)
+        record_property("seed", seed)
         random_life(seed, 8, restarting, tmp_path / str(number), monkeypatch)
 
 

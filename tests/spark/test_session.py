@@ -28,6 +28,7 @@ def test_defaults_hold_where_nothing_else_is_said(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+@pytest.mark.services
 def test_nothing_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dchangeling.test=1")
     code = "import changeling.spark as c; s = c.session(**{'spark.master': 'local[1]'}); s.range(3).count(); s.stop()"

@@ -1,6 +1,7 @@
 """Random histories, taken point by point into PostgreSQL: its tables are those of the database that the records came from."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,12 @@ def test_tables_are_those_of_the_source(
 @pytest.mark.soak
 @pytest.mark.parametrize("disorder", ["ordered", "late", "shuffled"])
 def test_tables_are_those_of_the_source_whatever_happens(
-    disorder: str, spark: SparkSession, database: Database, tmp_path: Path
+    disorder: str,
+    spark: SparkSession,
+    database: Database,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
+    record_property("seed", seed)
     check(tmp_path, database, seed, 800, random.Random(seed).randint(4, 10), disorder)
