@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+
 import changeling
 from changeling.formats import registry
 from tests.conformance.cases import CASES
@@ -22,12 +24,12 @@ def lost(source: str, target: str) -> list[str]:
     """The features that some change of the suite, read from `source`, has and `target` refuses."""
     found: set[str] = set()
     for case in CASES:
-        row = native(case, source)
-        if row is None:
+        rows = native(case, source)
+        if not rows:
             continue
         drop: frozenset[str] = frozenset()
         while True:
-            _, refused = changeling.encode(row, target, drop=drop)
+            _, refused = changeling.encode(pa.Table.from_batches(rows), target, drop=drop)
             more = {feature for feature in refused["feature"].to_pylist() if feature is not None} - drop
             if not more:
                 break
