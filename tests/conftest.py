@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
 import changeling.spark
+from changeling.log.lake import Lake
+from tests.log.prepared import Prepared
 from tests.soaking import covered
 
 # Machines are noisy: no test asserts a time.
@@ -37,7 +39,15 @@ def spark() -> Iterator[SparkSession]:
             "spark.sql.execution.arrow.maxRecordsPerBatch": "7",
         }
     )
-    yield started
+    prepared = Prepared()
+
+    def create(lake: Lake) -> None:
+        prepared.create(lake)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Lake, "create", create)
+        yield started
+    prepared.remove()
     started.stop()
 
 
