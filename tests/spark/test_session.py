@@ -14,10 +14,12 @@ from changeling.spark import gateway
 
 
 def test_an_active_session_is_used_again(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    assert before is not None
     again = changeling.spark.session(**{"spark.sql.shuffle.partitions": "3"})
     assert again.sparkContext is spark.sparkContext
     assert again.conf.get("spark.sql.shuffle.partitions") == "3"
-    changeling.spark.session(**{"spark.sql.shuffle.partitions": "2"})
+    changeling.spark.session(**{"spark.sql.shuffle.partitions": before})
 
 
 def test_defaults_hold_where_nothing_else_is_said(spark: SparkSession) -> None:
