@@ -8,8 +8,10 @@ STAMP := $(VENV)/.installed
 LINTED := $(wildcard src tests bench demo)
 TYPED := $(wildcard src bench tests)
 ONLY ?=
+# Files in the order that tests/conftest.py gives them, by how long they take.
+PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test lint bench soak clean
+.PHONY: help setup demo test quick lint bench soak clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +33,10 @@ demo: setup ## Capture a shop in a real PostgreSQL; KEEP=1 leaves it up
 	@$(PY) -m demo.shop
 
 test: setup ## Run the tests (all but the soak tests)
-	@$(PY) -m pytest -q -n 2 --dist loadfile
+	@$(PY) -m pytest -q $(PARALLEL)
+
+quick: setup ## Run the tests that need neither Spark nor a server
+	@$(PY) -m pytest -q $(PARALLEL) -m 'not soak and not services'
 
 lint: setup ## Check style, formatting and types
 	@$(PY) -m ruff check $(LINTED)
@@ -41,8 +46,8 @@ lint: setup ## Check style, formatting and types
 bench: setup ## Run the benchmarks; ONLY=name runs one
 	@$(PY) -m bench $(ONLY)
 
-soak: setup ## Run the long soak tests
-	@$(PY) -m pytest -q -m soak
+soak: setup ## Run the long soak tests, and tell what they covered
+	@$(PY) -m pytest -q $(PARALLEL) -m 'soak or generated' --hypothesis-profile=soak
 
 clean: ## Remove .venv, caches and build products
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

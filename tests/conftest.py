@@ -1,20 +1,30 @@
 import os
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
 import changeling.spark
+from changeling.log.lake import Lake
+from tests.log.prepared import Prepared
+from tests.soaking import covered
 
 # Machines are noisy: no test asserts a time.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("tests", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("soak", parent=settings.get_profile("tests"), max_examples=3_000)
+settings.load_profile("tests")
 
 
 # Every JVM that tests start, Spark's and the brokers', lives for seconds or minutes beside others on few cores: quick to
 # start and light beats quick in the long run.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData")
+
+SERVICES = {"spark": 40, "broker": 30, "guarded_broker": 30, "server": 4}
+"""Fixtures that start Spark or a server, and about how much longer a test of each takes than one without."""
 
 
 @pytest.fixture(scope="session")
@@ -29,5 +39,50 @@ def spark() -> Iterator[SparkSession]:
             "spark.sql.execution.arrow.maxRecordsPerBatch": "7",
         }
     )
-    yield started
+    prepared = Prepared()
+
+    def create(lake: Lake) -> None:
+        prepared.create(lake)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Lake, "create", create)
+        yield started
+    prepared.remove()
     started.stop()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A run without services cannot start one: a test that does so without a fixture needs the mark `services`."""
+    if "not services" not in config.option.markexpr:
+        return
+    os.environ["JAVA_HOME"] = "/tests marked services alone may start Java"
+    from demo.embedded_postgres import EmbeddedPostgres
+    from tests.brokers.broker import Broker
+
+    def refused(*given: Any) -> None:
+        pytest.fail("starts a server: mark it with `services`")
+
+    EmbeddedPostgres.start = refused  # type: ignore[method-assign, assignment]
+    Broker._start = refused  # type: ignore[method-assign]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs services, and what is generated; the files that take long come first, so that workers end together."""
+    durations: Counter[Path] = Counter()
+    for item in items:
+        needed = SERVICES.keys() & set(getattr(item, "fixturenames", ()))
+        if needed:
+            item.add_marker("services")
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("generated")
+        by_hand = 40 if item.get_closest_marker("services") else 1
+        durations[item.path] += max((SERVICES[name] for name in needed), default=by_hand)
+    items.sort(key=lambda item: (-durations[item.path], str(item.path)))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if config.option.markexpr.startswith("soak"):
+        terminalreporter.section("what was covered")
+        for line in covered(terminalreporter.stats):
+            terminalreporter.write_line(line)

@@ -6,6 +6,7 @@ from tests.brokers.broker import Broker
 from tests.brokers.topics import Topics
 
 
+@pytest.mark.services
 def test_a_broker_takes_records_and_leaves_nothing_behind() -> None:
     with Broker() as broker:
         topics = Topics(broker)

@@ -4,7 +4,7 @@ import io
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from changeling.carriers.framing import Oversized, Piece, json_values
@@ -197,7 +197,6 @@ def spelled(draw: st.DrawFn, value: object) -> str:
 
 
 @given(st.data(), st.lists(objects, max_size=6), st.sampled_from(["line", "run", "array"]), st.integers(1, 40))
-@settings(max_examples=300, deadline=None)
 def test_any_layout_and_chunk_size_gives_the_same_values(
     data: st.DataObject, rows: list, layout: str, size: int
 ) -> None:
@@ -220,7 +219,6 @@ soup = st.lists(st.sampled_from(pieces), max_size=30).map(b"".join)
 
 
 @given(soup | st.binary(max_size=60), st.booleans())
-@settings(max_examples=600, deadline=None)
 def test_no_byte_is_lost_and_chunks_do_not_matter(text: bytes, arrays: bool) -> None:
     found = b"".join(each for each in split(text, arrays=arrays) if isinstance(each, bytes))
     separators = b" \t\r\n," + (b"[]" if arrays else b"")

@@ -4,7 +4,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from changeling.carriers.framing import Piece, csv_rows
@@ -48,7 +48,6 @@ fields = st.lists(st.lists(st.text('ab",\n\r 1', max_size=5), min_size=1, max_si
 
 
 @given(fields)
-@settings(max_examples=300, deadline=None)
 def test_rows_are_those_of_the_csv_module(table: list[list[str]]) -> None:
     texts = []
     for row in table:
@@ -60,7 +59,6 @@ def test_rows_are_those_of_the_csv_module(table: list[list[str]]) -> None:
 
 
 @given(st.lists(st.sampled_from([b'"', b'""', b",", b"\n", b"\r\n", b"a", b'"x\ny"']), max_size=25).map(b"".join))
-@settings(max_examples=400, deadline=None)
 def test_no_byte_of_a_row_is_lost(text: bytes) -> None:
     found = b"".join(each for each in rows(text) if isinstance(each, bytes))
     assert found.translate(None, b"\r\n") == text.translate(None, b"\r\n")

@@ -1,5 +1,6 @@
 """Runs commands as a user would, in a folder of their own."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -7,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.warm_commands import WarmCommands
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = Path(sys.executable).with_name("changeling")
 RECORDS = Path(__file__).parent / "records"
+WARM = WarmCommands()
 
 
 @pytest.fixture
@@ -19,8 +23,8 @@ def run(tmp_path: Path) -> Run:
         (tmp_path / path.name).write_bytes(path.read_bytes())
 
     def command(*arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-        import os
-
+        if stdin is None and not environment:
+            return WARM.run(arguments, tmp_path)
         return subprocess.run(
             [str(COMMAND), *arguments],
             cwd=tmp_path,

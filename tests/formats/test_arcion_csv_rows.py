@@ -1,7 +1,7 @@
 """Rows of CSV in every style: fields survive, any text is a row or rejected."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from changeling.formats.arcion_csv.rows import RowStyle
@@ -21,7 +21,6 @@ STYLES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(fields=FIELDS, letters=STYLES)
 def test_fields_survive_in_every_style(fields: list[str | None], letters: tuple[str, str, str | None, str]) -> None:
     style = RowStyle(*letters)
@@ -29,7 +28,6 @@ def test_fields_survive_in_every_style(fields: list[str | None], letters: tuple[
     assert style.split(text) == (fields, True)
 
 
-@settings(max_examples=300, deadline=None)
 @given(text=st.text('a,"\\\n N', max_size=12), letters=STYLES)
 def test_any_text_is_a_row_or_rejected(text: str, letters: tuple[str, str, str | None, str]) -> None:
     style = RowStyle(*letters)

@@ -22,6 +22,7 @@ from tests.log.lakes import log_only as shop
 
 __all__ = ["bucket", "s3_endpoint"]
 SPARK_HOME = Path(pyspark.__file__).parent
+pytestmark = pytest.mark.services
 MAIN = Path(changeling.__file__).parent / "__main__.py"
 
 

@@ -252,6 +252,7 @@ def test_status_needs_no_spark_and_tells_the_last_error(spark: SparkSession, tmp
     assert (table["kind"], table["name"], table["version"]) == ("table", "mydb.users", 1)
 
 
+@pytest.mark.services
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_for_ever_stops_cleanly_and_goes_on_later(number: signal.Signals, tmp_path: Path) -> None:
     made = shop(tmp_path)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from changeling.model.change import Change
@@ -108,7 +108,6 @@ def by_columns(messages: list[bytes], size: int, start: int = 0, end: int = 2**6
     return changes_of([output.decode(messages[at : at + size]) for at in range(0, len(messages), size)])
 
 
-@settings(deadline=None, max_examples=150)
 @given(streams(), st.integers(1, 7), st.integers(0, 3), st.integers(3, 6))
 def test_a_stream_read_by_columns_is_what_it_is_row_by_row(
     messages: list[bytes], size: int, first: int, last: int

@@ -85,6 +85,7 @@ def unprepared() -> Iterator[EmbeddedPostgres]:
         yield made
 
 
+@pytest.mark.services
 def test_a_server_that_does_not_log_enough_or_is_a_standby_is_told_so(unprepared: EmbeddedPostgres) -> None:
     with connect(unprepared.url) as connection:
         (need,) = readiness.server_needs(connection)

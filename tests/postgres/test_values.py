@@ -84,6 +84,7 @@ def test_a_value_is_told_canonically(kind: PgType, text: str, told: str) -> None
     assert read(kind, [text, text, text]) == [told] * 3
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("kind", list(PRINTED), ids=lambda kind: kind.name)
 def test_a_column_is_read_as_its_values_are_one_by_one(kind: PgType) -> None:
     @given(st.lists(PRINTED[kind], max_size=8))
@@ -93,6 +94,7 @@ def test_a_column_is_read_as_its_values_are_one_by_one(kind: PgType) -> None:
     check()
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("kind", list(PRINTED), ids=lambda kind: kind.name)
 def test_what_is_told_is_what_the_canonical_reader_gives_for_it(kind: PgType) -> None:
     reader = canonical.reader(canonical_type(kind))

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.log.lakes import Shop
 from tests.replicas.shops import asides, bus, item, points, replica, replicas
 
 MERGING = [point for point in POINTS if point.startswith(("asides", "replica", "point"))]
+REBUILDING = ("replica.before", "replica.after", "point.before", "point.after")
 BAG: dict[str, Any] = {"table": "bag", "columns": {"a": "int64"}, "key": ()}
 KEYED: dict[str, Any] = {"table": "odd", "columns": {"id": "int64", "n": "int32"}}
 FIRST = [
@@ -77,20 +79,50 @@ def _no_failpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHANGELING_FAILPOINT", raising=False)
 
 
-@pytest.mark.parametrize("point", [f"{point}@1" for point in MERGING] + ["asides.after@3", "replica.after@3"])
+def failed(made: Shop, point: str, monkeypatch: pytest.MonkeyPatch, action: Callable[[Shop], object]) -> None:
+    with monkeypatch.context() as environment:
+        environment.setenv("CHANGELING_FAILPOINT", point)
+        with pytest.raises(FailpointReached):
+            action(made)
+
+
+def run(made: Shop) -> None:
+    made.pipeline.run(once=True)
+
+
+def rebuild(made: Shop) -> int:
+    return made.pipeline.rebuild("users")
+
+
+EVERY = [f"{point}@1" for point in MERGING]
+EVERY[-1:-1] = ["asides.after@3", "replica.after@3"]
+
+
+def test_merges_that_fail_at_every_point_are_made_good_and_rebuilds_change_nothing_or_all(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, Any]
+) -> None:
+    """Each run makes good what the one before left, and fails a little later; so does each rebuild."""
+    made = begun(tmp_path / "lake")
+    for point in EVERY:
+        failed(made, point, monkeypatch, run)
+    run(made)
+    assert tables(made) == undisturbed
+    for point in REBUILDING:
+        failed(made, point, monkeypatch, rebuild)
+        assert {**tables(made), "points": None} == {**undisturbed, "points": None}, point
+    run(made)
+    assert rebuild(made) == 3
+    assert {**tables(made), "points": None} == {**undisturbed, "points": None}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("point", EVERY)
 def test_a_merge_that_fails_is_made_good(
-    point: str,
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    undisturbed: dict[str, Any],
+    point: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, Any]
 ) -> None:
     made = begun(tmp_path / "lake")
-    monkeypatch.setenv("CHANGELING_FAILPOINT", point)
-    with pytest.raises(FailpointReached):
-        made.pipeline.run(once=True)
-    monkeypatch.delenv("CHANGELING_FAILPOINT")
-    made.pipeline.run(once=True)
+    failed(made, point, monkeypatch, run)
+    run(made)
     assert tables(made) == undisturbed
 
 
@@ -109,18 +141,15 @@ def test_a_merge_that_is_killed_is_made_good(
     assert tables(made) == undisturbed
 
 
-@pytest.mark.parametrize("point", ["replica.before", "replica.after", "point.before", "point.after"])
+@pytest.mark.soak
+@pytest.mark.parametrize("point", REBUILDING)
 def test_a_rebuild_that_fails_changes_nothing_or_all(
     point: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, Any]
 ) -> None:
     made = begun(tmp_path / "lake")
-    made.pipeline.run(once=True)
-    monkeypatch.setenv("CHANGELING_FAILPOINT", point)
-    with pytest.raises(FailpointReached):
-        made.pipeline.rebuild("users")
-    monkeypatch.delenv("CHANGELING_FAILPOINT")
-    found = tables(made)
-    assert {**found, "points": None} == {**undisturbed, "points": None}
-    made.pipeline.run(once=True)
-    assert made.pipeline.rebuild("users") == 3
+    run(made)
+    failed(made, point, monkeypatch, rebuild)
+    assert {**tables(made), "points": None} == {**undisturbed, "points": None}
+    run(made)
+    assert rebuild(made) == 3
     assert {**tables(made), "points": None} == {**undisturbed, "points": None}

@@ -1,6 +1,7 @@
 """Replicas against dictionaries: random histories, in any order and any number of batches, give the tables of the database."""
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,9 @@ def comparable(delta: Delta | None) -> Any:
 
 
 def database(seed: int, transactions: int) -> Database:
-    made = Database(seed, [Table("keyed", True), Table("bag", False), Table("told", True, grows_only=True)], HISTORIES)
+    tables = [Table("keyed", True), Table("bag", False), Table("told", True, grows_only=True)]
+    # Few enough that rows are touched again and again.
+    made = Database(seed, tables, min(HISTORIES, transactions // 6))
     for _ in range(transactions):
         made.commit()
     return made
@@ -140,18 +143,18 @@ def check(folder: Path, seed: int, transactions: int, count: int, disorder: str)
 
 
 @pytest.mark.parametrize(
-    ("seed", "count", "disorder"), [(1, 1, "shuffled"), (2, 4, "ordered"), (3, 3, "late"), (4, 8, "shuffled")]
+    ("seed", "count", "disorder"), [(1, 1, "shuffled"), (2, 4, "ordered"), (3, 3, "late"), (4, 5, "shuffled")]
 )
 def test_replicas_are_the_tables(seed: int, count: int, disorder: str, spark: SparkSession, tmp_path: Path) -> None:
-    check(tmp_path, seed, 250, count, disorder)
+    check(tmp_path, seed, 120, count, disorder)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("disorder", ["ordered", "late", "shuffled"])
 @pytest.mark.parametrize("attempt", range(5))
 def test_replicas_are_the_tables_whatever_happens(
-    attempt: int, disorder: str, spark: SparkSession, tmp_path: Path
+    attempt: int, disorder: str, spark: SparkSession, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
+    record_property("seed", seed)
     check(tmp_path, seed, 600, random.Random(seed).randint(1, 8), disorder)

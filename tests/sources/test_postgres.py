@@ -69,37 +69,42 @@ def test_tables_that_come_later_are_snapshotted_and_followed(
     assert_equal(made, database, "users", "bag")
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "ALTER TABLE users ADD COLUMN extra int DEFAULT 5",
-        "ALTER TABLE users ADD COLUMN extra text",
-        "ALTER TABLE users ADD COLUMN extra uuid NOT NULL DEFAULT gen_random_uuid()",
-        "ALTER TABLE users DROP COLUMN note",
-        "ALTER TABLE users RENAME COLUMN name TO called",
-        "ALTER TABLE users ALTER COLUMN amount TYPE numeric(20,4)",
-        "ALTER TABLE users ALTER COLUMN amount TYPE text USING 'about ' || amount",
-        "ALTER TABLE users ALTER COLUMN amount TYPE int USING amount",
-        "ALTER TABLE users DROP CONSTRAINT users_pkey, ADD PRIMARY KEY (name)",
-        "DROP TABLE users; CREATE TABLE users (id int PRIMARY KEY, other text); INSERT INTO users VALUES (1, 'new')",
-    ],
+ALTERATIONS = (
+    "ALTER TABLE {} ADD COLUMN extra int DEFAULT 5",
+    "ALTER TABLE {} ADD COLUMN extra text",
+    "ALTER TABLE {} ADD COLUMN extra uuid NOT NULL DEFAULT gen_random_uuid()",
+    "ALTER TABLE {} DROP COLUMN note",
+    "ALTER TABLE {} RENAME COLUMN name TO called",
+    "ALTER TABLE {} ALTER COLUMN amount TYPE numeric(20,4)",
+    "ALTER TABLE {} ALTER COLUMN amount TYPE text USING 'about ' || amount",
+    "ALTER TABLE {} ALTER COLUMN amount TYPE int USING amount",
+    "ALTER TABLE {} DROP CONSTRAINT {}_pkey, ADD PRIMARY KEY (name)",
+    "DROP TABLE {}; CREATE TABLE {} (id int PRIMARY KEY, other text); INSERT INTO {} VALUES (1, 'new')",
 )
-def test_a_table_that_is_altered_stays_equal(
-    statement: str, spark: SparkSession, tmp_path: Path, database: Database
+
+
+@pytest.mark.parametrize(
+    "statements", [ALTERATIONS, *(pytest.param((one,), marks=pytest.mark.soak) for one in ALTERATIONS)]
+)
+def test_tables_that_are_altered_stay_equal(
+    statements: tuple[str, ...], spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
-    database.execute(USERS, "INSERT INTO users SELECT g, 'n' || g, g FROM generate_series(1, 5) g")
+    names = {f"users_{number}": statement for number, statement in enumerate(statements)}
+    for name in names:
+        database.execute(USERS.replace("users", name))
+        database.execute(f"INSERT INTO {name} SELECT g, 'n' || g, g FROM generate_series(1, 5) g")
     made = capture(tmp_path, database)
     made.pipeline.run(once=True)
-    database.execute("UPDATE users SET note = 'before' WHERE id = 1")
-    for one in statement.split("; "):
-        database.execute(one)
-    if not statement.startswith("DROP"):
-        database.execute(
-            "UPDATE users SET id = id + 100 WHERE id = 2", "INSERT INTO users SELECT * FROM users WHERE false"
-        )
+    for name, statement in names.items():
+        database.execute(f"UPDATE {name} SET note = 'before' WHERE id = 1")
+        database.execute(*statement.replace("{}", name).split("; "))
+        if not statement.startswith("DROP"):
+            database.execute(
+                f"UPDATE {name} SET id = id + 100 WHERE id = 2", f"INSERT INTO {name} SELECT * FROM {name} WHERE false"
+            )
     made.pipeline.run(once=True)
     made.pipeline.run(once=True)
-    assert_equal(made, database, "users")
+    assert_equal(made, database, *names)
 
 
 def test_an_unchanged_large_value_is_absent_and_stays(spark: SparkSession, tmp_path: Path, database: Database) -> None:

@@ -14,10 +14,12 @@ from changeling.spark import gateway
 
 
 def test_an_active_session_is_used_again(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    assert before is not None
     again = changeling.spark.session(**{"spark.sql.shuffle.partitions": "3"})
     assert again.sparkContext is spark.sparkContext
     assert again.conf.get("spark.sql.shuffle.partitions") == "3"
-    changeling.spark.session(**{"spark.sql.shuffle.partitions": "2"})
+    changeling.spark.session(**{"spark.sql.shuffle.partitions": before})
 
 
 def test_defaults_hold_where_nothing_else_is_said(spark: SparkSession) -> None:
@@ -28,6 +30,7 @@ def test_defaults_hold_where_nothing_else_is_said(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+@pytest.mark.services
 def test_nothing_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dchangeling.test=1")
     code = "import changeling.spark as c; s = c.session(**{'spark.master': 'local[1]'}); s.range(3).count(); s.stop()"

@@ -1,0 +1,78 @@
+"""Commands as processes of their own that begin with everything imported: forked from one that has done nothing else.
+
+A command takes half a second of imports to do a few milliseconds of work. `python -m tests.cli.warm_commands` reads calls, one
+JSON object a line, runs each in a fork, and prints its exit code.
+"""
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+class WarmCommands:
+    """Runs `changeling ARGS`; the first call starts the process that the others are forked from."""
+
+    def __init__(self) -> None:
+        self._server: subprocess.Popen[str] | None = None
+
+    def run(self, arguments: tuple[str, ...], folder: Path) -> subprocess.CompletedProcess[str]:
+        """One command in that folder, its standard input empty."""
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            call = {"arguments": arguments, "folder": str(folder), "environment": dict(os.environ)}
+            call |= {"out": f"/proc/{os.getpid()}/fd/{out.fileno()}", "err": f"/proc/{os.getpid()}/fd/{err.fileno()}"}
+            code = self._code(json.dumps(call))
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(["changeling", *arguments], code, out.read(), err.read())
+
+    def _code(self, call: str) -> int:
+        if self._server is None:
+            line = [sys.executable, "-m", "tests.cli.warm_commands"]
+            self._server = subprocess.Popen(
+                line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+            )
+            atexit.register(self.stop)
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(call + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+    def stop(self) -> None:
+        """Ends the process where there is one."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.communicate()
+
+
+def _serve() -> None:
+    import changeling.cli
+    from changeling.formats import registry
+
+    for name in registry.names():
+        registry.get(name)
+    for line in sys.stdin:
+        call = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os.chdir(call["folder"])
+            os.environ.clear()
+            os.environ.update(call["environment"])
+            for number, path, flags in (
+                (0, os.devnull, os.O_RDONLY),
+                (1, call["out"], os.O_WRONLY),
+                (2, call["err"], os.O_WRONLY),
+            ):
+                os.dup2(os.open(path, flags), number)
+            sys.argv = ["changeling", *call["arguments"]]
+            sys.exit(changeling.cli.main())
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()
