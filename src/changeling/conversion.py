@@ -51,7 +51,7 @@ class Conversion:
                 self._count_losses(encoded.rejects)
             self._check_tables(batch, encoded)
             self._check_order(batch, encoded)
-            self._numbering = self._numbering.after(batch)
+            self._numbering = self._numbering.after(batch, encoded)
             if not self._lost:
                 yield encoded.records
         if self._lost:

@@ -19,4 +19,5 @@ FORMAT = Format(
     types=TYPES,
     position="by connector: log positions, file and offset, or SCNs; the place of arrival where it is unknown",
     extraction_time=extraction_time,
+    counts_transactions=True,
 )

@@ -8,13 +8,14 @@ from changeling.formats.debezium_json.message import Members, members, shell_fil
 from changeling.formats.format import Encode, Outgoing
 from changeling.formats.moving import rows_of
 from changeling.formats.options import WriteOptions
+from changeling.formats.standing import number_of
 from changeling.formats.ydb_debezium.decode import wrapped_key
 from changeling.formats.ydb_debezium.envelope import CONNECTOR, LETTERS, VERSION
 from changeling.formats.ydb_json.envelope import UINT64, Mode
 from changeling.formats.ydb_json.images import written
 from changeling.formats.ydb_json.topic import topic_of
 from changeling.model import json_text, position
-from changeling.model.change import Change, Record
+from changeling.model.change import Change, Record, Transaction
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
 
@@ -141,16 +142,43 @@ def _source(out: Outgoing) -> bytes:
 
 
 def _virtual_timestamp(out: Outgoing) -> tuple[int, int]:
-    """Step and txId; a change without a position of this kind gets the place that it has in the output."""
+    """Step and txId, one pair for all records of a transaction.
+
+    A change without a position of this kind gets the place that it, or its transaction, has in the output.
+    """
     change = out.change
     parts = position.decode(change.position) if change.position is not None and not out.arrived else ()
     if parts and (len(parts) != 2 or max(parts) >= UINT64):
         out.lose("position", "a record orders by step and txId, two numbers of 64 bits; this position is another")
         parts = ()
-    told = change.transaction
-    if told is not None:
-        if not parts or told.id != str(parts[1]):
-            out.lose("transaction", f"the id {told.id!r} is not the txId of the position, which names the transaction")
-        elif told.order is not None or told.total is not None:
-            out.lose("transaction", "a record tells the transaction's id, and no order inside it or over all")
-    return (parts[0], parts[1]) if parts else (0, out.number)
+    declared = change.transaction
+    if declared is not None:
+        step, transaction = _of_transaction(out, declared, parts)
+    elif parts:
+        step, transaction = parts[0], parts[0] if out.halves else parts[1]
+    else:
+        step, transaction = out.standing.ordinal, out.number
+    out.placed = step, transaction
+    return step, transaction
+
+
+def _of_transaction(out: Outgoing, declared: Transaction, parts: tuple[int, ...]) -> tuple[int, int]:
+    if parts and not out.halves and declared.id == str(parts[1]):
+        _lose_order(out, declared)
+        return parts[0], parts[1]
+    number = number_of(declared.id, UINT64)
+    # Such a position is the place of the transaction, and then one inside it: records have the former alone.
+    inside = bool(parts) and (parts[1] == declared.order or declared.id == str(parts[0]))
+    if number is None or (parts and not inside):
+        out.lose("transaction", f"the id {declared.id!r} is not the txId of a position, which names the transaction")
+        number = None
+    _lose_order(out, declared)
+    if parts and not (out.halves and inside):
+        out.lose("position", "all records of a transaction have one step and txId, this position tells them apart")
+    step = parts[0] if inside else out.standing.ordinal
+    return step, step if number is None else number
+
+
+def _lose_order(out: Outgoing, declared: Transaction) -> None:
+    if declared.order is not None or declared.total is not None:
+        out.lose("transaction", "a record tells the transaction's id, and no order inside it or over all")
