@@ -1,8 +1,9 @@
 """The writing kernel: a batch of changes into wire records. Running numbers come in as columns, none is kept here."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +30,14 @@ _COUNTED = {
 }
 
 
+class Placed(NamedTuple):
+    """The position that the record of a change got; of several, the last one's."""
+
+    parts: tuple[int, ...]
+    own: bool
+    """It is the change's own."""
+
+
 @dataclass(frozen=True)
 class Encoded:
     """Records, the changes that have no place in the format, and what was left out because the user allowed it."""
@@ -41,8 +50,10 @@ class Encoded:
     """Writes told by the nearest word that the format has, such as an upsert as an update: the row is the same."""
     transactions: Transactions = field(default_factory=Transactions)
     """Where the transactions of the output stand behind the batch."""
-    placed: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """By their place in the batch, the changes whose records got another position than their own."""
+    places: Sequence[int] = ()
+    """Of each record, the place of its change in the batch."""
+    placed: Mapping[int, Placed] = field(default_factory=dict)
+    """By the place of their change in the batch, the positions that records got."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +92,12 @@ def _is_one_of(batch: pa.RecordBatch, operations: tuple[Operation, ...]) -> pa.A
 _NOWHERE = Standing()
 
 
-def _is_another(placed: tuple[int, ...], out: Outgoing, change: Change) -> bool:
-    """Whether a record got another position than its change has."""
+def _is_own(placed: tuple[int, ...], out: Outgoing, change: Change) -> bool:
+    """Whether a record got the position that its change has."""
     if change.arrived or change.position is None:
-        return True
+        return False
     parts = position.decode(change.position)
-    return placed[: len(parts) - 1] != parts[:-1] if out.halves else placed != parts
+    return placed[: len(parts) - 1] == parts[:-1] if out.halves else placed == parts
 
 
 class Encoder:
@@ -110,7 +121,7 @@ class Encoder:
         dropped: Counter[str] = Counter()
         relabelled: Counter[str] = Counter()
         transactions = numbering.transactions.page()
-        placed: dict[int, tuple[int, ...]] = {}
+        placed: dict[int, Placed] = {}
         columns = zip(
             layout.changes(batch),
             layout.origins(batch),
@@ -145,8 +156,8 @@ class Encoder:
                 rejected[place] = (reason_of(error), None)
             else:
                 dropped.update(lost.keys())
-                if out.placed is not None and _is_another(out.placed, out, change):
-                    placed[place] = out.placed
+                if out.placed is not None:
+                    placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
                 if out.native and origin.topic is not None:
                     made = [record if record.topic else _on_topic(record, origin.topic) for record in made]
                 records.extend(made)
@@ -157,7 +168,7 @@ class Encoder:
                 transactions.add(source, change, standing, sum(record.value is not None for record in made))
         origin_column = batch.column("origin").take(pa.array(places, pa.int64()))
         written = layout.records_batch(records, origin_column)
-        return Encoded(written, _rejects(batch, rejected), dropped, relabelled, transactions, placed)
+        return Encoded(written, _rejects(batch, rejected), dropped, relabelled, transactions, places, placed)
 
     def _has_halves(self, encoding: str) -> bool:
         if encoding not in self._halves:

@@ -43,7 +43,7 @@ class NumberedEncoder:
         if NUMBER.name in batch.schema.names:
             number = batch.column(NUMBER.name)[0].as_py() - 1
         if COUNTS.name in batch.schema.names:
-            itself = Numbering().after(first).counts
+            itself = Numbering().counts_after(first)
             told = batch.column(COUNTS.name)[0].as_py()
             counts = Counts(**{name: told[name] - getattr(itself, name) for name in told})
         standings = None

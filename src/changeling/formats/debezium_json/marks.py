@@ -46,6 +46,7 @@ class MarkWriter:
         change = out.change
         if change.transaction is None:
             out.lose(change.op.value, "a mark names its transaction, and this one names none")
+            return []
         number = quote(change.transaction.id)
         pairs: Pairs = [
             ("status", _STATUS[change.op]),
