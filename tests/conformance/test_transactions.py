@@ -93,9 +93,8 @@ def events(records: pa.Table) -> list[dict[str, Any]]:
 
 def transactions(changes: pa.RecordBatch) -> list[str | None]:
     """The transaction of each row that is written; a moved row counts once."""
-    return [
-        change.transaction and change.transaction.id for change in layout.changes(changes) if change.op != "message"
-    ]
+    found = [change.transaction for change in layout.changes(changes) if change.op != "message"]
+    return [None if transaction is None else transaction.id for transaction in found]
 
 
 def check_xtdb(given: pa.RecordBatch, size: int) -> None:

@@ -105,6 +105,7 @@ class Encoder:
 
     def __init__(self, form: Format, options: WriteOptions) -> None:
         self._format, self._drop, self._keyed = form, options.drop, options.keyed
+        self._names_topic = options.names_topic
         self._encode: Encode = form.encoder(options)
         self._transcoders: dict[str, Transcoder | None] = {form.name: None}
         self._halves: dict[str, bool] = {}
@@ -158,8 +159,8 @@ class Encoder:
                 dropped.update(lost.keys())
                 if out.placed is not None:
                     placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
-                if out.native and origin.topic is not None:
-                    made = [record if record.topic else _on_topic(record, origin.topic) for record in made]
+                if out.native and origin.topic is not None and not self._names_topic:
+                    made = [_on_topic(record, origin.topic) for record in made]
                 records.extend(made)
                 places.extend([place] * len(made))
                 if made and not out.native and change.op in LABELS - self._format.carries:
@@ -203,7 +204,7 @@ class Encoder:
 
 
 def _on_topic(record: Record, topic: str) -> Record:
-    """A record whose dialect names no topic, on the one that it came from."""
+    """A record on the topic that it came from, whatever its dialect would call it."""
     return Record(record.value, record.key, record.headers, topic)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from changeling.formats.format import Encode, Outgoing
 from changeling.formats.moving import rows_of
 from changeling.formats.options import WriteOptions
-from changeling.formats.xtdb.envelope import LETTERS
+from changeling.formats.xtdb.envelope import LETTERS, TOPIC_PREFIX
 from changeling.formats.xtdb.places import Place, places
 from changeling.model import json_text, position
 from changeling.model.canonical import text_of
@@ -22,7 +22,13 @@ class XtdbWrite(WriteOptions, frozen=True, kw_only=True):
     """The node's name."""
     db: str | None = None
     """The database; the table's catalog where none is given."""
-    topic_prefix: str = "xtdb.cdc."
+    topic_prefix: str | None = None
+    """What stands before the table's name in a topic; without one records keep their topic, and others get `xtdb.cdc.`."""
+
+    @property
+    def names_topic(self) -> bool:
+        """A prefix was given."""
+        return self.topic_prefix is not None
 
 
 def encoder(options: XtdbWrite) -> Encode:
@@ -50,7 +56,8 @@ def encoder(options: XtdbWrite) -> Encode:
 
 
 def _topic(change: Change, options: XtdbWrite) -> str | None:
-    return None if change.table is None else f"{options.topic_prefix}{change.table.name}"
+    prefix = TOPIC_PREFIX if options.topic_prefix is None else options.topic_prefix
+    return None if change.table is None else f"{prefix}{change.table.name}"
 
 
 def _tombstone(out: Outgoing, options: XtdbWrite) -> list[Record]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from changeling.formats.debezium_json.message import Members, members, shell_filled
+from changeling.formats.debezium_json.message import Members, headers_of, members, shell_filled
 from changeling.formats.format import Encode, Outgoing
 from changeling.formats.moving import rows_of
 from changeling.formats.options import WriteOptions
@@ -28,11 +28,16 @@ class YdbDebeziumWrite(WriteOptions, frozen=True, kw_only=True):
 
     mode: str | None = None
     """The changefeed's MODE; without one each record shows what its change has."""
-    feed: str = "feed"
-    """The changefeed's name, the last part of the topic's path."""
+    feed: str | None = None
+    """The changefeed's name, the last part of the topic's path; without one records keep their topic, and others get `feed`."""
 
     def __post_init__(self) -> None:
         Mode.named(self.mode)
+
+    @property
+    def names_topic(self) -> bool:
+        """A feed was named."""
+        return self.feed is not None
 
 
 def encoder(options: YdbDebeziumWrite) -> Encode:
@@ -42,13 +47,13 @@ def encoder(options: YdbDebeziumWrite) -> Encode:
     def encode(out: Outgoing) -> Sequence[Record]:
         change = out.change
         meta = members(change.meta) if out.native and change.meta else {}
-        topic = topic_of(change.table, options.feed)
+        topic = topic_of(change.table, options.feed or "feed")
         if change.op is Operation.MESSAGE:
-            return [Record(None, _key(change, meta), topic=topic)]
+            return [Record(None, _key(change, meta), headers_of(meta), topic)]
         if meta and mode is None:
             if change.before is None and change.after is None:
                 _check_key(out, options.keyed)
-            return [Record(_as_it_was(change, meta), _key(change, meta), topic=topic)]
+            return [Record(_as_it_was(change, meta), _key(change, meta), headers_of(meta), topic)]
         records = []
         kept = members(meta["payload"]).get("source") if meta else None
         source = kept or _source(out)
@@ -60,13 +65,16 @@ def encoder(options: YdbDebeziumWrite) -> Encode:
             pairs: list[tuple[str, bytes | str]] = [("op", quote(_letter(row, mode)))]
             pairs += [(side, text) for side, text in (("before", before), ("after", after)) if text is not None]
             value = json_text.join([("payload", json_text.join([*pairs, ("source", source)]))])
-            records.append(Record(value, wrapped_key(row.key), topic=topic))
+            key = None if "key_in_header" in meta else wrapped_key(row.key)
+            records.append(Record(value, key, headers_of(meta), topic))
         return records
 
     return encode
 
 
 def _key(change: Change, meta: Members) -> bytes | None:
+    if "key_in_header" in meta:
+        return None
     if "key_text" in meta:
         return json_text.string(meta["key_text"]).encode()
     return meta.get("key", wrapped_key(change.key))
@@ -125,20 +133,27 @@ def _letter(change: Change, mode: Mode | None) -> str:
 def _source(out: Outgoing) -> bytes:
     change = out.change
     step, transaction = _virtual_timestamp(out)
-    millis, rest = divmod(change.commit_time or 0, _NANOS_PER_MS)
-    if rest or millis < 0:
-        out.lose("commit_time", "ts_ms counts milliseconds since 1970, and this time is earlier or has more digits")
-        millis = max(millis, 0)
     return msgspec.json.encode(
         {
             "connector": CONNECTOR,
             "version": VERSION,
-            "ts_ms": millis,
+            "ts_ms": _milliseconds(out),
             "step": step,
             "txId": transaction,
             "snapshot": change.op is Operation.READ,
         }
     )
+
+
+def _milliseconds(out: Outgoing) -> int | None:
+    time = out.change.commit_time
+    if time is None:
+        out.lose("commit_time", "every record has ts_ms, the time of the commit, and this change declares none")
+        return None
+    millis, rest = divmod(time, _NANOS_PER_MS)
+    if rest or millis < 0:
+        out.lose("commit_time", "ts_ms counts milliseconds since 1970, and this time is earlier or has more digits")
+    return max(millis, 0)
 
 
 def _virtual_timestamp(out: Outgoing) -> tuple[int, int]:
