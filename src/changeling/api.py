@@ -40,7 +40,7 @@ def encode(changes: pa.Table | pa.RecordBatch, format: str, **options: Any) -> t
     encoded = []
     for batch in changes.to_batches() if isinstance(changes, pa.Table) else [changes]:
         encoded.append(encoder(batch, numbering))
-        numbering = numbering.after(batch)
+        numbering = numbering.after(batch, encoded[-1])
     return (
         pa.Table.from_batches([part.records for part in encoded], layout.RECORDS),
         pa.Table.from_batches([part.rejects for part in encoded], layout.REJECTS),

@@ -161,10 +161,14 @@ def test_a_position_that_looks_like_the_place_of_arrival_is_still_one(run: Run, 
         {"key": [1], "erase": {}, "oldImage": {"a": "x"}, "ts": [0, 5]},
     ]
     (tmp_path / "z.json").write_text("\n".join(map(json.dumps, records)))
-    done = run("convert", "z.json", "--from", "ydb-json", "--table", "t", "--key", "id", "--to", "xtdb", "-O", "x.json")
+    call = ["convert", "z.json", "--from", "ydb-json", "--table", "t", "--key", "id", "--to", "xtdb", "-O", "x.json"]
+    done = run(*call)
+    assert done.returncode == 4
+    assert "--drop position,transaction;" in done.stderr
+    done = run(*call, "--drop", "position,transaction")
     assert done.returncode == 0, done.stderr
     done = run("decode", "x.json", "--from", "xtdb")
-    assert [json.loads(line)["position"] for line in done.stdout.splitlines()] == ["010.010", "010.011", "010.015"]
+    assert [json.loads(line)["position"] for line in done.stdout.splitlines()] == ["010.010", "011.010", "015.010"]
 
 
 def test_tables_are_told_apart_by_all_parts_of_their_names(run: Run, tmp_path: Path) -> None:
@@ -229,6 +233,29 @@ def test_001_16_halves_of_an_update_are_joined_again(run: Run, tmp_path: Path) -
     assert [(event["op"], event["before"], event["after"]) for event in after] == [
         (event["op"], event["before"], event["after"]) for event in before
     ]
+
+
+def test_messages_of_kcat_come_back_on_their_topics_with_their_keys_and_headers(run: Run, tmp_path: Path) -> None:
+    """A topic whose last part is not the usual one, and a key that stands in a header."""
+    stamp = {"connector": "ydb", "version": "1.0.0", "ts_ms": 5, "step": 5, "txId": 6, "snapshot": False}
+    deleted = json.dumps({"payload": {"op": "d", "source": stamp}}, separators=(",", ":"))
+    messages = {
+        "ydb-debezium": {
+            "topic": "db/t/changes", "partition": 0, "offset": 0,
+            "headers": ["__key", '{"payload":{"id":1}}', "trace", "7"], "key": None, "payload": deleted,
+        },
+        "ydb-json": {
+            "topic": "db/t/changes", "partition": 0, "offset": 0, "key": "[1]", "payload": '{"key":[1],"erase":{}}',
+        },
+    }  # fmt: skip
+    for name, message in messages.items():
+        (tmp_path / "k.json").write_text(json.dumps(message, separators=(",", ":")) + "\n")
+        call = ["convert", "k.json", "--from", name, "--to", name, "--key", "id", "--carrier", "kcat", "-O", "o.json"]
+        done = run(*call)
+        assert done.returncode == 0, done.stderr
+        assert json.loads((tmp_path / "o.json").read_text()) == message
+    run(*call, "--out-option", "feed=copies")
+    assert json.loads((tmp_path / "o.json").read_text())["topic"] == "db/t/copies"
 
 
 def test_002_21_message_keys_with_kcat(run: Run, tmp_path: Path) -> None:

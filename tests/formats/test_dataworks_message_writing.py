@@ -161,3 +161,15 @@ def test_a_before_image_by_key_is_written_where_the_key_changed() -> None:
     moved = written(change)
     assert [found["payload"]["op"] for found in moved] == ["UPDATE_BEFOR", "UPDATE_AFTER"]
     assert moved[0]["payload"]["before"] == {"dataColumn": {"_id": "o-1"}}
+
+
+@pytest.mark.parametrize("update", [None, "one", "two"])
+def test_a_delete_that_tells_the_key_alone_comes_back_as_that(update: str | None) -> None:
+    """Without a schema the columns of the key must not be taken for all that there are."""
+    change = msgspec.structs.replace(CASES["delete by key"], schema=None)
+    records, rejects = changeling.encode(batch([change]), NAME, update=update)
+    assert rejects.num_rows == 0
+    changes, rejects = changeling.decode(records, NAME)
+    assert rejects.num_rows == 0
+    (back,) = layout.changes(changes.to_batches()[0])
+    assert (back.op, back.key, back.before, back.before_image) == ("delete", KEY, KEY, "key")

@@ -96,9 +96,14 @@ def test_an_unknown_mode_is_a_wrong_call() -> None:
 def test_the_source_has_its_six_fields_whatever_the_change_tells() -> None:
     """Checklist 004-48, 004-52: a change without a place of its own gets that of the output."""
     bare = foreign(Operation.INSERT, **AFTER, position=None, commit_time=None, transaction=None)
-    assert write(bare)[0][0]["source"] == {**SOURCE, "ts_ms": 0, "step": 0, "txId": 1}
-    topics = encode(bare, feed="updates")[0]["topic"].to_pylist()
+    written = write(bare, drop={"commit_time"})[0]
+    assert written[0]["source"] == {**SOURCE, "ts_ms": None, "step": 0, "txId": 1}
+    topics = encode(bare, feed="updates", drop={"commit_time"})[0]["topic"].to_pylist()
     assert topics == ["db//t/updates"]
+    back, _ = changeling.decode(
+        [{"value": json.dumps({"payload": written[0]}), "key": json.dumps(written[1])}], "ydb-debezium", table="t"
+    )
+    assert back["commit_time"].to_pylist() == [None]
 
 
 @pytest.mark.parametrize(
@@ -110,6 +115,7 @@ def test_the_source_has_its_six_fields_whatever_the_change_tells() -> None:
         (foreign(Operation.INSERT, **AFTER, key=None), {}, "keyless"),
         (foreign(Operation.INSERT, **AFTER, position=position(1, 2, 3), transaction=None), {}, "position"),
         (foreign(Operation.INSERT, **AFTER, commit_time=1), {}, "commit_time"),
+        (foreign(Operation.INSERT, **AFTER, commit_time=None), {}, "commit_time"),
         (foreign(Operation.INSERT, **AFTER, transaction=Transaction("7")), {}, "transaction"),
         (foreign(Operation.INSERT, **AFTER, transaction=Transaction(str(TX), 1)), {}, "transaction"),
         (foreign(Operation.BARRIER, key=None), {}, "barrier"),
@@ -143,7 +149,7 @@ def test_a_key_change_is_a_delete_and_a_create() -> None:
 
 
 def test_the_key_may_stand_in_the_header_that_ydb_uses() -> None:
-    headers = [{"name": "__key", "value": b'{"payload":{"id":1}}'}]
+    headers = [{"name": "trace", "value": b"7"}, {"name": "__key", "value": b'{"payload":{"id":1}}'}]
     batch = pa.table(
         {
             "value": pa.array([json.dumps({"payload": {"op": "d", "source": SOURCE}}).encode()], pa.binary()),
@@ -152,8 +158,9 @@ def test_the_key_may_stand_in_the_header_that_ydb_uses() -> None:
     )
     changes, rejects = changeling.decode(batch, "ydb-debezium", table="t")
     assert (rejects.num_rows, changes["key"].to_pylist()) == (0, ['{"id":1}'])
-    records, _ = changeling.encode(changes, "ydb-debezium")
-    assert records["key"].to_pylist() == [b'{"payload":{"id":1}}']
+    for options in ({}, {"mode": "KEYS_ONLY"}):
+        records, _ = changeling.encode(changes, "ydb-debezium", **options)
+        assert records.select(["key", "headers"]).to_pylist() == [{"key": None, "headers": headers}]
 
 
 def test_native_records_take_another_mode_and_keep_their_source() -> None:

@@ -1,7 +1,9 @@
 """The writing kernel: a batch of changes into wire records. Running numbers come in as columns, none is kept here."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,9 +13,10 @@ from changeling.formats.capabilities import FEATURES, LABELS, needed
 from changeling.formats.decoding import collector_at_rest, reason_of
 from changeling.formats.format import Counts, Encode, Format, LeftOut, Outgoing
 from changeling.formats.options import WriteOptions
+from changeling.formats.standing import Standing, Transactions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
-from changeling.model import layout
+from changeling.model import layout, position
 from changeling.model.change import Change, Record
 from changeling.model.errors import CannotCarry
 from changeling.model.line import lines
@@ -27,6 +30,14 @@ _COUNTED = {
 }
 
 
+class Placed(NamedTuple):
+    """The position that the record of a change got; of several, the last one's."""
+
+    parts: tuple[int, ...]
+    own: bool
+    """It is the change's own."""
+
+
 @dataclass(frozen=True)
 class Encoded:
     """Records, the changes that have no place in the format, and what was left out because the user allowed it."""
@@ -34,8 +45,15 @@ class Encoded:
     records: pa.RecordBatch
     rejects: pa.RecordBatch
     dropped: Counter[str]
+    """How many changes were written, or left out, without each feature."""
     relabelled: Counter[str]
     """Writes told by the nearest word that the format has, such as an upsert as an update: the row is the same."""
+    transactions: Transactions = field(default_factory=Transactions)
+    """Where the transactions of the output stand behind the batch."""
+    places: Sequence[int] = ()
+    """Of each record, the place of its change in the batch."""
+    placed: Mapping[int, Placed] = field(default_factory=dict)
+    """By the place of their change in the batch, the positions that records got."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +62,18 @@ class Numbering:
 
     number: int = 0
     counts: Counts = field(default_factory=Counts)
+    transactions: Transactions = field(default_factory=Transactions)
+    standings: Sequence[Standing] | None = None
+    """Where the transaction of each change stands, in a batch that brings it along."""
 
-    def after(self, batch: pa.RecordBatch) -> "Numbering":
+    def after(self, batch: pa.RecordBatch, encoded: Encoded) -> "Numbering":
         """Where the output stands behind this batch of changes."""
+        return Numbering(self.number + batch.num_rows, self.counts_after(batch), encoded.transactions.after())
+
+    def counts_after(self, batch: pa.RecordBatch) -> Counts:
+        """The totals by kind, this batch of changes included."""
         totals = {name: pc.sum(_is_one_of(batch, ops)).as_py() or 0 for name, ops in _COUNTED.items()}
-        held = {name: getattr(self.counts, name) + total for name, total in totals.items()}
-        return Numbering(self.number + batch.num_rows, Counts(**held))
+        return Counts(**{name: getattr(self.counts, name) + total for name, total in totals.items()})
 
     def running(self, batch: pa.RecordBatch) -> list[Counts]:
         """The totals at each change of the batch, itself included."""
@@ -65,13 +89,26 @@ def _is_one_of(batch: pa.RecordBatch, operations: tuple[Operation, ...]) -> pa.A
     return pc.is_in(batch.column("op"), value_set=wanted).cast(pa.int64())
 
 
+_NOWHERE = Standing()
+
+
+def _is_own(placed: tuple[int, ...], out: Outgoing, change: Change) -> bool:
+    """Whether a record got the position that its change has."""
+    if change.arrived or change.position is None:
+        return False
+    parts = position.decode(change.position)
+    return placed[: len(parts) - 1] == parts[:-1] if out.halves else placed == parts
+
+
 class Encoder:
     """Encodes batch after batch with one set of options."""
 
     def __init__(self, form: Format, options: WriteOptions) -> None:
         self._format, self._drop, self._keyed = form, options.drop, options.keyed
+        self._names_topic = options.names_topic
         self._encode: Encode = form.encoder(options)
         self._transcoders: dict[str, Transcoder | None] = {form.name: None}
+        self._halves: dict[str, bool] = {}
 
     def __call__(self, batch: pa.RecordBatch, numbering: Numbering | None = None) -> Encoded:
         """Encodes a batch of layout `CHANGES`; every change is written, in the rejects, or counted as dropped."""
@@ -84,6 +121,8 @@ class Encoder:
         rejected: dict[int, tuple[str, str | None]] = {}
         dropped: Counter[str] = Counter()
         relabelled: Counter[str] = Counter()
+        transactions = numbering.transactions.page()
+        placed: dict[int, Placed] = {}
         columns = zip(
             layout.changes(batch),
             layout.origins(batch),
@@ -93,6 +132,8 @@ class Encoder:
             strict=True,
         )
         for place, (change, origin, source, encoding, counts) in enumerate(columns):
+            lost: Counter[str] = Counter()
+            standing = self._standing(place, source, change, numbering, transactions)
             out = Outgoing(
                 change=change,
                 native=encoding == self._format.name,
@@ -101,25 +142,46 @@ class Encoder:
                 counts=counts,
                 arrived=change.arrived,
                 drop=self._drop,
-                dropped=dropped,
+                dropped=lost,
+                standing=standing,
+                halves=self._has_halves(encoding),
             )
+            made: list[Record] = []
             try:
                 made = self._one(out, encoding)
             except LeftOut:
-                continue
+                dropped.update(lost.keys())
             except CannotCarry as lack:
                 rejected[place] = (f"{self._format.name} cannot carry {lack.feature}: {lack.why}", lack.feature)
             except (ValueError, RecursionError) as error:
                 rejected[place] = (reason_of(error), None)
             else:
-                if out.native and origin.topic is not None:
-                    made = [record if record.topic else _on_topic(record, origin.topic) for record in made]
+                dropped.update(lost.keys())
+                if out.placed is not None:
+                    placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
+                if out.native and origin.topic is not None and not self._names_topic:
+                    made = [_on_topic(record, origin.topic) for record in made]
                 records.extend(made)
                 places.extend([place] * len(made))
                 if made and not out.native and change.op in LABELS - self._format.carries:
                     relabelled[change.op.value] += 1
+            if self._format.counts_transactions:
+                transactions.add(source, change, standing, sum(record.value is not None for record in made))
         origin_column = batch.column("origin").take(pa.array(places, pa.int64()))
-        return Encoded(layout.records_batch(records, origin_column), _rejects(batch, rejected), dropped, relabelled)
+        written = layout.records_batch(records, origin_column)
+        return Encoded(written, _rejects(batch, rejected), dropped, relabelled, transactions, places, placed)
+
+    def _has_halves(self, encoding: str) -> bool:
+        if encoding not in self._halves:
+            self._halves[encoding] = encoding != "canonical" and registry.get(encoding).halves
+        return self._halves[encoding]
+
+    def _standing(
+        self, place: int, source: str, change: Change, numbering: Numbering, transactions: Transactions
+    ) -> Standing:
+        if not self._format.counts_transactions:
+            return _NOWHERE
+        return transactions.of(source, change) if numbering.standings is None else numbering.standings[place]
 
     def _one(self, out: Outgoing, encoding: str) -> list[Record]:
         if not out.native:
@@ -142,7 +204,7 @@ class Encoder:
 
 
 def _on_topic(record: Record, topic: str) -> Record:
-    """A record whose dialect names no topic, on the one that it came from."""
+    """A record on the topic that it came from, whatever its dialect would call it."""
     return Record(record.value, record.key, record.headers, topic)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from changeling.formats.capabilities import SKIPPING
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions, WriteOptions
+from changeling.formats.standing import Standing
 from changeling.formats.type_table import TypeTable
 from changeling.model.change import Change, Record
 from changeling.model.errors import CannotCarry
@@ -40,6 +41,13 @@ class Outgoing(msgspec.Struct, gc=False):
     """The position is the place of arrival: the source has no order of its own."""
     drop: frozenset[str]
     dropped: Counter[str]
+    """What this change loses, by feature."""
+    standing: Standing = Standing()
+    """What the output holds of the change's transaction, for formats that say `counts_transactions`."""
+    halves: bool = False
+    """It was read from a dialect with halves: the last part of its position tells them apart, and is no place."""
+    placed: tuple[int, ...] | None = None
+    """The position of the last record that was made, where the encoder gave it one: readers go by it."""
 
     @property
     def schema(self) -> TableSchema | None:
@@ -99,5 +107,7 @@ class Format:
     """When a change was taken from its database, in nanoseconds, told from its `meta`; None where records never say."""
     snapshot_mark: str | None = None
     """Where `meta` says whether a row is the first or the last one of a snapshot, as a path (`$.a.b`)."""
+    counts_transactions: bool = False
+    """Writers must know how much of a transaction stands in the output already."""
     halves: bool = False
     """An update may come as two records, one with each image (see `pairing`)."""

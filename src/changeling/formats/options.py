@@ -59,6 +59,11 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Whether message keys are kept beside the values; in plain files they are not."""
 
     @property
+    def names_topic(self) -> bool:
+        """These options say what topics are called: records of this dialect leave the one that they came from."""
+        return False
+
+    @property
     def names_table(self) -> bool:
         """These options make records name their table, though the format by itself does not."""
         return False

@@ -8,17 +8,17 @@ from pyspark.sql.types import StructField
 from changeling.model import layout
 from changeling.model.errors import UsageError
 from changeling.spark.adapter import spark_schema
-from changeling.spark.numbering import COUNTS, NUMBER
+from changeling.spark.numbering import COUNTS, NUMBER, STANDING
 
 
 def numbered_changes(frame: DataFrame) -> DataFrame:
-    """The frame in layout `CHANGES`, and the columns `number` and `counts` where it has them.
+    """The frame in layout `CHANGES`, and the columns `number`, `counts` and `standing` where it has them.
 
     Columns that are not there are null, as `schema` is in the log; `op` must be there.
     """
     if "op" not in frame.columns:
         raise UsageError(f"changes have a column 'op'; there are only {', '.join(frame.columns)}")
-    wanted = [*layout.CHANGES, *(field for field in (NUMBER, COUNTS) if field.name in frame.columns)]
+    wanted = [*layout.CHANGES, *(field for field in (NUMBER, COUNTS, STANDING) if field.name in frame.columns)]
     return frame.select(*(_column(frame, field) for field in spark_schema(pa.schema(wanted))))
 
 

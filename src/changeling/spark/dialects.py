@@ -53,9 +53,10 @@ def decode_both(frame: DataFrame, format: str, **options: Any) -> DataFrame:
 def encode(frame: DataFrame, format: str, **options: Any) -> Encoded:
     """Encodes a frame of changes, batch or streaming, into wire records and rejects; see `changeling.encode`.
 
-    Formats that number what they write (or count it by kind) start at 1 in each partition: Spark's tasks know nothing of
-    each other. Where the numbers must run through, the frame brings them, in the columns `number` (from 1) and `counts` (a
-    struct of `insert`, `update`, `delete`, `replace`: running totals, the change at hand included).
+    Formats that number what they write (or count it by kind, or by transaction) start at 1 in each partition: Spark's tasks
+    know nothing of each other. Where the numbers must run through, the frame brings them, in the columns `number` (from 1),
+    `counts` (a struct of `insert`, `update`, `delete`, `replace`: running totals, the change at hand included) and `standing`
+    (a struct of `ordinal`, `events`, `moved`: what stands before the change of its transaction, as `formats.standing` says).
     """
     return Encoded(*(_encoded(frame, format, options, part) for part in (Part.ROWS, Part.REJECTS)))
 

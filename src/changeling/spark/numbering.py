@@ -8,6 +8,7 @@ import pyarrow as pa
 from changeling.formats.encoding import Encoded, Encoder, Numbering
 from changeling.formats.format import Counts, Format
 from changeling.formats.options import WriteOptions
+from changeling.formats.standing import Standing
 from changeling.model import layout
 from changeling.spark.adapter import conform
 
@@ -15,6 +16,8 @@ NUMBER = pa.field("number", pa.int64())
 """The running number of a change in the whole output, from 1."""
 COUNTS = pa.field("counts", pa.struct([(name, pa.int64()) for name in Counts.__struct_fields__]))
 """Running totals by kind of the whole output, the change at hand included."""
+STANDING = pa.field("standing", pa.struct([(name, pa.int64()) for name in Standing.__struct_fields__]))
+"""What the whole output holds of the change's transaction before it (see `formats.standing`)."""
 
 
 class NumberedEncoder:
@@ -25,23 +28,28 @@ class NumberedEncoder:
         self._own = Numbering()
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
-        """Encodes a batch of layout `CHANGES`, with the columns `NUMBER` and `COUNTS` or without."""
+        """Encodes a batch of layout `CHANGES`, with the columns `NUMBER`, `COUNTS` and `STANDING` or without."""
         changes = conform(batch, layout.CHANGES)
         for start, stop in _runs(batch):
             run = changes.slice(start, stop - start)
-            yield self._encoder(run, self._before(batch, start, changes.slice(start, 1)))
-            self._own = self._own.after(run)
+            before = self._before(batch.slice(start, stop - start), changes.slice(start, 1))
+            encoded = self._encoder(run, before)
+            self._own = self._own.after(run, encoded)
+            yield encoded
 
-    def _before(self, batch: pa.RecordBatch, place: int, first: pa.RecordBatch) -> Numbering:
-        """Where the output stands before the change at that place."""
+    def _before(self, batch: pa.RecordBatch, first: pa.RecordBatch) -> Numbering:
+        """Where the output stands before these changes, the first of which is given apart."""
         number, counts = self._own.number, self._own.counts
         if NUMBER.name in batch.schema.names:
-            number = batch.column(NUMBER.name)[place].as_py() - 1
+            number = batch.column(NUMBER.name)[0].as_py() - 1
         if COUNTS.name in batch.schema.names:
-            itself = Numbering().after(first).counts
-            told = batch.column(COUNTS.name)[place].as_py()
+            itself = Numbering().counts_after(first)
+            told = batch.column(COUNTS.name)[0].as_py()
             counts = Counts(**{name: told[name] - getattr(itself, name) for name in told})
-        return Numbering(number, counts)
+        standings = None
+        if STANDING.name in batch.schema.names:
+            standings = [Standing(**row) for row in batch.column(STANDING.name).to_pylist()]
+        return Numbering(number, counts, self._own.transactions, standings)
 
 
 def _runs(batch: pa.RecordBatch) -> list[tuple[int, int]]:

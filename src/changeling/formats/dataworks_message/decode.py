@@ -145,9 +145,10 @@ def _is_half(change: Change, name: str) -> bool:
 
 
 def _size(row: Row, told: Told, side: str) -> Image:
-    if told.columns <= row.keys():
-        return Image.FULL
-    return Image.KEY if side == "before" and told.key and row.keys() == set(told.key) else Image.PARTIAL
+    key = set(told.key)
+    if side == "before" and key and row.keys() == key != told.columns:
+        return Image.KEY
+    return Image.FULL if told.columns <= row.keys() else Image.PARTIAL
 
 
 def _key(told: Told, row: Row) -> bytes | None:

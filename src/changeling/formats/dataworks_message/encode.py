@@ -17,7 +17,7 @@ from changeling.formats.options import WriteOptions
 from changeling.model import json_text, position
 from changeling.model.change import Change, Record
 from changeling.model.json_text import quote
-from changeling.model.operation import ROW_OPERATIONS, Operation
+from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 from changeling.model.table import TableName, TableSchema, schema_from_json
 
 _STATEMENTS = ("statement", "query", "ddl")
@@ -127,6 +127,9 @@ def _listed(schema: str | None) -> list[WireColumn]:
 def _unlisted(group: list[Side], schema: str | None) -> list[WireColumn]:
     """Columns that no schema names, by the type that their values look like."""
     known: TableSchema | None = None if schema is None else schema_from_json(schema)
+    if known is None and all(side.size is Image.KEY for side in group):
+        # A list of the key's columns alone would make them the whole row.
+        return []
     found = {}
     for side in group:
         for name, raw in json_text.members(side.image).items():

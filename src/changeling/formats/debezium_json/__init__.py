@@ -20,4 +20,5 @@ FORMAT = Format(
     position="by connector: log positions, file and offset, or SCNs; the place of arrival where it is unknown",
     extraction_time=extraction_time,
     snapshot_mark="$.envelope.source.snapshot",
+    counts_transactions=True,
 )

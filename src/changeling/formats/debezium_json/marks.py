@@ -8,7 +8,6 @@ from changeling.formats.debezium_json.source import Pairs, clock, kept_topic, mi
 from changeling.formats.format import Outgoing
 from changeling.model import json_text
 from changeling.model.change import Record
-from changeling.model.errors import CannotCarry
 from changeling.model.json_text import quote
 from changeling.model.operation import Operation
 
@@ -46,7 +45,8 @@ class MarkWriter:
     def _boundary(self, out: Outgoing) -> list[Record]:
         change = out.change
         if change.transaction is None:
-            raise CannotCarry(change.op.value, "a mark names its transaction, and this one names none")
+            out.lose(change.op.value, "a mark names its transaction, and this one names none")
+            return []
         number = quote(change.transaction.id)
         pairs: Pairs = [
             ("status", _STATUS[change.op]),

@@ -33,3 +33,8 @@ class DebeziumWrite(WriteOptions, frozen=True, kw_only=True):
     decimals: Decimals | None = None
     """How decimals are written: `precise` (Base64 of the digits) or `string`; by default `precise` with the schema part,
     which tells the scale, else `string`."""
+
+    @property
+    def names_topic(self) -> bool:
+        """A server was named."""
+        return self.name is not None

@@ -51,8 +51,8 @@ class RowWriter:
             return [self._record(out, change)]
         parts = rows_of(out)
         records: list[Record] = []
-        for part in parts:
-            record = self._record(out, part)
+        for place, part in enumerate(parts):
+            record = self._record(out, _behind(part, out.standing.moved + place))
             records.append(record)
             if (
                 part.op is Operation.DELETE
@@ -145,6 +145,14 @@ def _chain(read: Convert, write: Convert) -> Convert:
 
 def _printed(columns: Columns | None) -> bytes:
     return b"null" if columns is None else json_text.join(columns.items())
+
+
+def _behind(change: Change, more: int) -> Change:
+    """The change at its place in the transaction, behind so many events more than the source had: moved rows are two."""
+    found = change.transaction
+    if not more or found is None or found.order is None:
+        return change
+    return msgspec.structs.replace(change, transaction=msgspec.structs.replace(found, order=found.order + more))
 
 
 def _transaction(change: Change) -> bytes:

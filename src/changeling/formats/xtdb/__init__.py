@@ -33,4 +33,5 @@ FORMAT = Format(
     types=CANONICAL,
     batch_decoder=batch_decoder,
     position="tx_id, data_collection_order",
+    counts_transactions=True,
 )

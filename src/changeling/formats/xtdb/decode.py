@@ -7,7 +7,7 @@ import msgspec
 
 from changeling.formats.format import Decode
 from changeling.formats.options import ReadOptions
-from changeling.formats.xtdb.envelope import OPERATIONS, AnyTransaction, DocumentId, Envelope, Source
+from changeling.formats.xtdb.envelope import OPERATIONS, TOPIC_PREFIX, AnyTransaction, DocumentId, Envelope, Source
 from changeling.formats.xtdb.envelope import Transaction as WireTransaction
 from changeling.model import json_text, times
 from changeling.model.change import Change, Record, Transaction
@@ -28,7 +28,7 @@ _time = msgspec.json.Decoder(int | None).decode
 class XtdbRead(ReadOptions, frozen=True, kw_only=True):
     """What an XTDB reader may be told."""
 
-    topic_prefix: str = "xtdb.cdc."
+    topic_prefix: str = TOPIC_PREFIX
     """What stands before the table's name in a topic; read where a record itself names no table."""
 
 

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from changeling.formats.format import Encode, Outgoing
 from changeling.formats.moving import rows_of
 from changeling.formats.options import WriteOptions
-from changeling.formats.xtdb.envelope import LETTERS
+from changeling.formats.xtdb.envelope import LETTERS, TOPIC_PREFIX
+from changeling.formats.xtdb.places import Place, places
 from changeling.model import json_text, position
 from changeling.model.canonical import text_of
 from changeling.model.change import Change, Record
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
-
-_INT64 = 2**63
 
 
 class XtdbWrite(WriteOptions, frozen=True, kw_only=True):
@@ -23,7 +22,13 @@ class XtdbWrite(WriteOptions, frozen=True, kw_only=True):
     """The node's name."""
     db: str | None = None
     """The database; the table's catalog where none is given."""
-    topic_prefix: str = "xtdb.cdc."
+    topic_prefix: str | None = None
+    """What stands before the table's name in a topic; without one records keep their topic, and others get `xtdb.cdc.`."""
+
+    @property
+    def names_topic(self) -> bool:
+        """A prefix was given."""
+        return self.topic_prefix is not None
 
 
 def encoder(options: XtdbWrite) -> Encode:
@@ -35,13 +40,15 @@ def encoder(options: XtdbWrite) -> Encode:
             return _tombstone(out, options)
         meta = json_text.members(change.meta) if out.native and change.meta else {}
         records = []
-        for row in [change] if out.native else rows_of(out):
+        rows = [change] if out.native else rows_of(out)
+        found = [_own_place(change)] if out.native and not out.arrived else places(out, len(rows))
+        for row, place in zip(rows, found, strict=True):
             out.change = row
             record_id = _record_id(out)
             if "envelope" in meta:
                 value = _kept_shape(row, meta)
             else:
-                value = _plain_shape(out, record_id, meta.get("source"), options)
+                value = _plain_shape(out, record_id, place, meta.get("source"), options)
             records.append(Record(value, text_of(record_id).encode(), topic=_topic(row, options)))
         return records
 
@@ -49,7 +56,8 @@ def encoder(options: XtdbWrite) -> Encode:
 
 
 def _topic(change: Change, options: XtdbWrite) -> str | None:
-    return None if change.table is None else f"{options.topic_prefix}{change.table.name}"
+    prefix = TOPIC_PREFIX if options.topic_prefix is None else options.topic_prefix
+    return None if change.table is None else f"{prefix}{change.table.name}"
 
 
 def _tombstone(out: Outgoing, options: XtdbWrite) -> list[Record]:
@@ -86,18 +94,25 @@ def _document_value(document: str | bytes | None, text: bool) -> bytes:
     return quote(raw.decode()) if text else raw
 
 
-def _plain_shape(out: Outgoing, record_id: bytes, source: bytes | None, options: XtdbWrite) -> bytes:
+def _own_place(change: Change) -> Place:
+    """The place of a change that was read from an event."""
+    number, order = position.decode(change.position or position.encode(0, 0))[:2]
+    found = change.transaction
+    return Place(number, order, None if found is None else number if found.total is None else found.total)
+
+
+def _plain_shape(out: Outgoing, record_id: bytes, place: Place, source: bytes | None, options: XtdbWrite) -> bytes:
     change = out.change
-    tx_id, order, in_transaction = _place(out)
     if change.commit_time is not None and change.commit_time % 1_000_000:
         out.lose("commit_time", "an event's time has milliseconds, this one has more digits")
     time = b"null" if change.commit_time is None else str(change.commit_time // 1_000_000).encode()
     if source is None:
-        source = _source(change, tx_id, time, options)
+        source = _source(change, place.tx_id, time, options)
     transaction = b"null"
-    if change.transaction is not None and in_transaction:
-        total = change.transaction.total if change.transaction.total is not None else tx_id
-        transaction = quote({"id": change.transaction.id, "total_order": total, "data_collection_order": order})
+    if place.total is not None:
+        own = change.transaction if out.native else None
+        name = str(place.tx_id) if own is None else own.id
+        transaction = quote({"id": name, "total_order": place.total, "data_collection_order": place.order})
     return json_text.join(
         [
             ("before", _document_value(_before(out, record_id, options.keyed), text=True)),
@@ -147,22 +162,3 @@ def _with_id(out: Outgoing, document: str | bytes | None, record_id: bytes) -> s
         out.lose("names", f"the table has a column _id that is not its key: {columns['_id'].decode()[:60]}")
         columns["_id"] = record_id
     return json_text.join(columns.items())
-
-
-def _place(out: Outgoing) -> tuple[int, int, bool]:
-    """tx_id, data_collection_order, and whether the event can name its transaction."""
-    change = out.change
-    transaction = change.transaction
-    parts = position.decode(change.position) if change.position is not None and not out.arrived else ()
-    if len(parts) == 2 and max(parts) < _INT64 and (transaction is not None or parts[1] == 0):
-        if transaction is not None and transaction.order not in (None, parts[1]):
-            out.lose("transaction", "the order inside the transaction is not the last part of the position")
-        return parts[0], parts[1], transaction is not None
-    if parts:
-        out.lose(
-            "position", "XTDB orders by tx_id and the place inside the transaction, this position is of another kind"
-        )
-    if transaction is None:
-        return out.number, 0, False
-    tx_id = int(transaction.id) if transaction.id.isascii() and transaction.id.isdigit() else out.number
-    return tx_id if tx_id < _INT64 else out.number, transaction.order or 0, True

@@ -18,6 +18,8 @@ LETTERS = {
     Operation.REPLACE: "u",
     Operation.DELETE: "d",
 }
+TOPIC_PREFIX = "xtdb.cdc."
+"""What XTDB puts before the table's name in a topic, where nobody chose another."""
 
 
 class Transaction(msgspec.Struct, gc=False, forbid_unknown_fields=True):

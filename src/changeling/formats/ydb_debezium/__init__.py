@@ -34,5 +34,6 @@ FORMAT = Format(
     ),
     types=TYPES,
     position="step, txId",
+    counts_transactions=True,
     names_table=False,
 )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from changeling.formats.debezium_json.message import Members, key_columns, members, shell
+from changeling.formats.debezium_json.message import Members, Message, key_columns, members, remembered, shell
 from changeling.formats.format import Decode
 from changeling.formats.options import ReadOptions
 from changeling.formats.ydb_debezium.envelope import CONNECTOR, KEY_HEADER, Source
@@ -14,7 +14,6 @@ from changeling.formats.ydb_json.topic import table_of
 from changeling.model import json_text, times
 from changeling.model.change import Change, Record, Transaction
 from changeling.model.errors import Rejected
-from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position_of
 from changeling.model.table import TableName
@@ -53,7 +52,7 @@ class _Reader:
         table = self._table(record.topic)
         key = None if columns is None else json_text.canonical_key(columns.items())
         if record.value is None:
-            return [Change(op=Operation.MESSAGE, table=table, key=key, meta=_meta(b'{"tombstone":true', raw_key, key))]
+            return [Change(op=Operation.MESSAGE, table=table, key=key, meta=_meta(b'{"tombstone":true', record, key))]
         if table is None:
             raise Rejected("the record names no table, and neither does a topic path/to/table/feed; give --table")
         wrapper = members(record.value)
@@ -77,7 +76,7 @@ class _Reader:
             head += b',"bare":true'
         elif len(wrapper) > 1:
             head += b',"wrapper":%b' % shell(wrapper, ("payload",))
-        change.meta = _meta(head, raw_key, change.key)
+        change.meta = _meta(head, record, change.key)
         return [change]
 
     def _topic_table(self, topic: str | None) -> TableName | None:
@@ -92,15 +91,12 @@ class _Reader:
         return msgspec.structs.replace(schema, key=self._options.key_of(table)).to_json()
 
 
-def _meta(head: bytes, raw_key: bytes | None, key: str | bytes | None) -> bytes:
-    """`meta` with the message key, where it is not the usual wrapper around the canonical one."""
-    if raw_key is None or raw_key == wrapped_key(key):
-        return head + b"}"
-    try:
-        json_text.compact(raw_key)
-    except ValueError:
-        return b'%b,"key_text":%b}' % (head, quote(raw_key.decode(errors="replace")))
-    return b'%b,"key":%b}' % (head, raw_key)
+def _meta(head: bytes, record: Record, key: str | bytes | None) -> bytes:
+    """`meta` with the headers, and the message key where it is not the usual wrapper around the canonical one."""
+    beside = Message(None, None, record.key, headers=record.headers)
+    if record.key is None and any(name == KEY_HEADER for name, _ in record.headers):
+        head += b',"key_in_header":true'
+    return head + remembered(beside, wrapped_key(key)) + b"}"
 
 
 def wrapped_key(key: str | bytes | None) -> bytes | None:
@@ -165,7 +161,7 @@ def _stamp(change: Change, source: Source) -> None:
             raise Rejected("source.step and source.txId must be whole numbers of 64 bits")
         change.position = position_of(step, transaction)
         change.transaction = Transaction(str(transaction))
-    if source.ts_ms is not None:
+    if source.ts_ms is msgspec.UNSET:
+        change.commit_time = None if step is None else commit_time_of(step)
+    elif source.ts_ms is not None:
         change.commit_time = times.from_units(source.ts_ms, _NANOS_PER_MS)
-    elif step is not None:
-        change.commit_time = commit_time_of(step)

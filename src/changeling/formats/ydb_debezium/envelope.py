@@ -21,6 +21,7 @@ class Source(msgspec.Struct, gc=False):
     """What the reader needs of `source`; the rest of it, such as `user`, is kept as it stands."""
 
     connector: str | None = None
-    ts_ms: int | None = None
+    ts_ms: int | msgspec.UnsetType | None = msgspec.UNSET
+    """null where the time is not known; where it is missing, the step tells it."""
     step: int | None = None
     transaction: int | None = msgspec.field(name="txId", default=None)

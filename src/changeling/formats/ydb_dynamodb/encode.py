@@ -33,11 +33,16 @@ class YdbDynamodbWrite(WriteOptions, frozen=True, kw_only=True):
     """Columns that are NULL: as `{"NULL":true}`, like Amazon, or left out, like YDB."""
     time_unit: Literal["seconds", "milliseconds"] = "seconds"
     """What `ApproximateCreationDateTime` counts: seconds, with a fraction where there is one, or milliseconds, like YDB."""
-    feed: str = "feed"
-    """The changefeed's name, the last part of the topic's path."""
+    feed: str | None = None
+    """The changefeed's name, the last part of the topic's path; without one records keep their topic, and others get `feed`."""
 
     def __post_init__(self) -> None:
         Mode.named(self.mode)
+
+    @property
+    def names_topic(self) -> bool:
+        """A feed was named."""
+        return self.feed is not None
 
 
 def encoder(options: YdbDynamodbWrite) -> Encode:
@@ -46,7 +51,7 @@ def encoder(options: YdbDynamodbWrite) -> Encode:
 
     def encode(out: Outgoing) -> Sequence[Record]:
         change = out.change
-        topic = topic_of(change.table, options.feed)
+        topic = topic_of(change.table, options.feed or "feed")
         if change.op is Operation.MESSAGE:
             return [Record(None, _message_key(out), topic=topic)]
         record, body = _kept(out)

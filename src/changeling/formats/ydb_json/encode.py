@@ -23,11 +23,16 @@ class YdbJsonWrite(WriteOptions, frozen=True, kw_only=True):
     """Write a replace as `reset`, or as an `update` that names every column: so it is by default where these are known."""
     virtual_timestamps: bool | None = None
     """Write `ts`: always (a change without is a loss), never, or where the change has one."""
-    feed: str = "feed"
-    """The changefeed's name, the last part of the topic's path."""
+    feed: str | None = None
+    """The changefeed's name, the last part of the topic's path; without one records keep their topic, and others get `feed`."""
 
     def __post_init__(self) -> None:
         Mode.named(self.mode)
+
+    @property
+    def names_topic(self) -> bool:
+        """A feed was named."""
+        return self.feed is not None
 
 
 def encoder(options: YdbJsonWrite) -> Encode:
@@ -36,7 +41,7 @@ def encoder(options: YdbJsonWrite) -> Encode:
 
     def encode(out: Outgoing) -> Sequence[Record]:
         change = out.change
-        topic = topic_of(change.table, options.feed)
+        topic = topic_of(change.table, options.feed or "feed")
         if change.op is Operation.BARRIER:
             return [Record(value, topic=topic) for value in _barrier(out)]
         if change.op is Operation.DDL:

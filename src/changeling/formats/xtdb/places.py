@@ -1,0 +1,65 @@
+"""Where an event stands in XTDB's log: in which transaction, at which place inside it, and at which of the whole log."""
+
+from typing import NamedTuple
+
+from changeling.formats.format import Outgoing
+from changeling.formats.standing import number_of
+from changeling.model import position
+from changeling.model.change import Transaction
+
+INT64 = 2**63
+
+
+class Place(NamedTuple):
+    """The places of one event."""
+
+    tx_id: int
+    order: int
+    total: int | None
+    """None where the event belongs to no transaction."""
+
+
+def places(out: Outgoing, events: int) -> list[Place]:
+    """The places of a change's events: one, or two where it moves its row to another key.
+
+    All events of a transaction have its id as `tx_id`, and are numbered from 0, unless the change itself says all of it:
+    its position is the id and the order inside. A position that begins with the id is the place in the whole log too.
+    """
+    change = out.change
+    parts = position.decode(change.position) if change.position is not None and not out.arrived else ()
+    tx_id, order, total = (
+        _alone(out, parts, events) if change.transaction is None else _together(out, change.transaction, parts)
+    )
+    kept = parts[:-1] == (tx_id,) if out.halves else parts == (tx_id, order) and events == 1
+    if parts and not kept:
+        out.lose(
+            "position", "XTDB orders by tx_id and the place inside the transaction, this position is of another kind"
+        )
+    out.placed = (tx_id, order + events - 1)
+    return [Place(tx_id, order + number, total) for number in range(events)]
+
+
+def _alone(out: Outgoing, parts: tuple[int, ...], events: int) -> Place:
+    """A change without a transaction; two events of it are one, or nothing would tell which came first."""
+    tx_id = parts[0] if len(parts) == 2 and (out.halves or parts[1] == 0) and parts[0] < INT64 else out.number
+    return Place(tx_id, 0, tx_id if events > 1 else None)
+
+
+def _together(out: Outgoing, transaction: Transaction, parts: tuple[int, ...]) -> Place:
+    standing = out.standing
+    tx_id = number_of(transaction.id, INT64)
+    if tx_id is None:
+        out.lose("transaction", f"tx_id is the id of the transaction as a number, and {transaction.id!r} is none")
+        tx_id = standing.ordinal
+    if transaction.order is not None and parts == (tx_id, transaction.order) and transaction.order < INT64 // 2:
+        order = transaction.order + standing.moved
+    else:
+        order = standing.events
+    if transaction.order not in (None, order):
+        out.lose(
+            "transaction",
+            f"the events of a transaction are numbered {order} here, and this change declares the order {transaction.order}",
+        )
+    if transaction.total is None and parts[:1] != (tx_id,):
+        out.lose("transaction", "total_order is the place in the whole log, and this change declares none")
+    return Place(tx_id, order, tx_id if transaction.total is None else transaction.total)
