@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.fail("starts a server: mark it with `services`")
 
     EmbeddedPostgres.start = refused  # type: ignore[method-assign, assignment]
-    Broker._start = refused  # type: ignore[method-assign]
+    Broker._start = refused  # type: ignore[method-assign, assignment]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -21,7 +21,7 @@ def _line(name: str, cases: list[Any]) -> str:
     seconds = sum(case.duration for case in cases)
     parts = [f"{len(cases)} case{'s'[: len(cases) > 1]}, {failed} failed, {seconds:.0f} s"]
     if any("generated" in case.keywords for case in cases):
-        parts.append(f"up to {settings.default.max_examples:,} examples each")
+        parts.append(f"up to {settings().max_examples:,} examples each")
     told: dict[str, list[str]] = defaultdict(list)
     for case in cases:
         for property_, value in case.user_properties:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.warm_commands import WarmCommands
+from tests.cli.warm_commands import WARM
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = Path(sys.executable).with_name("changeling")
 RECORDS = Path(__file__).parent / "records"
-WARM = WarmCommands()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ JSON object a line, runs each in a fork, and prints its exit code.
 """
 
 import atexit
+import importlib
 import json
 import os
 import subprocess
@@ -49,12 +50,21 @@ class WarmCommands:
             server.communicate()
 
 
+WARM = WarmCommands()
+
+
 def _serve() -> None:
     import changeling.cli
+    from changeling.cli.startup import leave_out_pandas
     from changeling.formats import registry
 
+    # As the commands do that are served here.
+    leave_out_pandas()
     for name in registry.names():
         registry.get(name)
+    # What commands import when they come to need it.
+    for name in ("pyarrow.parquet", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "rich.console"):
+        importlib.import_module(name)
     for line in sys.stdin:
         call = json.loads(line)
         child = os.fork()

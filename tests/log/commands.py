@@ -2,11 +2,10 @@
 
 import json
 import signal
-import subprocess
 from typing import Any
 
 from changeling.cli import main
-from tests.cli.conftest import COMMAND
+from tests.cli.warm_commands import WARM
 from tests.log.lakes import Shop
 
 
@@ -22,8 +21,9 @@ def run_once(made: Shop) -> int:
 
 def printed(made: Shop, *arguments: str) -> str:
     """What a command that needs no Spark prints in the folder of the pipeline."""
-    line = [str(COMMAND), *arguments]
-    return subprocess.run(line, cwd=made.folder, capture_output=True, text=True, check=True).stdout
+    done = WARM.run(arguments, made.folder)
+    done.check_returncode()
+    return done.stdout
 
 
 def printed_objects(made: Shop, *arguments: str) -> list[dict[str, Any]]:
