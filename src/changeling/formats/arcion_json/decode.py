@@ -8,9 +8,10 @@ import msgspec
 
 from changeling.formats.arcion_json import images, table_name
 from changeling.formats.arcion_json.assembly import Key, Plan, Row, change_of, tombstone
-from changeling.formats.arcion_json.envelope import NULL_TEXT, Envelope
+from changeling.formats.arcion_json.envelope import MEMBERS, NULL_TEXT, Envelope
 from changeling.formats.arcion_json.images import Cell
 from changeling.formats.format import Decode
+from changeling.formats.member_order import is_usual
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text
 from changeling.model.change import Change, Record
@@ -50,7 +51,8 @@ class _Reader:
         except msgspec.ValidationError:
             return [self._other_shape(record, record.value)]
         plan = self._plan(bytes(found.table_name), bytes(found.exists))
-        if found.before.keys() != plan.names or found.after.keys() != plan.names:
+        columns = plan.presence.columns
+        if tuple(found.before) != columns or tuple(found.after) != columns or not is_usual(record.value, MEMBERS):
             return [self._other_shape(record, record.value)]
         try:
             before = plan.presence.before.pick(found.before)

@@ -17,6 +17,10 @@ NULL_TEXT = "null"
 """What stands in a cell for NULL, and in one that says nothing; `exists` tells the two apart."""
 
 
+MEMBERS = ("tableName", "opType", "cursor", "before", "after", "exists", "operationcount")
+"""The members of a record in the order in which Arcion writes them."""
+
+
 class Envelope(msgspec.Struct, rename="camel", gc=False, forbid_unknown_fields=True):
     """The plain shape: all seven members, images of texts. Other shapes are read member by member."""
 

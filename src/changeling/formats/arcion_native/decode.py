@@ -11,9 +11,10 @@ from changeling.formats.arcion_json.assembly import Key, change_of
 from changeling.formats.arcion_json.assembly import Plan as ArcionPlan
 from changeling.formats.arcion_json.envelope import NULL_TEXT, OPERATIONS
 from changeling.formats.arcion_json.images import Cell, Presence, Side
-from changeling.formats.arcion_native.envelope import Cells, Envelope
+from changeling.formats.arcion_native.envelope import MEMBERS, Cells, Envelope
 from changeling.formats.arcion_native.images import completeness
 from changeling.formats.format import Decode
+from changeling.formats.member_order import is_usual
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text
 from changeling.model.change import Change, Record
@@ -73,13 +74,13 @@ class _Reader:
             return self._other_shape(record, value)
         raw_table, raw_cursor = bytes(found.table_name), bytes(found.cursor)
         change = self._row(raw_table, found.op_type, raw_cursor, found.before, found.after)
-        if found.before == {} or found.after == {} or _NULL_CELL in value:
+        if found.before == {} or found.after == {} or _NULL_CELL in value or not is_usual(value, MEMBERS):
             return change, b'{"record":%b' % json_text.compact(value)
         return change, b'%b"cursor":%b' % (self._table(raw_table).meta_head, json_text.compact(raw_cursor))
 
     def _read_table(self, raw: bytes) -> _Table:
         name = table_name.read(raw)
-        usual = json_text.canonical(raw) == json_text.canonical(table_name.write(name))
+        usual = json_text.compact(raw) == json_text.compact(table_name.write(name))
         head = b"{" if usual else b'{"tableName":%b,' % json_text.compact(raw)
         return self._known(name or self._options.table, head)
 

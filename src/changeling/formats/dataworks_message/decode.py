@@ -9,6 +9,7 @@ from changeling.formats.dataworks_message import schema
 from changeling.formats.dataworks_message.envelope import BEFORE_HALF, NAMES, OPERATIONS, Envelope, Payload, Side
 from changeling.formats.dataworks_message.schema import Told
 from changeling.formats.format import Decode
+from changeling.formats.member_order import is_usual
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text, times
 from changeling.model.canonical import text_of
@@ -54,7 +55,7 @@ class _Reader:
             return [self._other_shape(record, value)]
         payload = found.payload
         before, after = _plain_side(payload.before), _plain_side(payload.after)
-        if before in _EMPTY or after in _EMPTY:
+        if before in _EMPTY or after in _EMPTY or not _is_usual(value):
             return [self._other_shape(record, value)]
         told = self._told(bytes(found.schema))
         change = self._change(told, payload.op, before, after, payload.sequence_id, payload.timestamp.event)
@@ -138,6 +139,17 @@ class _Reader:
             else:
                 change.after, change.after_image = image, size
             change.key = _key(told, row)
+
+
+def _is_usual(value: bytes) -> bool:
+    """Whether the members of a message in the plain shape come in the order in which it is written."""
+    message = _columns(value)
+    payload = _columns(message["payload"])
+    return (
+        is_usual(value, ("schema", "payload", "version"))
+        and is_usual(message["payload"], ("before", "after", "sequenceId", "scn", "op", "timestamp", "ddl"))
+        and is_usual(payload["timestamp"], ("eventTime", "systemTime", "checkpointTime"))
+    )
 
 
 def _is_half(change: Change, name: str) -> bool:

@@ -80,7 +80,7 @@ def _short(raw: bytes, own: TableSchema, table: TableName) -> tuple[str, bytes] 
     source = json_text.members(json_text.members(raw)["source"])
     rest = {name: part for name, part in source.items() if name in ("dbType", "dbVersion")}
     written = print_schema(wire_columns(own), own.key, table, rest)
-    same = msgspec.json.decode(written) == msgspec.json.decode(raw)
+    same = written == json_text.compact(raw)
     return ("source", json_text.join(rest.items())) if same else None
 
 

@@ -58,7 +58,7 @@ def other(record: Record, message: Message) -> Change:
 
 def _told_beside(record: Record, message: Message, key: str | bytes | None) -> bytes:
     """What stands beside the value, which is kept whole: the key and the topic, which no table's name tells."""
-    beside = remembered(msgspec.structs.replace(message, wrapper=None, pair=False), key)
+    beside = remembered(msgspec.structs.replace(message, wrapper=None, pair=()), key)
     return beside if record.topic is None else b'%b,"topic":%b' % (beside, quote(record.topic))
 
 

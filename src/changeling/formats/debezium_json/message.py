@@ -17,17 +17,20 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 Members = dict[str, bytes]
 Headers = tuple[tuple[str, bytes | None], ...]
 
+_PAIR = ("key", "value")
+
 
 class Message(msgspec.Struct, frozen=True, gc=False):
     """What one record holds.
 
-    `wrapper` is there where the envelope stood in a `payload`, `pair` where key and value stood together in one object.
+    `wrapper` is there where the envelope stood in a `payload`, `pair` where key and value stood together in one object: it
+    has their names in order.
     """
 
     envelope: Members | None
     wrapper: Members | None
     key: bytes | None
-    pair: bool = False
+    pair: tuple[str, ...] = ()
     headers: Headers = ()
 
 
@@ -54,9 +57,9 @@ def take_apart(record: Record) -> Message:
     found = members(value)
     if "op" in found:
         return Message(found, None, record.key, headers=record.headers)
-    if found.keys() == {"key", "value"} and found["value"][:1] == b"{":
+    if found.keys() == set(_PAIR) and found["value"][:1] == b"{":
         inner = take_apart(Record(found["value"]))
-        return msgspec.structs.replace(inner, key=None if found["key"] == b"null" else found["key"], pair=True)
+        return msgspec.structs.replace(inner, key=None if found["key"] == b"null" else found["key"], pair=tuple(found))
     if "payload" in found:
         payload = found["payload"]
         return Message(None if payload == b"null" else members(payload), found, record.key, headers=record.headers)
@@ -104,7 +107,9 @@ def remembered(message: Message, canonical_key: str | bytes | None) -> bytes:
             meta += b',"key_text":%b' % quote(message.key.decode(errors="replace"))
         else:
             meta += b',"key":%b' % message.key
-    return meta + b',"pair":true' if message.pair else meta
+    if not message.pair:
+        return meta
+    return meta + (b',"pair":true' if message.pair == _PAIR else b',"pair":%b' % quote(message.pair))
 
 
 def _header(name: str, value: bytes | None) -> list[object]:
@@ -136,7 +141,8 @@ def put_together(envelope: bytes, meta: Members, canonical_key: bytes | None) ->
     if "key_text" in meta:
         key = json_text.string(meta["key_text"]).encode()
     if "pair" in meta:
-        return json_text.join([("key", key or b"null"), ("value", envelope)]), key
+        names = _PAIR if meta["pair"] == b"true" else map(json_text.string, json_text.items(meta["pair"]))
+        return json_text.join((name, key or b"null" if name == "key" else envelope) for name in names), key
     return envelope, key
 
 

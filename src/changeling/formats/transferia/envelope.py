@@ -51,6 +51,13 @@ Unsigned = Annotated[int, msgspec.Meta(ge=0)]
 """msgspec itself takes no integer of more than 64 bits."""
 
 
+MEMBERS = (
+    *("id", "nextlsn", "commitTime", "txPosition", "kind", "schema", "table", "part", "columnnames", "columnvalues"),
+    *("table_schema", "oldkeys", "tx_id", "query", "changeling"),
+)
+"""The members of an item in the order in which Transferia writes them, and ours behind them."""
+
+
 class OldKeys(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """The row before the change, or the part of it that the source tells."""
 

@@ -5,9 +5,10 @@ import operator
 import msgspec
 from msgspec import UNSET
 
+from changeling.formats.member_order import is_usual
 from changeling.formats.options import ReadOptions
 from changeling.formats.transferia import control, row_plan, schemas
-from changeling.formats.transferia.envelope import INT64, KINDS, ROW_KINDS, Extras, Item, OldKeys
+from changeling.formats.transferia.envelope import INT64, KINDS, MEMBERS, ROW_KINDS, Extras, Item, OldKeys
 from changeling.formats.transferia.row_plan import RowPlan
 from changeling.formats.transferia.schemas import Plan, remember
 from changeling.model import json_text
@@ -58,6 +59,8 @@ class ItemReader:
         _place(change, item, meta)
         if extras is not None:
             _apply(change, item, extras, meta)
+        if op is not None:
+            _keep_order(value, meta)
         if op is not None and meta:
             change.meta = json_text.join(meta.items())
         return change
@@ -169,6 +172,14 @@ def _keep_rest(item: Item, meta: dict[str, bytes]) -> None:
     if UNSET in _always(item):
         names = zip(_ALWAYS, _always(item), strict=True)
         meta["lacks"] = quote([_WIRE_NAMES[name] for name, value in names if value is UNSET])
+
+
+def _keep_order(value: bytes, meta: dict[str, bytes]) -> None:
+    if not is_usual(value, MEMBERS):
+        meta["order"] = quote(list(json_text.members(value)))
+    keys = json_text.members(value).get("oldkeys", b"null")
+    if keys[:1] == b"{" and not is_usual(keys, OldKeys.__struct_fields__):
+        meta["oldkeys"] = keys
 
 
 def _place(change: Change, item: Item, meta: dict[str, bytes]) -> None:

@@ -6,19 +6,15 @@ import msgspec
 
 from changeling.formats.format import Outgoing
 from changeling.formats.transferia import control, schemas, type_names
-from changeling.formats.transferia.envelope import INT64, KINDS, UINT64, Extras
+from changeling.formats.transferia.envelope import INT64, KINDS, MEMBERS, UINT64, Extras
 from changeling.model import json_text, position
 from changeling.model.change import Change, Transaction
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
 from changeling.model.table import schema_from_json
 
-_ORDER = (
-    *("id", "nextlsn", "commitTime", "txPosition", "kind", "schema", "table", "part", "columnnames", "columnvalues"),
-    *("table_schema", "oldkeys", "tx_id", "query"),
-)
-_HEADS = tuple((name, b'"%b":' % name.encode()) for name in (*_ORDER, "changeling"))
-_lacks = msgspec.json.Decoder(list[str]).decode
+_HEADS = tuple((name, b'"%b":' % name.encode()) for name in MEMBERS)
+_names = msgspec.json.Decoder(list[str]).decode
 
 
 def own(change: Change, meta: Mapping[str, bytes], schema_id: bool) -> bytes:
@@ -32,13 +28,14 @@ def own(change: Change, meta: Mapping[str, bytes], schema_id: bool) -> bytes:
         members.update({"tx_id": text} if "id" in meta else {"id": name.encode()})
     if "nextlsn" not in meta and change.position is not None:
         members["nextlsn"], members["txPosition"] = map(_digits, position.decode(change.position))
-    members.update((name, value) for name, value in meta.items() if name in _ORDER)
+    members.update((name, value) for name, value in meta.items() if name in MEMBERS)
     if "table_schema" in meta:
         members["table_schema"] = schemas.written_back(meta["table_schema"], change, schema_id)
-    for name in _lacks(meta["lacks"]) if "lacks" in meta else ():
+    for name in _names(meta["lacks"]) if "lacks" in meta else ():
         members.pop(name, None)
-    if "changeling" in meta:
-        members["changeling"] = meta["changeling"]
+    if "order" in meta:
+        members.update(json_text.members(meta.get("extra", b"{}")))
+        return json_text.join((name, members[name]) for name in _names(meta["order"]))
     written = _written(members)
     return written if "extra" not in meta else b"%b,%b" % (written[:-1], meta["extra"][1:])
 

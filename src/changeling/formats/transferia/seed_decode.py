@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Raw
 
+from changeling.formats.member_order import is_usual
 from changeling.formats.options import ReadOptions
 from changeling.formats.transferia import schemas, table_text
 from changeling.formats.transferia.envelope import INT64, SEED_KINDS, SEED_MEMBERS, SeedRecord
@@ -96,6 +97,8 @@ class SeedReader:
             meta["Table"] = quote(found.table)
         if "OldValues" in members and not found.old_values:
             meta["OldValues"] = members["OldValues"]
+        if not is_usual(value, SEED_MEMBERS):
+            meta["order"] = quote(list(members))
         lacks = [name for name in _ALWAYS if name not in members]
         if lacks:
             meta["lacks"] = quote(lacks)

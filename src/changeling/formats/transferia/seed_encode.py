@@ -30,7 +30,9 @@ def own(change: Change, meta: Mapping[str, bytes], schema_id: bool) -> bytes:
         members["TableSchema"] = schemas.written_back(kept, change, schema_id)
     members.update((name, value) for name, value in meta.items() if name in SEED_MEMBERS and name != "TableSchema")
     ordered = [(name, members[name]) for name in SEED_MEMBERS if name in members and name not in lacks]
-    return json_text.join([*ordered, *json_text.members(meta.get("extra", b"{}")).items()])
+    whole = {**dict(ordered), **json_text.members(meta.get("extra", b"{}"))}
+    names = msgspec.json.decode(meta["order"], type=list[str]) if "order" in meta else whole
+    return json_text.join((name, whole[name]) for name in names)
 
 
 def foreign(out: Outgoing, schema_id: bool) -> bytes:

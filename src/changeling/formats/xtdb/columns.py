@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from changeling.formats.format import DecodeBatch
 from changeling.formats.xtdb.decode import XtdbRead
-from changeling.formats.xtdb.envelope import OPERATIONS, DocumentId, Envelope, Source
+from changeling.formats.xtdb.envelope import OPERATIONS, DocumentId, Envelope, Source, in_order
 from changeling.model import json_text, layout
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image
@@ -43,7 +43,7 @@ def batch_decoder(options: XtdbRead) -> DecodeBatch | None:
         if values.null_count or not len(values):
             return None
         try:
-            return _changes(_lines(values), batch.column("origin"), source, options)
+            return _changes(values, batch.column("origin"), source, options)
         except (_NotPlain, msgspec.DecodeError, Rejected, pa.ArrowInvalid, UnicodeError, RecursionError, OverflowError):
             return None
 
@@ -56,10 +56,12 @@ def _lines(values: pa.Array) -> memoryview:
     return memoryview(pc.binary_join(whole, b"\n")[0].as_buffer())
 
 
-def _changes(lines: memoryview, origin: pa.Array, source: str, options: XtdbRead) -> pa.RecordBatch:
+def _changes(values: pa.Array, origin: pa.Array, source: str, options: XtdbRead) -> pa.RecordBatch:
     count = len(origin)
-    events = _all(_envelopes(lines), count)
+    events = _all(_envelopes(_lines(values)), count)
     raw_sources = [bytes(event.source) for event in events]
+    if not all(map(in_order, values.to_pylist(), raw_sources)):
+        raise _NotPlain
     sources = _all(_sources(b"\n".join(raw_sources)), count)
     letters = [event.op for event in events]
     before_texts, after_texts = [event.before for event in events], [event.after for event in events]

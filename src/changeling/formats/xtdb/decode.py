@@ -7,7 +7,15 @@ import msgspec
 
 from changeling.formats.format import Decode
 from changeling.formats.options import ReadOptions
-from changeling.formats.xtdb.envelope import OPERATIONS, TOPIC_PREFIX, AnyTransaction, DocumentId, Envelope, Source
+from changeling.formats.xtdb.envelope import (
+    OPERATIONS,
+    TOPIC_PREFIX,
+    AnyTransaction,
+    DocumentId,
+    Envelope,
+    Source,
+    in_order,
+)
 from changeling.formats.xtdb.envelope import Transaction as WireTransaction
 from changeling.model import json_text, times
 from changeling.model.change import Change, Record, Transaction
@@ -52,7 +60,7 @@ class _Reader:
         except msgspec.ValidationError:
             return [self._other_shape(record, record.value)]
         source = _source(found.source)
-        if found.ts_ms != source.ts_ms:
+        if found.ts_ms != source.ts_ms or not in_order(record.value, bytes(found.source)):
             return [self._other_shape(record, record.value)]
         change = self._change(record, found.op, found.before, found.after, source, found.transaction)
         change.meta = b'{"source":%b}' % found.source

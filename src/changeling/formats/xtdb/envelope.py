@@ -1,5 +1,7 @@
 """XTDB's envelope as it stands on the wire, and the names that its parts go by."""
 
+import re
+
 import msgspec
 
 from changeling.model.operation import Operation
@@ -47,6 +49,24 @@ class Envelope(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     op: str
     ts_ms: int | None
     transaction: Transaction
+
+
+_HEAD = re.compile(rb'\s*\{\s*"before"\s*:')
+_TAIL = re.compile(
+    rb'"op"~:~"[a-z]"~,~"ts_ms"~:~(?:-?[0-9]+|null)~,~"transaction"~:~\{~"id"~:~"(?:[^"\\]|\\.)*"~,'
+    rb'~"total_order"~:~-?[0-9]+~,~"data_collection_order"~:~-?[0-9]+~\}~\}~\Z'.replace(b"~", rb"\s*")
+)
+
+
+def in_order(event: bytes, source: bytes) -> bool:
+    """Whether the members of an event in the plain shape, and of its transaction, come as XTDB writes them.
+
+    `source` is the text of that member: where `before` is first and it stands before `op`, `after` is between.
+    """
+    tail = event.rfind(b'"op"')
+    if tail < 0 or _TAIL.match(event, tail) is None or _HEAD.match(event) is None:
+        return False
+    return event.endswith(source, 0, event.rfind(b"}", 0, tail) + 1)
 
 
 class Source(msgspec.Struct, gc=False):

@@ -135,11 +135,8 @@ def _virtual_timestamp(out: Outgoing, wanted: bool | None) -> tuple[int, int] | 
     change = out.change
     if wanted is False:
         return None
-    if out.native:
-        # A record with `ts` has a transaction, also where the stamp happens to equal its place of arrival.
-        stamp = None if change.transaction is None else stamp_of(change)
-    else:
-        stamp = None if out.arrived or change.commit_time is None else stamp_of(change)
+    # A record with `ts` has a transaction, also where the stamp happens to equal its place of arrival.
+    stamp = None if out.native and change.transaction is None else _own_stamp(out)
     if stamp is not None:
         _check_transaction(out, stamp)
         return stamp
@@ -156,6 +153,13 @@ def _virtual_timestamp(out: Outgoing, wanted: bool | None) -> tuple[int, int] | 
     return None
 
 
+def _own_stamp(out: Outgoing) -> tuple[int, int] | None:
+    """The change's position as a stamp; the step is a time too, which a change of another dialect must have."""
+    if not out.native and (out.arrived or out.change.commit_time is None):
+        return None
+    return stamp_of(out.change)
+
+
 def _check_transaction(out: Outgoing, stamp: tuple[int, int]) -> None:
     transaction = out.change.transaction
     if transaction is None:
@@ -167,8 +171,8 @@ def _check_transaction(out: Outgoing, stamp: tuple[int, int]) -> None:
 
 
 def _barrier(out: Outgoing) -> list[bytes]:
-    stamp = stamp_of(out.change)
-    if stamp is None or (out.arrived and not out.native):
+    stamp = _own_stamp(out)
+    if stamp is None:
         out.lose("barrier", "`resolved` is [step, txId], the step being the time in milliseconds; this one is another")
         return []
     shell = _kept_members(out) or {"resolved": b"null"}
@@ -176,8 +180,8 @@ def _barrier(out: Outgoing) -> list[bytes]:
 
 
 def _schema_change(out: Outgoing) -> list[bytes]:
-    stamp = stamp_of(out.change)
-    if stamp is None or (out.arrived and not out.native):
+    stamp = _own_stamp(out)
+    if stamp is None:
         out.lose("ddl", "a schema record must have `ts`, and this change has no position [step, txId]")
         return []
     shell = _kept_members(out)
