@@ -13,8 +13,9 @@ from changeling.model.errors import UsageError, nearest
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
 from changeling.replicas.choosing import WantedTable
-from changeling.replicas.effect import effect, old_key
+from changeling.replicas.effect import Effect, effect, old_key
 from changeling.replicas.fold import Cell, Fold, Step
+from changeling.replicas.origins import Half, Moved, moved, old_key_of
 
 Image = Mapping[str, bytes]
 
@@ -44,32 +45,69 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
     """
     batch = _changes_of(log, table)
     changes = layout.changes(batch)
-    origins = [_keys(change) for change in changes]
+    encodings = batch.column("encoding").to_pylist()
+    steps = [_step(change, encoding) for change, encoding in zip(changes, encodings, strict=True)]
+    moves = _told_as_two(changes, steps)
+    origins = [_keys(change, moves) for change in changes]
     wanted = _told(key, table.name, {found for keys in origins for found in keys})
     family = _family(origins, wanted)
-    encodings = batch.column("encoding").to_pylist()
     places = [
         place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or origins[place] & family
     ]
-    fold = Fold()
-    for place in sorted(places, key=lambda place: _order(changes[place])):
-        change = changes[place]
-        was = wanted if text_of(change.key) != wanted else old_key(change.key, change.before)
+    fold, last = Fold(), None
+    for place in sorted(places, key=lambda place: _order(changes[place], moves)):
+        change, step = changes[place], steps[place]
+        was = wanted if text_of(change.key) != wanted else _old_key(change, moves)
         before = _image(fold, wanted) or _image(fold, was)
+        if _place(change) in moves.deletes:
+            # The row goes with the create that it belongs to.
+            if text_of(change.key) == wanted and _place(change) != last:
+                last = _place(change)
+                yield Moment(batch.slice(place, 1), before, None)
+            continue
         if change.op is Operation.TRUNCATE:
             fold.truncate()
-        else:
-            step = _step(change, encodings[place])
-            if step is None or not fold.apply(step):
-                continue
-        if wanted in origins[place] or (change.op is Operation.TRUNCATE and before is not None):
+        elif step is None or not fold.apply(step._replace(origin=_old_key(change, moves))):
+            continue
+        is_own = wanted in origins[place] and not _tells_again(change, wanted, moves)
+        if is_own or (change.op is Operation.TRUNCATE and before is not None):
             yield Moment(batch.slice(place, 1), before, _image(fold, wanted))
 
 
-def _order(change: Change) -> tuple[str, ...]:
-    """By position. Of several changes with one key and one position the least counts: it does not hang on arrival."""
+def _told_as_two(changes: Sequence[Change], steps: Sequence[Step | None]) -> Moved:
+    """The moves that are told as a delete and a create."""
+    creates = [change for change, step in zip(changes, steps, strict=True) if step and step.effect is Effect.PART]
+    if not creates:
+        return Moved()
+    return moved(map(_half, creates), (_half(change) for change in changes if change.op is Operation.DELETE))
+
+
+def _half(change: Change) -> Half:
+    return Half(*_place(change), change.transaction, old_key_of(change.meta))
+
+
+def _place(change: Change) -> tuple[str, str]:
+    return change.position or "", text_of(change.key)
+
+
+def _old_key(change: Change, moves: Moved) -> str | None:
+    """The key of the row before a change, by its image or as it was found."""
+    return old_key(change.key, change.before) or moves.origins.get(_place(change))
+
+
+def _tells_again(change: Change, key: str, moves: Moved) -> bool:
+    """Whether a create took the row away from a key, which a delete of that key tells."""
+    taken = {delete for at, delete in moves.deletes if at <= (change.position or "")}
+    return text_of(change.key) != key and moves.origins.get(_place(change)) == key and key in taken
+
+
+def _order(change: Change, moves: Moved) -> tuple[str, ...]:
+    """By position. Of several changes with one key and one position the least counts: it does not hang on arrival.
+
+    A delete that is part of a move comes before the rest of it.
+    """
     content = (text_of(change.key), change.op.value, text_of(change.after), text_of(change.before))
-    return (change.position or "", *content)
+    return (change.position or "", "" if _place(change) in moves.deletes else "+", *content)
 
 
 def _step(change: Change, encoding: str) -> Step | None:
@@ -94,9 +132,9 @@ def _image(fold: Fold, key: str | None) -> Image | None:
     return None if row is None or not row.exists else row.image()
 
 
-def _keys(change: Change) -> set[str]:
+def _keys(change: Change, moves: Moved) -> set[str]:
     """The keys that a change touches: that of the row now, and where it moved the row, the one before."""
-    return {text_of(key) for key in (change.key, old_key(change.key, change.before)) if key is not None}
+    return {text_of(key) for key in (change.key, _old_key(change, moves)) if key is not None}
 
 
 def _family(origins: Sequence[set[str]], key: str) -> set[str]:

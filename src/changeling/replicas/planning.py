@@ -19,7 +19,7 @@ from changeling.replicas.shape import Shape
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.turns import Stretch
-from changeling.replicas.works import Base, Bases, Work, all_truncates, between, late_keys, of_table
+from changeling.replicas.works import Base, Bases, Work, all_truncates, between, is_part, late_keys, of_table
 
 Modes = Callable[[str, TableName], str]
 """merge, history, append, or typed where every change becomes a row; by source and table."""
@@ -186,8 +186,9 @@ class Planner:
     def _came_late(self, table: TableDelta, delta: Delta, base: Base) -> Column:
         last = self._points.last.of(table.source)
         new = (f.col("batch") > last.whole_batch) & (f.col("batch") <= delta.point.of(table.source).batch)
-        behind = (f.col("position") > base.position) & (f.col("position") <= (last.position or ""))
-        return of_table(table.source, table.table) & new & behind
+        # A new row that is told in part may come from one whose delete was merged before.
+        late = (f.col("position") <= (last.position or "")) | is_part()
+        return of_table(table.source, table.table) & new & (f.col("position") > base.position) & late
 
     def _truncates(self, table: TableDelta, delta: Delta, after: str) -> tuple[tuple[str, int | None], ...]:
         limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch

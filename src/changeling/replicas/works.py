@@ -63,6 +63,11 @@ def of_table(source: str, table: TableName) -> Column:
     return wanted
 
 
+def is_part() -> Column:
+    """New rows that are told in part."""
+    return f.col("op").isin("insert", "read") & (f.col("after_image") == "partial")
+
+
 def between(after: str, before: str | None, batch: int, since: int = 0) -> Column:
     """Positions behind one and before another, of batches up to one; `since` tells that no earlier one has any."""
     wanted = (f.col("position") > after) & (f.col("batch") <= batch)

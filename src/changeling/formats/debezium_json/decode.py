@@ -71,7 +71,7 @@ class _Reader:
             names = self._key_names(change.table)
             odd = connector in DOCUMENTS or source.changeling is not None
             if odd or not plain_row(change, envelope, columns, names, self._placeholder):
-                note = OddRow(change, envelope, connector, columns, message.key).read(self._placeholder, names)
+                note = OddRow(change, envelope, connector, columns, message).read(self._placeholder, names)
                 mark(change, source.changeling)
         change.meta = b'{"envelope":%b%b%b}' % (
             shell(envelope, TAKEN[change.before is not None, change.after is not None]),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from changeling.formats.debezium_json.connect_schema import envelope_schema, key_schema
-from changeling.formats.debezium_json.envelope import LETTERS, OPERATIONS, Marks, Placeholder
+from changeling.formats.debezium_json.envelope import LETTERS, NEW_KEY, OLD_KEY, OPERATIONS, Marks, Placeholder
 from changeling.formats.debezium_json.images import Columns, before_image, with_key, with_placeholders
 from changeling.formats.debezium_json.options import DebeziumWrite
 from changeling.formats.debezium_json.source import clock, milliseconds, server_name, source_of, topic_of
@@ -21,8 +21,6 @@ from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
 from changeling.model.table import schema_from_json
-
-OLD_KEY, NEW_KEY = "__debezium.oldkey", "__debezium.newkey"
 
 
 class _Wire(NamedTuple):
@@ -49,7 +47,7 @@ class RowWriter:
         change = out.change
         if change.op is Operation.TRUNCATE:
             return [self._record(out, change)]
-        parts = rows_of(out)
+        parts = rows_of(out, in_part=True)
         records: list[Record] = []
         for part in parts:
             record = self._record(out, part)
