@@ -283,3 +283,31 @@ def test_plain_files_keep_no_message_key_so_the_value_must_name_the_row() -> Non
     keys_only = {"value": '{"payload":{"op":"u","source":{"connector":"ydb"}}}', "key": '{"payload":{"id":1}}'}
     assert native(keys_only)[1] == []
     assert native(keys_only, keyed=False) == ([], ["keys-only"])
+
+
+ZONED = ("pg:time with time zone", "pgtimetz", "io.debezium.time.ZonedTime")
+
+
+@pytest.mark.parametrize("times", ["adaptive", "isostring", "connect"])
+@pytest.mark.parametrize("original", ZONED)
+def test_a_time_with_a_zone_is_a_zoned_time_in_the_schema_part(original: str, times: str) -> None:
+    schema = TableSchema((Column("id", "int64"), Column("at", "time", original)), ("id",)).to_json()
+    change = foreign(Operation.INSERT, after='{"id":1,"at":"10:15:30+02:00"}', after_image=Image.FULL, schema=schema)
+    (made,) = write(change, schemas=True, times=times)
+    (row,) = [field for field in made["value"]["schema"]["fields"] if field["field"] == "after"]
+    assert row["fields"][1] == {
+        "type": "string",
+        "name": "io.debezium.time.ZonedTime",
+        "version": 1,
+        "optional": True,
+        "field": "at",
+    }
+    assert made["value"]["payload"]["after"] == {"id": 1, "at": "10:15:30+02:00"}
+
+
+def test_a_time_with_a_zone_in_a_column_without_one_is_refused() -> None:
+    schema = TableSchema((Column("id", "int64"), Column("at", "time")), ("id",)).to_json()
+    change = foreign(Operation.INSERT, after='{"id":1,"at":"10:15:30+02:00"}', after_image=Image.FULL, schema=schema)
+    feature, reason = refused(change, schemas=True, times="isostring")
+    assert (feature, "original_type timetz" in reason) == ("types", True)
+    assert write(change)[0]["value"]["after"] == {"id": 1, "at": "10:15:30+02:00"}

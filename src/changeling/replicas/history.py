@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeling.log.layout import CHANGES
 from changeling.log.reading import Tables, equals
@@ -172,7 +173,7 @@ def _some(known: set[str]) -> str:
 
 def _changes_of(log: Tables, table: WantedTable) -> pa.RecordBatch:
     """All changes of the one table of the log that is meant."""
-    found = _as_changes(log.rows(CHANGES, equals("table.name", table.name.name)))
+    found = _as_changes(_of_tables(log.rows(CHANGES, equals("table.name", table.name.name))))
     sources = found.column("source").to_pylist()
     places = [
         (source, TableName(**row)) for source, row in zip(sources, found.column("table").to_pylist(), strict=True)
@@ -191,6 +192,11 @@ def _as_changes(found: pa.Table) -> pa.Table:
     return pa.table(columns, names=layout.CHANGES.names).cast(layout.CHANGES)
 
 
+def _of_tables(found: pa.Table) -> pa.Table:
+    """Without messages: a topic alone names the table of a tombstone, and not all of its name."""
+    return found.filter(pc.not_equal(found.column("op"), Operation.MESSAGE.value))
+
+
 def _tables(log: Tables) -> set[str]:
-    names = log.rows(CHANGES, columns=("table",)).column("table").to_pylist()
+    names = _of_tables(log.rows(CHANGES, columns=("table", "op"))).column("table").to_pylist()
     return {str(TableName(**row)) for row in names if row is not None and row["name"] is not None}

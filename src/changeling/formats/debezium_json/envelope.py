@@ -45,6 +45,8 @@ class Source(msgspec.Struct, gc=False):
     connector: str | None = None
     db: str | None = None
     schema: str | None = None
+    keyspace: str | None = None
+    """What Vitess and Cassandra call a database."""
     table: str | None = None
     collection: str | None = None
     ts_ms: Number = None

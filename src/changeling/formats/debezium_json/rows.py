@@ -11,7 +11,7 @@ from changeling.formats.debezium_json.envelope import LETTERS, NEW_KEY, OLD_KEY,
 from changeling.formats.debezium_json.images import Columns, before_image, with_key, with_placeholders
 from changeling.formats.debezium_json.options import DebeziumWrite
 from changeling.formats.debezium_json.source import clock, milliseconds, server_name, source_of, topic_of
-from changeling.formats.debezium_json.types import TYPES, Decimals, Times, wire_name
+from changeling.formats.debezium_json.types import TYPES, Decimals, Times, is_zoned, wire_name
 from changeling.formats.format import Outgoing
 from changeling.formats.moving import rows_of
 from changeling.model import json_text
@@ -118,7 +118,10 @@ class RowWriter:
         names = tuple(column.name for column in schema.columns)
         if not self._options.schemas and (self._times, self._decimals) == ("isostring", "string"):
             return _Wire({}, names, None, None)
-        wires = {c.name: wire_name(c.canonical, self._times, self._decimals) for c in schema.columns}
+        wires = {
+            column.name: wire_name(column.canonical, self._times, self._decimals, zoned=is_zoned(column.original_type))
+            for column in schema.columns
+        }
         conversions = {}
         for column in schema.columns:
             write = TYPES.writer(column.canonical, wires[column.name])
