@@ -81,6 +81,13 @@ CASES: dict[str, Change] = {
         before=KEY,
         before_image=Image.KEY,
     ),
+    "key change of part of the row": _change(
+        Operation.UPDATE,
+        before='{"_id":"o-0"}',
+        before_image=Image.KEY,
+        after='{"_id":"o-1","count":7,"name":null}',
+        after_image=Image.PARTIAL,
+    ),
     "composite key": _change(
         Operation.UPDATE,
         key='{"_id":"o-1","big":5}',

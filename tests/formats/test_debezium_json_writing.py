@@ -134,11 +134,43 @@ def test_a_key_change_is_a_delete_a_tombstone_and_a_create() -> None:
     assert [made["value"]["op"] for made in write(moved, keyed=False)] == ["d", "c"]
 
 
-def test_a_key_change_of_part_of_the_row_takes_the_rest_from_before_or_is_refused() -> None:
+def test_a_key_change_of_part_of_the_row_takes_the_rest_from_before() -> None:
     moved = foreign(Operation.UPDATE, key='{"id":2}', **BEFORE, **PARTIAL)
     assert write(moved)[-1]["value"]["after"] == {"id": 2, "v": 2, "w": "a"}
+
+
+def test_a_key_change_of_part_of_the_row_is_a_create_with_placeholders() -> None:
     moved = foreign(Operation.UPDATE, key='{"id":2}', before='{"id":1}', before_image=Image.KEY, **PARTIAL)
-    assert refused(moved)[0] == "key-change"
+    first, tombstone, last = write(moved)
+    assert (first["value"]["op"], first["key"], first["value"]["before"]) == ("d", {"id": 1}, {"id": 1})
+    assert (tombstone["value"], tombstone["key"]) == (None, {"id": 1})
+    assert (last["value"]["op"], last["key"], last["value"]["after"]) == (
+        "c",
+        {"id": 2},
+        {"id": 2, "v": 2, "w": "__debezium_unavailable_value"},
+    )
+    assert (first["headers"], last["headers"]) == ({"__debezium.newkey": {"id": 2}}, {"__debezium.oldkey": {"id": 1}})
+    records, rejects = changeling.encode(batch(moved), "debezium-json")
+    assert rejects.num_rows == 0
+    changes, rejects = changeling.decode(records, "debezium-json")
+    assert rejects.num_rows == 0
+    found = layout.changes(changes.combine_chunks().to_batches()[0])
+    assert [(change.op, change.key, change.after, change.after_image) for change in found] == [
+        (Operation.DELETE, '{"id":1}', None, Image.NONE),
+        (Operation.MESSAGE, '{"id":1}', None, Image.NONE),
+        (Operation.INSERT, '{"id":2}', '{"id":2,"v":2}', Image.PARTIAL),
+    ]
+    again, _ = changeling.encode(changes, "debezium-json")
+    assert again.drop_columns(["origin"]) == records.drop_columns(["origin"])
+
+
+def test_a_key_change_of_part_of_a_row_whose_columns_are_not_known_is_marked() -> None:
+    moved = foreign(Operation.UPDATE, key='{"id":2}', before='{"id":1}', before_image=Image.KEY, **PARTIAL, schema=None)
+    last = write(moved)[-1]
+    assert (last["value"]["after"], last["value"]["source"]["changeling"]) == (
+        {"id": 2, "v": 2},
+        {"after_image": "partial"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -251,3 +283,31 @@ def test_plain_files_keep_no_message_key_so_the_value_must_name_the_row() -> Non
     keys_only = {"value": '{"payload":{"op":"u","source":{"connector":"ydb"}}}', "key": '{"payload":{"id":1}}'}
     assert native(keys_only)[1] == []
     assert native(keys_only, keyed=False) == ([], ["keys-only"])
+
+
+ZONED = ("pg:time with time zone", "pgtimetz", "io.debezium.time.ZonedTime")
+
+
+@pytest.mark.parametrize("times", ["adaptive", "isostring", "connect"])
+@pytest.mark.parametrize("original", ZONED)
+def test_a_time_with_a_zone_is_a_zoned_time_in_the_schema_part(original: str, times: str) -> None:
+    schema = TableSchema((Column("id", "int64"), Column("at", "time", original)), ("id",)).to_json()
+    change = foreign(Operation.INSERT, after='{"id":1,"at":"10:15:30+02:00"}', after_image=Image.FULL, schema=schema)
+    (made,) = write(change, schemas=True, times=times)
+    (row,) = [field for field in made["value"]["schema"]["fields"] if field["field"] == "after"]
+    assert row["fields"][1] == {
+        "type": "string",
+        "name": "io.debezium.time.ZonedTime",
+        "version": 1,
+        "optional": True,
+        "field": "at",
+    }
+    assert made["value"]["payload"]["after"] == {"id": 1, "at": "10:15:30+02:00"}
+
+
+def test_a_time_with_a_zone_in_a_column_without_one_is_refused() -> None:
+    schema = TableSchema((Column("id", "int64"), Column("at", "time")), ("id",)).to_json()
+    change = foreign(Operation.INSERT, after='{"id":1,"at":"10:15:30+02:00"}', after_image=Image.FULL, schema=schema)
+    feature, reason = refused(change, schemas=True, times="isostring")
+    assert (feature, "original_type timetz" in reason) == ("types", True)
+    assert write(change)[0]["value"]["after"] == {"id": 1, "at": "10:15:30+02:00"}

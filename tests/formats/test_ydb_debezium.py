@@ -196,7 +196,7 @@ def test_native_records_take_another_mode_and_keep_their_source() -> None:
             "the connector is 'mysql', not 'ydb'; read it with --from debezium-json",
         ),
         ({"op": "u", "source": {"step": -1, "txId": 1}}, "must be whole numbers of 64 bits"),
-        ({"op": "u", "source": {"step": "x", "txId": 1}}, "Expected `int | null`, got `str` - at `$.step`"),
+        ({"op": "u", "source": {"step": "x", "txId": 1}}, "Expected `int | null`, got `str` - at `$.source.step`"),
         ({"source": {}}, "its payload has no `op`"),
         ("[]", "Expected `object`, got `array`"),
         ("{", "not JSON"),

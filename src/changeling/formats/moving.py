@@ -14,10 +14,11 @@ def _equal(one: bytes, other: bytes) -> bool:
     return one == other or json_text.canonical(one) == json_text.canonical(other)
 
 
-def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal) -> list[Change]:
+def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal, *, in_part: bool = False) -> list[Change]:
     """The change, or a delete and an insert where it moves its row; `equal` compares two values of a key column.
 
-    A part of a row cannot come anew under another key: it is completed from a full image before the change, else it is a loss.
+    A part of a row is completed from a full image before the change. Else it is a loss, unless the dialect can write an insert
+    `in_part` whose reader knows that the rest is not NULL.
     """
     change = out.change
     if change.before is None or change.key is None or change.op is Operation.DELETE:
@@ -25,10 +26,14 @@ def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal) -> li
     before, key = json_text.members(change.before), json_text.members(change.key)
     if not any(name in before and not equal(before[name], value) for name, value in key.items()):
         return [change]
-    after = json_text.members(change.after or b"{}")
+    after, image = json_text.members(change.after or b"{}"), Image.FULL
     if change.after_image is not Image.FULL:
         if change.before_image is not Image.FULL:
-            out.lose("key-change", "the row is written anew under its other key, and this change tells only part of it")
+            image = Image.PARTIAL
+            if not in_part:
+                out.lose(
+                    "key-change", "the row is written anew under its other key, and this change tells only part of it"
+                )
         after = {**before, **key, **after}
     replace = msgspec.structs.replace
     return [
@@ -45,6 +50,6 @@ def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal) -> li
             before=None,
             before_image=Image.NONE,
             after=json_text.join(after.items()),
-            after_image=Image.FULL,
+            after_image=image,
         ),
     ]

@@ -2,12 +2,15 @@
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
+from typing import TypeVar
 
 import msgspec
 
 from changeling.model.errors import Rejected
+
+T = TypeVar("T")
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -28,6 +31,21 @@ def members(text: str | bytes | msgspec.Raw) -> dict[str, bytes]:
 def items(text: str | bytes | msgspec.Raw) -> list[bytes]:
     """The items of an array, each as the bytes that stand there."""
     return [bytes(item) for item in _ITEMS.decode(text)]
+
+
+def named(name: str, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """The same reader of one member's value, whose errors name the member."""
+
+    def read(raw: bytes) -> T:
+        try:
+            return decode(raw)
+        except msgspec.ValidationError as error:
+            head, inside, path = str(error).rpartition(" - at `$")
+            raise msgspec.ValidationError(
+                f"{head if inside else path} - at `$.{name}{path if inside else '`'}"
+            ) from None
+
+    return read
 
 
 def join(pairs: Iterable[tuple[str, bytes | str]]) -> bytes:

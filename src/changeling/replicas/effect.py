@@ -14,12 +14,15 @@ class Effect(StrEnum):
     """It is what the change tells; columns that are not told are NULL."""
     PATCH = "patch"
     """Columns that are told are written, the others stay; a row that is not there comes to be."""
+    PART = "part"
+    """It is new, and not all of it is told: the rest is that of the row which it was under another key. Where nobody knows
+    which row that was, it is stale."""
     TOUCH = "touch"
     """It changed, and nobody told how: it is stale from now on, and stays as it was."""
     GONE = "gone"
 
 
-_WHOLE_OPERATIONS = frozenset({Operation.REPLACE, Operation.INSERT, Operation.READ})
+_COMING = frozenset({Operation.INSERT, Operation.READ})
 
 
 def effect(op: Operation, before_image: Image, after_image: Image, encoding: str) -> Effect | None:
@@ -30,7 +33,9 @@ def effect(op: Operation, before_image: Image, after_image: Image, encoding: str
         return Effect.GONE
     if after_image is Image.NONE:
         return Effect.TOUCH
-    if after_image is Image.FULL or op in _WHOLE_OPERATIONS:
+    if op in _COMING and after_image is Image.PARTIAL:
+        return Effect.PART
+    if after_image is Image.FULL or op is Operation.REPLACE or op in _COMING:
         return Effect.WHOLE
     return Effect.PATCH
 

@@ -105,6 +105,8 @@ class Fold:
             return None
         if step.effect is Effect.WHOLE:
             return Row(step.told)
+        if step.effect is Effect.PART and (step.origin is None or below is None):
+            return Row(step.told, stale=True)
         below = below or Row(exists=False)
         if step.effect is Effect.TOUCH:
             return replace(below, stale=True)

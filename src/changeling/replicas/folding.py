@@ -16,7 +16,7 @@ from changeling.replicas.attempts import deciding
 from changeling.replicas.effect import Effect
 from changeling.replicas.fold import Fold, Repetitions, Step
 from changeling.replicas.staging import Staging, State
-from changeling.replicas.steps import PLUS, STEPS, UNPLACED, FoldedTable
+from changeling.replicas.steps import PLUS, STEPS, UNPLACED, UNSETTLED, FoldedTable
 from changeling.spark.adapter import conform
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
@@ -39,6 +39,8 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     wider: dict[str, list[str]] = {}
     moves: list[tuple[str, str]] = []
     """Keys between which rows moved that were told in part, and that were not folded together."""
+    unsettled: int = 0
+    """New rows told in part of which it is not known yet where they came from."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
         aside_files=one.aside_files + other.aside_files,
         wider=wider,
         moves=one.moves + other.moves,
+        unsettled=one.unsettled + other.unsettled,
     )
 
 
@@ -159,6 +162,7 @@ class _TableFold:
         self._staging = Staging(table, Writer(target), Writer(asides), point)
         self._steps = self._ties = 0
         self._moves: set[tuple[str, str]] = set()
+        self._unsettled = 0
 
     def take(self, rows: pa.Table) -> None:
         """Takes whole groups."""
@@ -206,7 +210,7 @@ class _TableFold:
         effects = rows.column("effect").combine_chunks()
         decided = np.asarray(pc.is_in(effects, pa.array([Effect.WHOLE.value, Effect.GONE.value])))
         mixed = ~np.asarray(rows.column("origin").combine_chunks().is_null())
-        mixed |= np.asarray(pc.equal(effects, UNPLACED))
+        mixed |= np.asarray(pc.is_in(effects, pa.array([UNPLACED, UNSETTLED])))
         if self._table.groups:
             mixed |= _differs(rows, "key") & ~starts
         bounds = np.flatnonzero(starts)
@@ -237,6 +241,9 @@ class _TableFold:
         ):
             if kind == UNPLACED:
                 self._staging.unplaced(told, encoding, schema, position)
+                continue
+            if kind == UNSETTLED:
+                self._unsettled += 1
                 continue
             if origin is not None and self._table.groups.get(key) != self._table.groups.get(origin, ""):
                 self._moves.add((origin, key))
@@ -304,8 +311,9 @@ class _TableFold:
             ties=self._ties,
             wider={name: sorted(kinds) for name, kinds in staging.typed.wider.items()},
             moves=sorted(self._moves),
+            unsettled=self._unsettled,
         )
-        if found.wider or found.moves:
+        if found.wider or found.moves or found.unsettled:
             # It is folded again with what was found out: these files are of no use.
             self.abandon()
             return found

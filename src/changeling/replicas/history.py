@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeling.log.layout import CHANGES
 from changeling.log.reading import Tables, equals
@@ -13,8 +14,9 @@ from changeling.model.errors import UsageError, nearest
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
 from changeling.replicas.choosing import WantedTable
-from changeling.replicas.effect import effect, old_key
+from changeling.replicas.effect import Effect, effect, old_key
 from changeling.replicas.fold import Cell, Fold, Repetitions, Step
+from changeling.replicas.origins import Half, Moved, moved, old_key_of
 
 Image = Mapping[str, bytes]
 
@@ -44,37 +46,76 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
     """
     batch, arrivals = _changes_of(log, table)
     changes = layout.changes(batch)
-    origins = [_keys(change) for change in changes]
+    encodings = batch.column("encoding").to_pylist()
+    steps = [_step(change, encoding) for change, encoding in zip(changes, encodings, strict=True)]
+    moves = _told_as_two(changes, steps)
+    origins = [_keys(change, moves) for change in changes]
     wanted = _told(key, table.name, {found for keys in origins for found in keys})
     family = _family(origins, wanted)
-    encodings = batch.column("encoding").to_pylist()
     places = [
         place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or origins[place] & family
     ]
-    fold, met = Fold(), Repetitions()
-    for place in sorted(places, key=lambda place: (*_order(changes[place]), arrivals[place])):
-        change = changes[place]
-        was = wanted if text_of(change.key) != wanted else old_key(change.key, change.before)
+    fold, met, last = Fold(), Repetitions(), None
+    for place in sorted(places, key=lambda place: (*_order(changes[place], moves), arrivals[place])):
+        change, step = changes[place], steps[place]
+        was = wanted if text_of(change.key) != wanted else _old_key(change, moves)
         before = _image(fold, wanted) or _image(fold, was)
+        if _place(change) in moves.deletes:
+            # The row goes with the create that it belongs to.
+            if text_of(change.key) == wanted and _place(change) != last:
+                last = _place(change)
+                yield Moment(batch.slice(place, 1), before, None)
+            continue
         if change.op is Operation.TRUNCATE:
             fold.truncate()
+        elif step is None or met.meet(step.key, step.position, _content(change)):
+            continue
         else:
-            step = _step(change, encodings[place])
-            if step is None or met.meet(step.key, step.position, _content(change)):
-                continue
-            fold.apply(step)
-        if wanted in origins[place] or (change.op is Operation.TRUNCATE and before is not None):
+            fold.apply(step._replace(origin=_old_key(change, moves)))
+        is_own = wanted in origins[place] and not _tells_again(change, wanted, moves)
+        if is_own or (change.op is Operation.TRUNCATE and before is not None):
             yield Moment(batch.slice(place, 1), before, _image(fold, wanted))
-
-
-def _order(change: Change) -> tuple[str, bool]:
-    """By position; a truncate comes behind all that share its position, as it does in the fold."""
-    return change.position or "", change.op is Operation.TRUNCATE
 
 
 def _content(change: Change) -> tuple[str, ...]:
     """What a change says: one that says the same at the same position comes once more."""
     return change.op, change.before_image, change.after_image, text_of(change.before), text_of(change.after)
+
+
+def _told_as_two(changes: Sequence[Change], steps: Sequence[Step | None]) -> Moved:
+    """The moves that are told as a delete and a create."""
+    creates = [change for change, step in zip(changes, steps, strict=True) if step and step.effect is Effect.PART]
+    if not creates:
+        return Moved()
+    return moved(map(_half, creates), (_half(change) for change in changes if change.op is Operation.DELETE))
+
+
+def _half(change: Change) -> Half:
+    return Half(*_place(change), change.transaction, old_key_of(change.meta))
+
+
+def _place(change: Change) -> tuple[str, str]:
+    return change.position or "", text_of(change.key)
+
+
+def _old_key(change: Change, moves: Moved) -> str | None:
+    """The key of the row before a change, by its image or as it was found."""
+    return old_key(change.key, change.before) or moves.origins.get(_place(change))
+
+
+def _tells_again(change: Change, key: str, moves: Moved) -> bool:
+    """Whether a create took the row away from a key, which a delete of that key tells."""
+    taken = {delete for at, delete in moves.deletes if at <= (change.position or "")}
+    return text_of(change.key) != key and moves.origins.get(_place(change)) == key and key in taken
+
+
+def _order(change: Change, moves: Moved) -> tuple[str, bool, bool]:
+    """By position; a truncate comes behind all that share its position, as it does in the fold.
+
+    A delete that is part of a move comes before the rest of it.
+    """
+    is_truncate = change.op is Operation.TRUNCATE
+    return change.position or "", is_truncate, _place(change) not in moves.deletes
 
 
 def _step(change: Change, encoding: str) -> Step | None:
@@ -99,9 +140,9 @@ def _image(fold: Fold, key: str | None) -> Image | None:
     return None if row is None or not row.exists else row.image()
 
 
-def _keys(change: Change) -> set[str]:
+def _keys(change: Change, moves: Moved) -> set[str]:
     """The keys that a change touches: that of the row now, and where it moved the row, the one before."""
-    return {text_of(key) for key in (change.key, old_key(change.key, change.before)) if key is not None}
+    return {text_of(key) for key in (change.key, _old_key(change, moves)) if key is not None}
 
 
 def _family(origins: Sequence[set[str]], key: str) -> set[str]:
@@ -139,7 +180,7 @@ def _some(known: set[str]) -> str:
 
 def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[tuple[int, ...]]]:
     """All changes of the one table of the log that is meant, and where each arrived."""
-    rows = log.rows(CHANGES, equals("table.name", table.name.name))
+    rows = _of_tables(log.rows(CHANGES, equals("table.name", table.name.name)))
     found = _as_changes(rows)
     sources = found.column("source").to_pylist()
     places = [
@@ -168,6 +209,11 @@ def _as_changes(found: pa.Table) -> pa.Table:
     return pa.table(columns, names=layout.CHANGES.names).cast(layout.CHANGES)
 
 
+def _of_tables(found: pa.Table) -> pa.Table:
+    """Without messages: a topic alone names the table of a tombstone, and not all of its name."""
+    return found.filter(pc.not_equal(found.column("op"), Operation.MESSAGE.value))
+
+
 def _tables(log: Tables) -> set[str]:
-    names = log.rows(CHANGES, columns=("table",)).column("table").to_pylist()
+    names = _of_tables(log.rows(CHANGES, columns=("table", "op"))).column("table").to_pylist()
     return {str(TableName(**row)) for row in names if row is not None and row["name"] is not None}

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from changeling.log.files import Target, discard
 from changeling.replicas.folding import OUTCOME, FoldKernel, TableOutcome, merged
+from changeling.replicas.settling import settled
 from changeling.replicas.spreading import SpreadKernel
 from changeling.replicas.steps import ARRIVAL, STEPS, FoldedTable, read_columns
 from changeling.spark.adapter import run
@@ -31,14 +32,14 @@ def fold(
     """Folds the changes of some tables; each comes back as it was folded in the end.
 
     What only the rows themselves show costs another run: a column without a schema that needs a wider type, and rows that moved
-    between keys and were told in part.
+    between keys and were told in part, or told as new ones.
     """
     folded = list(tables)
     while True:
         ready = [prepared(table) for table in folded]
         folded = [table for table, _ in ready]
         found = _run(changes, folded, [target for _, target in ready], asides, point)
-        odd = [outcome for outcome in found.values() if outcome.wider or outcome.moves]
+        odd = [outcome for outcome in found.values() if outcome.wider or outcome.moves or outcome.unsettled]
         if not odd:
             return [(table, found.get(place, TableOutcome(table=place))) for place, table in enumerate(folded)]
         discard([file for outcome in found.values() for file in (*outcome.files, *outcome.aside_files)])
@@ -46,6 +47,8 @@ def fold(
             table = folded[outcome.table]
             if outcome.wider:
                 table = widen(table, outcome.wider)
+            if outcome.unsettled:
+                table = replace(table, moved=settled(changes, table))
             if outcome.moves:
                 table = _joined(table, outcome.moves)
             folded[outcome.table] = table

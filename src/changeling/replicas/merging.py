@@ -32,6 +32,7 @@ from changeling.replicas.leftovers import place_of_merge
 from changeling.replicas.planning import Modes, Planner
 from changeling.replicas.points import Point
 from changeling.replicas.reading import Identity, ReplicaState
+from changeling.replicas.settling import with_halves_merged_before
 from changeling.replicas.staged import staged_layout
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import ReplicaTables
@@ -121,15 +122,16 @@ class Merge:
             return None
         works = self._planner.works(delta)
         delta = _disturbed(delta, works)
-        merged = self._merge(works, delta)
+        delta, merged = self._merge(works, delta)
         point = self._record(delta)
         self._pending = None
         self._committer.after_cut_off = False
         return Report(point, merged, monotonic() - begun, self._planner.warnings())
 
-    def _merge(self, works: list[Work], delta: Delta) -> list[Merged]:
+    def _merge(self, works: list[Work], delta: Delta) -> tuple[Delta, list[Merged]]:
+        """Brings the replicas to a point; what is late of it may show only when it is folded."""
         if not works:
-            return []
+            return delta, []
         places = {(work.folded.source, work.folded.table, work.folded.history): work for work in works}
         staging = place_of_merge(self._lake.load(layout.POINTS).location(), delta.point.number)
 
@@ -152,9 +154,15 @@ class Merge:
             delta.point.number,
             self._widened(delta, works),
         )
-        plan = msgspec.json.encode(delta).decode()
-        for work, (folded, outcome) in zip(works, outcomes, strict=True):
+        for work, (folded, _) in zip(works, outcomes, strict=True):
             work.folded = folded
+        later = with_halves_merged_before(self._lake, delta, works)
+        if later is not None:
+            discard([file for _, outcome in outcomes for file in (*outcome.files, *outcome.aside_files)])
+            works = self._planner.works(later)
+            return self._merge(works, _disturbed(later, works))
+        plan = msgspec.json.encode(delta).decode()
+        for work, (_, outcome) in zip(works, outcomes, strict=True):
             self._commit(work, outcome, plan, delta.point.number)
         discard(
             [
@@ -164,7 +172,7 @@ class Merge:
                 for file in outcome.files
             ]
         )
-        return [
+        return delta, [
             Merged(work.delta.table, work.delta.changes, work.delta.late, outcome.asides + outcome.stale)
             for work, (_, outcome) in zip(works, outcomes, strict=True)
             if not work.folded.history

@@ -20,7 +20,7 @@ from changeling.replicas.snapshots import Reads, reads_of
 from changeling.replicas.steps import FoldedTable
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.replicas.turns import Stretch
-from changeling.replicas.works import Base, Bases, Work, all_truncates, between, late_keys, of_table
+from changeling.replicas.works import Base, Bases, Work, all_truncates, between, is_part, late_keys, of_table
 
 Modes = Callable[[str, TableName], str]
 """merge, history, append, or typed where every change becomes a row; by source and table."""
@@ -221,7 +221,8 @@ class Planner:
         """The changes for which rows are folded again."""
         last = self._points.last.of(table.source)
         new = (f.col("batch") > last.whole_batch) & (f.col("batch") <= delta.point.of(table.source).batch)
-        behind = f.col("position") <= (last.position or "")
+        # A new row that is told in part may come from one whose delete was merged before.
+        behind = (f.col("position") <= (last.position or "")) | is_part()
         if with_reads:
             behind = behind | (f.col("op") == "read")
         return of_table(table.source, table.table) & new & behind & (f.col("position") > base.position)

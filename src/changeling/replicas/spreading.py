@@ -19,10 +19,11 @@ from changeling.model import json_text
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
+from changeling.replicas import parts
 from changeling.replicas.attempts import Assignment
 from changeling.replicas.effect import Effect, effect
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
-from changeling.replicas.steps import ARRIVAL, MINUS, PLUS, STEPS, UNPLACED, FoldedTable, image_sums
+from changeling.replicas.steps import ARRIVAL, MINUS, PLUS, STEPS, UNPLACED, UNSETTLED, FoldedTable, image_sums
 
 
 @dataclass(frozen=True)
@@ -104,15 +105,17 @@ class _Spread:
         return found
 
     def _keyed_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+        batch, effects = parts.without_deletes_of_moves(batch, effects, self.table.moved)
         reader = KeyReader(self.table.columns, self.table.shape, encoding, None if version < 0 else version)
         keys = reader(batch.column("key"))
         moves = _moves(batch, effects, keys, reader)
+        effects = parts.settled(batch, effects, self.table.moved, moves, reader)
         effects = np.array([UNPLACED if key is None else kind for key, kind in zip(keys, effects, strict=True)], object)
         # A row that is told whole leaves one key and comes under another: two steps that need not meet.
         leaving = [place for place in moves if effects[place] == Effect.WHOLE]
         origins: list[str | None] = [None] * len(keys)
         for place, old in moves.items():
-            if effects[place] == Effect.PATCH:
+            if effects[place] in (Effect.PATCH, Effect.PART):
                 origins[place] = old
         told = batch.column("after").to_pylist()
         raw = batch.column("key").to_pylist()
@@ -205,7 +208,9 @@ class _Spread:
             steps = steps.filter(pc.greater(steps.column("position"), table.floor))
         if not table.top:
             return steps
-        return steps.filter(pc.or_(steps.column("again"), pc.greater(steps.column("position"), table.top)))
+        wanted = pc.or_(steps.column("again"), pc.greater(steps.column("position"), table.top))
+        # A row that may have left a key which is folded again.
+        return steps.filter(pc.or_(wanted, pc.equal(steps.column("effect"), UNSETTLED)))
 
     def _attempts(self, batch: pa.RecordBatch, count: int) -> pa.Array:
         """The attempts at a snapshot that rows belong to."""
@@ -236,8 +241,8 @@ def _effects(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
     found = np.empty(max(1, math.prod(sizes)), object)
     for code in np.flatnonzero(np.bincount(codes)).tolist():
         places = np.unravel_index(code, sizes)
-        parts = [column.dictionary[int(place)].as_py() for column, place in zip(columns, places, strict=True)]
-        found[code] = effect(Operation(parts[0]), Image(parts[1]), Image(parts[2]), parts[3])
+        told = [column.dictionary[int(place)].as_py() for column, place in zip(columns, places, strict=True)]
+        found[code] = effect(Operation(told[0]), Image(told[1]), Image(told[2]), told[3])
     rows: np.ndarray = np.array([kind is not None for kind in found], bool)[codes]
     return found[codes], rows
 
@@ -265,7 +270,7 @@ def _alike(
 def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: list[str | None], reader: KeyReader) -> dict[int, str]:
     """The changes that move a row, and the key that it had."""
     befores = batch.column("before")
-    written = (effects == Effect.WHOLE) | (effects == Effect.PATCH)
+    written = (effects == Effect.WHOLE) | (effects == Effect.PATCH) | (effects == Effect.PART)
     found = written & ~np.asarray(befores.is_null()) & ~np.asarray(batch.column("key").is_null())
     candidates = pa.array(np.flatnonzero(found), pa.int64())
     moved: dict[int, str] = {}

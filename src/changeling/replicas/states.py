@@ -40,6 +40,7 @@ from changeling.replicas.works import (
     between,
     first_later,
     last_truncate,
+    names_a_table,
     of_table,
     points_of,
     some_key,
@@ -192,7 +193,7 @@ class States:
 
     def tables(self) -> list[TableName]:
         """All tables that the log or a replica has."""
-        rows = self._lake.frame(layout.CHANGES).where("table.name IS NOT NULL").select("table.*").distinct().collect()
+        rows = self._lake.frame(layout.CHANGES).where(names_a_table()).select("table.*").distinct().collect()
         return [TableName(row.catalog, row.schema, row.name) for row in rows]
 
     def _find(self, table: WantedTable) -> tuple[Identity, Replica | None]:

@@ -10,10 +10,12 @@ from pyspark.sql import functions as f
 
 from changeling.model.table import TableName
 from changeling.replicas.attempts import Attempt
+from changeling.replicas.origins import Moved
 from changeling.replicas.shape import Columns, Shape
 
-PLUS, MINUS, UNPLACED = "plus", "minus", "unplaced"
-"""Beside the effects on rows with a key: one row more, one less, and a change that has no place in the replica."""
+PLUS, MINUS, UNPLACED, UNSETTLED = "plus", "minus", "unplaced", "unsettled"
+"""Beside the effects on rows with a key: one row more, one less, a change that has no place in the replica, and a new row told in
+part of which nobody has looked up yet where it came from."""
 
 READ_COLUMNS = (
     "source",
@@ -107,6 +109,8 @@ class FoldedTable:
     """Keys that are folded from an earlier state on, whatever the stored rows say."""
     groups: dict[str, str] = field(default_factory=dict)
     """Keys that must be folded together, since rows moved between them: one name for all of them."""
+    moved: Moved = field(default_factory=Moved)
+    """Where new rows that are told in part came from, as far as it was looked up."""
     staged: bool = True
     """Rows are written with what became of them; else as the replica has them, which only holds where nothing is stored."""
     history: bool = False

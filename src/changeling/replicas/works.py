@@ -63,6 +63,16 @@ def of_table(source: str, table: TableName) -> Column:
     return wanted
 
 
+def names_a_table() -> Column:
+    """Changes that name a table of the source. A message may not: a topic alone names that of a tombstone, and not in full."""
+    return f.col("table.name").isNotNull() & (f.col("op") != "message")
+
+
+def is_part() -> Column:
+    """New rows that are told in part."""
+    return f.col("op").isin("insert", "read") & (f.col("after_image") == "partial")
+
+
 def between(after: str, before: str | None, batch: int, since: int = 0) -> Column:
     """Positions behind one and before another, of batches up to one; `since` tells that no earlier one has any."""
     wanted = (f.col("position") > after) & (f.col("batch") <= batch)
@@ -130,7 +140,7 @@ def first_later(lake: Lake, source: str, moment: int, start: str, end: str) -> s
 
 def tables_named(lake: Lake, name: str) -> list[tuple[str, TableName]]:
     """The tables of the log that have a name, whatever their schema, each with its source."""
-    rows = lake.frame(layout.CHANGES).where(f.col("table.name") == name)
+    rows = lake.frame(layout.CHANGES).where(names_a_table() & (f.col("table.name") == name))
     found = rows.select("source", "table.*").distinct().collect()
     return [(row.source, TableName(row.catalog, row.schema, row.name)) for row in found]
 

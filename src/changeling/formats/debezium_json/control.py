@@ -3,8 +3,8 @@
 import msgspec
 
 from changeling.formats.debezium_json.envelope import Boundary, Source
-from changeling.formats.debezium_json.message import Members, Message, key_columns, remembered
-from changeling.formats.debezium_json.origin import commit_time, finest, table_of
+from changeling.formats.debezium_json.message import Members, Message, key_columns, members, remembered
+from changeling.formats.debezium_json.origin import commit_time, finest, place_of, table_of
 from changeling.formats.debezium_json.positions import position_of
 from changeling.model import json_text, position
 from changeling.model.change import Change, Record, Transaction
@@ -14,8 +14,9 @@ from changeling.model.operation import Operation
 from changeling.model.table import TableName
 
 _boundary = msgspec.json.Decoder(Boundary).decode
-_source = msgspec.json.Decoder(Source).decode
+_source = json_text.named("source", msgspec.json.Decoder(Source).decode)
 _BOUNDARIES = {"BEGIN": Operation.BEGIN, "END": Operation.COMMIT}
+_SCHEMA_CHANGE = frozenset({"ddl", "tableChanges", "historyRecord"})
 _CLOCKS = frozenset({"ts_ms", "ts_us", "ts_ns"})
 
 
@@ -38,10 +39,10 @@ def tombstone(record: Record, message: Message, told: TableName | None) -> Chang
 
 def other(record: Record, message: Message) -> Change:
     """A record that has no `op`; raises `Rejected` where it is none of Debezium's."""
-    envelope = message.envelope or {}
+    envelope = _with_history(message.envelope or {})
     if "status" in envelope and "id" in envelope:
         change = _transaction_mark(envelope)
-    elif "source" in envelope and ("ddl" in envelope or "tableChanges" in envelope):
+    elif "source" in envelope and not _SCHEMA_CHANGE.isdisjoint(envelope):
         change = _schema_change(envelope)
     elif envelope and envelope.keys() <= _CLOCKS:
         change = Change(op=Operation.MESSAGE, commit_time=commit_time(Source(), envelope))
@@ -54,6 +55,18 @@ def other(record: Record, message: Message) -> Change:
         head = b'{"statement":%b,%b' % (envelope["ddl"], head[1:])
     change.meta = head + _told_beside(record, message, None) + b"}"
     return change
+
+
+def _with_history(envelope: Members) -> Members:
+    """The envelope with the members of its `historyRecord`, the form in which Flink's connectors send schema changes."""
+    raw = envelope.get("historyRecord")
+    if raw is None or "source" not in envelope:
+        return envelope
+    try:
+        told = members(json_text.string(raw) if raw[:1] == b'"' else raw)
+    except msgspec.DecodeError:
+        raise Rejected("`historyRecord` must be an object, or one as text") from None
+    return {**told, **envelope}
 
 
 def _told_beside(record: Record, message: Message, key: str | bytes | None) -> bytes:
@@ -82,7 +95,7 @@ def _schema_change(envelope: Members) -> Change:
     name = source.table or source.collection
     return Change(
         op=Operation.DDL,
-        table=TableName(source.db or None, source.schema or None, name) if name else None,
+        table=TableName(*place_of(source), name) if name else None,
         position=position_of(source, (source.connector or "").lower(), None),
         commit_time=commit_time(source, envelope),
     )

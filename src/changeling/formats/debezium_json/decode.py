@@ -10,17 +10,18 @@ from changeling.formats.debezium_json.connect_schema import columns_of, key_colu
 from changeling.formats.debezium_json.envelope import DOCUMENTS, OPERATIONS, Placeholder, Source
 from changeling.formats.debezium_json.message import Members, Message, key_columns, remembered, shell, take_apart
 from changeling.formats.debezium_json.options import DebeziumRead
-from changeling.formats.debezium_json.origin import commit_time, table_of, transaction_of
+from changeling.formats.debezium_json.origin import commit_time, place_of, table_of, transaction_of
 from changeling.formats.debezium_json.positions import position_of
 from changeling.formats.debezium_json.row import TAKEN, OddRow, mark, plain_row
 from changeling.formats.format import Decode
+from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected
 from changeling.model.operation import ROW_OPERATIONS, Operation
 from changeling.model.table import Column, TableName, TableSchema
 
-_source = msgspec.json.Decoder(Source).decode
-_op = msgspec.json.Decoder(str).decode
+_source = json_text.named("source", msgspec.json.Decoder(Source).decode)
+_op = json_text.named("op", msgspec.json.Decoder(str).decode)
 
 
 def decoder(options: DebeziumRead) -> Decode:
@@ -62,7 +63,7 @@ class _Reader:
             change.meta = b'{"envelope":%b%b}' % (shell(envelope, ()), remembered(message, None))
             return change
         table = source.table or source.collection
-        change.table = self._table(source.db, source.schema, table, None if table else record.topic)
+        change.table = self._table(*place_of(source), table, None if table else record.topic)
         value_schema = message.wrapper.get("schema") if message.wrapper is not None else None
         columns, key_schema = key_columns(message.key)
         change.schema = self._schema(change.table, value_schema, key_schema)
@@ -71,7 +72,7 @@ class _Reader:
             names = self._key_names(change.table)
             odd = connector in DOCUMENTS or source.changeling is not None
             if odd or not plain_row(change, envelope, columns, names, self._placeholder):
-                note = OddRow(change, envelope, connector, columns, message.key).read(self._placeholder, names)
+                note = OddRow(change, envelope, connector, columns, message).read(self._placeholder, names)
                 mark(change, source.changeling)
         change.meta = b'{"envelope":%b%b%b}' % (
             shell(envelope, TAKEN[change.before is not None, change.after is not None]),

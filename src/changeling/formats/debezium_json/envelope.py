@@ -21,6 +21,8 @@ LETTERS = {
     Operation.REPLACE: "u",
 }
 PLACEHOLDER = "__debezium_unavailable_value"
+OLD_KEY, NEW_KEY = "__debezium.oldkey", "__debezium.newkey"
+"""The headers of the two halves of a key change, each with the key of the other."""
 XTDB, YDB, MONGODB = "xtdb-cdc", "ydb", "mongodb"
 DOCUMENTS = frozenset({XTDB, MONGODB})
 """Connectors whose rows are documents: each has the columns that it has."""
@@ -43,6 +45,8 @@ class Source(msgspec.Struct, gc=False):
     connector: str | None = None
     db: str | None = None
     schema: str | None = None
+    keyspace: str | None = None
+    """What Vitess and Cassandra call a database."""
     table: str | None = None
     collection: str | None = None
     ts_ms: Number = None

@@ -39,6 +39,9 @@ def members(text: str | bytes) -> Members:
     return {name: bytes(value) for name, value in _members(text).items()}
 
 
+_payload = json_text.named("payload", members)
+
+
 def names_of(text: str | bytes) -> Set[str]:
     """The names of an object's members."""
     return _members(text).keys()
@@ -62,7 +65,7 @@ def take_apart(record: Record) -> Message:
         return msgspec.structs.replace(inner, key=None if found["key"] == b"null" else found["key"], pair=tuple(found))
     if "payload" in found:
         payload = found["payload"]
-        return Message(None if payload == b"null" else members(payload), found, record.key, headers=record.headers)
+        return Message(None if payload == b"null" else _payload(payload), found, record.key, headers=record.headers)
     return Message(found, None, record.key, headers=record.headers)
 
 

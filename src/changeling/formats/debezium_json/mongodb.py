@@ -6,6 +6,8 @@ from changeling.model.operation import Image
 
 _NUMBERS = ("$numberLong", "$numberInt", "$numberDouble", "$numberDecimal")
 
+_removed = json_text.named("updateDescription.removedFields", json_text.string)
+
 Told = tuple[bytes | None, Image]
 """The image that an update tells, and how complete it is."""
 
@@ -52,7 +54,7 @@ def _description(found: dict[str, bytes]) -> Told:
         return None, Image.NONE
     updated, removed = found.get("updatedFields", b"null"), found.get("removedFields", b"null")
     columns = json_text.members(json_text.string(updated)) if updated[:1] == b'"' else {}
-    names = map(json_text.string, json_text.items(removed)) if removed[:1] == b"[" else ()
+    names = map(_removed, json_text.items(removed)) if removed[:1] == b"[" else ()
     return _partial({**columns, **dict.fromkeys(names, b"null")})
 
 

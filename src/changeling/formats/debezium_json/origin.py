@@ -11,9 +11,17 @@ from changeling.model.change import Transaction
 from changeling.model.errors import Rejected
 from changeling.model.table import TableName
 
-_transaction = msgspec.json.Decoder(WireTransaction | None).decode
+_transaction = json_text.named("transaction", msgspec.json.Decoder(WireTransaction | None).decode)
 _number = msgspec.json.Decoder(Number).decode
 _UNITS = (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", 1_000_000))
+
+
+def place_of(source: Source) -> tuple[str | None, str | None]:
+    """The catalog and the schema of an event's table; a keyspace is the database where no other is named, else a schema."""
+    catalog, schema, keyspace = source.db or None, source.schema or None, source.keyspace or None
+    if keyspace is None or keyspace == catalog:
+        return catalog, schema
+    return (keyspace, schema) if catalog is None else (catalog, schema or keyspace)
 
 
 def table_of(
@@ -47,7 +55,7 @@ def commit_time(source: Source, envelope: Members) -> int | None:
 def _made(envelope: Members) -> int | None:
     for name, unit in _UNITS:
         if (raw := envelope.get(name, b"null")) != b"null":
-            return times.from_units(number(name, _number(raw)) or 0, unit)
+            return times.from_units(number(name, json_text.named(name, _number)(raw)) or 0, unit)
     return None
 
 

@@ -3,8 +3,17 @@
 import msgspec
 
 from changeling.formats.debezium_json import images, mongodb
-from changeling.formats.debezium_json.envelope import DOCUMENTS, LETTERS, MONGODB, XTDB, YDB, Marks, Placeholder
-from changeling.formats.debezium_json.message import Members, members, names_of
+from changeling.formats.debezium_json.envelope import (
+    DOCUMENTS,
+    LETTERS,
+    MONGODB,
+    OLD_KEY,
+    XTDB,
+    YDB,
+    Marks,
+    Placeholder,
+)
+from changeling.formats.debezium_json.message import Headers, Members, Message, key_columns, members, names_of
 from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.errors import Rejected
@@ -73,14 +82,20 @@ def mark(change: Change, marks: Marks | None) -> None:
         change.after_image = marks.after_image or change.after_image
 
 
+def _old_key(headers: Headers) -> bytes:
+    """The note of the key that a row had, where a header names it: values that the event lacks are those of that row."""
+    columns, _ = key_columns(dict(headers).get(OLD_KEY))
+    return b"" if not columns else b',"old_key":%b' % json_text.canonical_key(columns.items())
+
+
 class OddRow:
     """A row whose images stand there as text, lack columns, or are told elsewhere."""
 
     def __init__(
-        self, change: Change, envelope: Members, connector: str, key: Members | None, message_key: bytes | None
+        self, change: Change, envelope: Members, connector: str, key: Members | None, message: Message
     ) -> None:
         self._change, self._envelope, self._connector = change, envelope, connector
-        self._key, self._message_key = key, message_key
+        self._key, self._message_key, self._headers = key, message.key, message.headers
         self._note = b""
 
     def read(self, placeholder: Placeholder, key_names: tuple[str, ...]) -> bytes:
@@ -101,6 +116,8 @@ class OddRow:
             if change.after is not after:
                 change.after_image = Image.PARTIAL
         self._find_key(key_names)
+        if change.op is Operation.INSERT and change.after_image is Image.PARTIAL:
+            self._note += _old_key(self._headers)
         if before is not None:
             change.before_image = self._before_image(before, after)
         return self._note

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import msgspec
 
 from changeling.formats.debezium_json.connect_schema import envelope_schema, key_schema
-from changeling.formats.debezium_json.envelope import LETTERS, OPERATIONS, Marks, Placeholder
+from changeling.formats.debezium_json.envelope import LETTERS, NEW_KEY, OLD_KEY, OPERATIONS, Marks, Placeholder
 from changeling.formats.debezium_json.images import Columns, before_image, with_key, with_placeholders
 from changeling.formats.debezium_json.options import DebeziumWrite
 from changeling.formats.debezium_json.source import clock, milliseconds, server_name, source_of, topic_of
-from changeling.formats.debezium_json.types import TYPES, Decimals, Times, wire_name
+from changeling.formats.debezium_json.types import TYPES, Decimals, Times, is_zoned, wire_name
 from changeling.formats.format import Outgoing
 from changeling.formats.moving import rows_of
 from changeling.model import json_text
@@ -21,8 +21,6 @@ from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
 from changeling.model.table import schema_from_json
-
-OLD_KEY, NEW_KEY = "__debezium.oldkey", "__debezium.newkey"
 
 
 class _Wire(NamedTuple):
@@ -49,7 +47,7 @@ class RowWriter:
         change = out.change
         if change.op is Operation.TRUNCATE:
             return [self._record(out, change)]
-        parts = rows_of(out)
+        parts = rows_of(out, in_part=True)
         records: list[Record] = []
         for place, part in enumerate(parts):
             record = self._record(out, _behind(part, out.standing.moved + place))
@@ -120,7 +118,10 @@ class RowWriter:
         names = tuple(column.name for column in schema.columns)
         if not self._options.schemas and (self._times, self._decimals) == ("isostring", "string"):
             return _Wire({}, names, None, None)
-        wires = {c.name: wire_name(c.canonical, self._times, self._decimals) for c in schema.columns}
+        wires = {
+            column.name: wire_name(column.canonical, self._times, self._decimals, zoned=is_zoned(column.original_type))
+            for column in schema.columns
+        }
         conversions = {}
         for column in schema.columns:
             write = TYPES.writer(column.canonical, wires[column.name])

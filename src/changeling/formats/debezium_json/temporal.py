@@ -103,8 +103,10 @@ def with_zone(raw: bytes) -> bytes:
 
 
 def time_with_zone(raw: bytes) -> bytes:
-    """The Z that Debezium's ISO text of a time ends in, where it has no zone of its own."""
-    return raw if b"+" in raw or b"-" in raw else with_zone(raw)
+    """The Z that Debezium's ISO text of a time ends in; raises `CannotCarry` on one with a zone, which is a ZonedTime."""
+    if b"+" in raw or b"-" in raw:
+        raise CannotCarry("types", f"{_shown(raw)} has a zone, and its column none: give the original_type timetz")
+    return with_zone(raw)
 
 
 def from_midnight(unit: int) -> Convert:

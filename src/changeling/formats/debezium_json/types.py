@@ -6,6 +6,7 @@ them with `time.precision.mode=isostring`, `decimal.handling.mode=string` and `i
 nobody can misread. A bare count of days or microseconds is refused, since nothing tells its unit.
 """
 
+import base64
 import functools
 from typing import Literal, NamedTuple
 
@@ -65,6 +66,15 @@ def _to_text(raw: bytes) -> bytes:
     return raw if raw[:1] == b'"' else quote(raw.decode())
 
 
+def _reversed(raw: bytes) -> bytes:
+    """Bits, the lowest of them in the first byte, as bytes with the highest in front; and back."""
+    packed = json_text.string(raw)
+    try:
+        return quote(base64.b64encode(base64.b64decode(packed, validate=True)[::-1]).decode())
+    except ValueError:
+        raise Rejected(f"{packed[:60]!r} is not Base64, which Bits are written in") from None
+
+
 def _moments(unit: int, connect: str = "int64", kind: str = "timestamp") -> Logical:
     return Logical(connect, kind, temporal.from_count(unit, kind), temporal.to_count(unit))
 
@@ -101,7 +111,7 @@ LOGICAL = {
     "io.debezium.data.EnumSet": Logical("string", "string"),
     "io.debezium.data.Ltree": Logical("string", "string"),
     "io.debezium.data.TsVector": Logical("string", "string"),
-    "io.debezium.data.Bits": Logical("bytes", "bytes"),
+    "io.debezium.data.Bits": Logical("bytes", "bytes", _reversed, _reversed),
     "io.debezium.data.VariableScaleDecimal": Logical(
         "struct", "decimal", decimals.from_variable_scale, decimals.to_variable_scale
     ),
@@ -132,6 +142,7 @@ _TIMES: dict[Times, dict[str, str]] = {
         "timestamp": "org.apache.kafka.connect.data.Timestamp",
     },
 }
+_ZONED = ("time with time zone", "timetz", "zonedtime")
 _WIRE_NAMES = {
     "bool": "boolean",
     **{f"int{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
@@ -150,10 +161,18 @@ _WIRE_NAMES = {
 }
 
 
-def wire_name(kind: Type, times: Times = "isostring", decimal_mode: Decimals = "string") -> str:
-    """The wire's name of the type that holds every value of a canonical one, in these modes."""
+def is_zoned(original_type: str | None) -> bool:
+    """Whether a dialect's name of a type of times, or of arrays of them, is that of times with a zone."""
+    name = (original_type or "").lower()
+    return any(part in name for part in _ZONED)
+
+
+def wire_name(kind: Type, times: Times = "isostring", decimal_mode: Decimals = "string", *, zoned: bool = False) -> str:
+    """The wire's name of the type that holds every value of a canonical one, in these modes; `zoned`: times have a zone."""
     if kind.item is not None:
-        return f"array<{wire_name(kind.item, times, decimal_mode)}>"
+        return f"array<{wire_name(kind.item, times, decimal_mode, zoned=zoned)}>"
+    if kind.kind == "time" and zoned:
+        return "io.debezium.time.ZonedTime"
     if kind.kind == "uint64":
         return f"{DECIMAL}(0)" if decimal_mode == "precise" else "string"
     if kind.kind == "decimal":

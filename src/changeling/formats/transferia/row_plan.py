@@ -14,7 +14,8 @@ from changeling.model.errors import Rejected
 from changeling.model.json_text import canonical, quote
 from changeling.model.operation import Image, Operation
 
-_names = msgspec.json.Decoder(list[str] | None).decode
+_list = msgspec.json.Decoder(list[str] | None).decode
+_names, _old_names = json_text.named("columnnames", _list), json_text.named("oldkeys.keynames", _list)
 
 
 class RowPlan(NamedTuple):
@@ -36,7 +37,7 @@ class RowPlan(NamedTuple):
 
 def make(plan: Plan, kind: str, columns: bytes, old_columns: bytes) -> RowPlan:
     """The plan of rows of a kind with these lists of names; raises `Rejected` where they cannot be rows of the table."""
-    new, old = _checked(columns), _checked(old_columns)
+    new, old = _checked(_names(columns)), _checked(_old_names(old_columns))
     op = ROW_KINDS[kind]
     deleted = op is Operation.DELETE
     in_columns = deleted and not old and bool(new)
@@ -54,8 +55,8 @@ def make(plan: Plan, kind: str, columns: bytes, old_columns: bytes) -> RowPlan:
     )
 
 
-def _checked(raw: bytes) -> list[str]:
-    names = _names(raw) or []
+def _checked(found: list[str] | None) -> list[str]:
+    names = found or []
     if len(set(names)) < len(names):
         raise Rejected(f"a column is named twice: {', '.join(names)}")
     return names

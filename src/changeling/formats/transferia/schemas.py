@@ -25,6 +25,7 @@ Value = TypeVar("Value")
 _REMEMBERED = 4096
 _FORMS: dict[bytes, Form] = {b'"named"': "named", b'"blank"': "blank", b'"short"': "short", b'"seed"': "seed"}
 _columns = msgspec.json.Decoder(list[WireColumn]).decode
+_FORM = 'a table schema is a list of columns, or {"SchemaID": number}'
 _number = msgspec.json.Decoder(int).decode
 
 
@@ -79,9 +80,12 @@ def _registry_number(raw: bytes) -> int | None:
     if raw[:1] == b"{":
         members = json_text.members(raw)
         if "SchemaID" not in members:
-            raise Rejected('a table schema is a list of columns, or {"SchemaID": number}')
+            raise Rejected(_FORM)
         raw = members["SchemaID"]
-    return _number(raw)
+    try:
+        return _number(raw)
+    except msgspec.ValidationError:
+        raise Rejected(_FORM) from None
 
 
 def _listed(raw: bytes, key: tuple[str, ...]) -> TableSchema:

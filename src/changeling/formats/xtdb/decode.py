@@ -26,11 +26,12 @@ from changeling.model.position import encode as position_of
 from changeling.model.table import TableName
 
 _envelope = msgspec.json.Decoder(Envelope).decode
-_source = msgspec.json.Decoder(Source).decode
-_transaction = msgspec.json.Decoder(AnyTransaction | None).decode
+_source = json_text.named("source", msgspec.json.Decoder(Source).decode)
+_transaction = json_text.named("transaction", msgspec.json.Decoder(AnyTransaction | None).decode)
 _document_id = msgspec.json.Decoder(DocumentId).decode
-_op = msgspec.json.Decoder(str).decode
-_time = msgspec.json.Decoder(int | None).decode
+_op = json_text.named("op", msgspec.json.Decoder(str).decode)
+_time = json_text.named("ts_ms", msgspec.json.Decoder(int | None).decode)
+_payload = json_text.named("payload", json_text.members)
 
 
 class XtdbRead(ReadOptions, frozen=True, kw_only=True):
@@ -69,11 +70,11 @@ class _Reader:
     def _other_shape(self, record: Record, value: bytes) -> Change:
         wrapper = json_text.members(value)
         payload = wrapper.get("payload")
-        envelope = json_text.members(payload) if payload is not None else wrapper
+        envelope = _payload(payload) if payload is not None else wrapper
         for name in ("op", "source"):
             if name not in envelope:
                 raise Rejected(f"not an XTDB event: it has no {name!r}")
-        before, after = _document(envelope.get("before")), _document(envelope.get("after"))
+        before, after = _document(envelope, "before"), _document(envelope, "after")
         transaction = _transaction(envelope.get("transaction", b"null"))
         source = _source(envelope["source"])
         if source.ts_ms is None and source.system_time is None:
@@ -176,13 +177,15 @@ def _bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
-def _document(raw: bytes | None) -> str | bytes | None:
-    if raw is None or raw == b"null":
+def _document(envelope: dict[str, bytes], side: str) -> str | bytes | None:
+    raw = envelope.get(side, b"null")
+    if raw == b"null":
         return None
-    if raw[:1] == b'"':
-        return json_text.string(raw)
-    if raw[:1] != b"{":
-        raise Rejected("a document must be a JSON object, or one as text")
+    text = json_text.string(raw) if raw[:1] == b'"' else raw
+    if text.lstrip()[:1] not in ("{", b"{"):
+        raise Rejected(f"`{side}` must be a JSON object, or one as text")
+    if isinstance(text, str):
+        return text
     return raw
 
 

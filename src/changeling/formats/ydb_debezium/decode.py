@@ -18,8 +18,9 @@ from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position_of
 from changeling.model.table import TableName
 
-_source = msgspec.json.Decoder(Source).decode
-_op = msgspec.json.Decoder(str).decode
+_source = json_text.named("source", msgspec.json.Decoder(Source).decode)
+_op = json_text.named("op", msgspec.json.Decoder(str).decode)
+_payload = json_text.named("payload", members)
 _NANOS_PER_MS = 1_000_000
 _IMAGES = ("before", "after")
 
@@ -57,7 +58,7 @@ class _Reader:
             raise Rejected("the record names no table, and neither does a topic path/to/table/feed; give --table")
         wrapper = members(record.value)
         bare = "payload" not in wrapper
-        payload = wrapper if bare else members(wrapper["payload"])
+        payload = wrapper if bare else _payload(wrapper["payload"])
         if "op" not in payload:
             raise Rejected("not a record of YDB's Debezium form: its payload has no `op`")
         source = _source(payload["source"]) if "source" in payload else Source()

@@ -19,6 +19,7 @@ from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position_of
 from changeling.model.table import TableName
 
+_body = json_text.named("dynamodb", envelope.members)
 _items = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
 _YDB_SOURCE = quote(EVENT_SOURCE)
 _Members = dict[str, msgspec.Raw]
@@ -80,7 +81,7 @@ class _Reader:
     def _change(self, found: _Members, topic: str | None, batch_arn: msgspec.Raw | None) -> Change:
         if "dynamodb" not in found:
             raise Rejected("not a stream record: it has no `dynamodb`")
-        body = envelope.members(found["dynamodb"])
+        body = _body(found["dynamodb"])
         table = self._table(_optional(found.get("eventSourceARN", batch_arn)), _optional(found.get("tableName")), topic)
         new = _image(body, "NewImage")
         old = _image(body, "OldImage")

@@ -3,6 +3,7 @@
 import msgspec
 
 from changeling.formats.ydb_json.types import TYPES
+from changeling.model import json_text
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
 from changeling.model.table import Column, TableName, TableSchema
@@ -22,7 +23,7 @@ class _TableChange(msgspec.Struct):
     table: _Table
 
 
-_changes = msgspec.json.Decoder(list[_TableChange]).decode
+_changes = json_text.named("tableChanges", msgspec.json.Decoder(list[_TableChange]).decode)
 
 
 def read_schema(raw: msgspec.Raw, table: TableName, known_key: tuple[str, ...]) -> TableSchema:

@@ -1,0 +1,45 @@
+"""New rows that are told in part, on their way into steps: with what was found out about where they came from."""
+
+import numpy as np
+import pyarrow as pa
+
+from changeling.replicas.effect import Effect
+from changeling.replicas.keys import KeyReader
+from changeling.replicas.origins import Moved, Place
+from changeling.replicas.steps import UNSETTLED
+
+
+def without_deletes_of_moves(
+    batch: pa.RecordBatch, effects: np.ndarray, moved: Moved
+) -> tuple[pa.RecordBatch, np.ndarray]:
+    """The changes and their effects, without deletes that only tell of a row that it moved away."""
+    if not moved.deletes:
+        return batch, effects
+    kept = effects != Effect.GONE
+    for row in np.flatnonzero(~kept).tolist():
+        kept[row] = _place(batch, row) not in moved.deletes
+    return batch.filter(pa.array(kept)), effects[kept]
+
+
+def settled(
+    batch: pa.RecordBatch, effects: np.ndarray, moved: Moved, moves: dict[int, str], reader: KeyReader
+) -> np.ndarray:
+    """The effects, with those rows marked of which nobody has looked up yet where they came from.
+
+    What is known goes into `moves`: the key that the row had, by the number of the change.
+    """
+    unknown = [row for row in np.flatnonzero(effects == Effect.PART).tolist() if row not in moves]
+    if not unknown:
+        return effects
+    effects = effects.copy()
+    for row in unknown:
+        place = _place(batch, row)
+        if place not in moved.origins:
+            effects[row] = UNSETTLED
+        elif (old := moved.origins[place]) is not None and (key := reader.one(old)) is not None:
+            moves[row] = key
+    return effects
+
+
+def _place(batch: pa.RecordBatch, row: int) -> Place:
+    return batch.column("position")[row].as_py(), batch.column("key")[row].as_py()

@@ -1,0 +1,80 @@
+"""Looks up in the changes of a fold where new rows came from that are told in part."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from changeling.log import layout
+from changeling.log.lake import Lake
+from changeling.model.change import Transaction
+from changeling.replicas.frontier import Delta
+from changeling.replicas.origins import Half, Moved, moved, old_key_of
+from changeling.replicas.steps import FoldedTable
+from changeling.replicas.works import Work, between, is_part, of_table
+
+_COLUMNS = ("position", "key", "transaction", "meta")
+
+
+def settled(changes: DataFrame, table: FoldedTable, after: str = "") -> Moved:
+    """The moves of one table that are told as a delete and a create, those whose create stands behind a position."""
+    own = changes.where(of_table(table.source, table.table) & f.col("key").isNotNull())
+    creates = own.where(is_part() & (f.col("position") > after))
+    deletes = own.where(f.col("op") == "delete")
+    at = creates.select("position").distinct()
+    before = creates.select(
+        f.col("transaction.id").alias("id"), (f.col("transaction.total") - 1).alias("total")
+    ).distinct()
+    counted = (f.col("transaction.id") == before.id) & (f.col("transaction.total") == before.total)
+    beside = deletes.join(at, "position", "left_semi").select(*_COLUMNS)
+    beside = beside.unionByName(deletes.join(before, counted, "left_semi").select(*_COLUMNS))
+    return moved(map(_half, creates.select(*_COLUMNS).collect()), map(_half, beside.collect()))
+
+
+def _half(row: Any) -> Half:
+    transaction = row.transaction
+    return Half(
+        row.position,
+        row.key,
+        None if transaction is None or transaction.id is None else Transaction(*transaction),
+        old_key_of(row.meta),
+    )
+
+
+def with_halves_merged_before(lake: Lake, delta: Delta, works: Iterable[Work]) -> Delta | None:
+    """The delta where moves are late of which a delete was merged before its create came; None where there is none.
+
+    `works` are folded. What is late is folded from a state on that has the row under its old key.
+    """
+    found = {
+        (work.delta.source, work.delta.table): first
+        for work in works
+        if (first := _first_merged_before(lake, delta, work)) is not None
+    }
+    replace = msgspec.structs.replace
+    tables = [
+        replace(table, first_late=_earlier(table.first_late, found.get((table.source, table.table))))
+        for table in delta.tables
+    ]
+    if tables == delta.tables:
+        return None
+    sources = dict(delta.point.sources)
+    for (source, _), first in found.items():
+        sources[source] = replace(sources[source], late=_earlier(sources[source].late, first))
+    return replace(delta, point=replace(delta.point, sources=sources), tables=tables)
+
+
+def _first_merged_before(lake: Lake, delta: Delta, work: Work) -> str | None:
+    """The first delete behind which a fold began, and whose create it has."""
+    folded = work.folded
+    if work.from_scratch or folded.listed or len(folded.moved.deletes) == len(folded.moved.origins):
+        return None
+    limit, batch = delta.limits.get(work.delta.source), delta.point.of(work.delta.source).batch
+    whole = settled(lake.frame(layout.CHANGES).where(between("", limit, batch)), folded, folded.floor)
+    return min((position for position, _ in whole.deletes if position <= folded.floor), default=None)
+
+
+def _earlier(one: str | None, other: str | None) -> str | None:
+    return min((text for text in (one, other) if text is not None), default=None)

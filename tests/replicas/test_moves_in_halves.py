@@ -1,0 +1,187 @@
+"""A key change told as delete, tombstone and create with the placeholder: the row keeps the value that was not sent.
+
+Each table tells the same life in another split of batches, and once with the key that Debezium's header names.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.log.lakes import Shop, shop
+from tests.replicas.shops import asides, points, replica, then
+
+SOURCE = {"name": "pg", "type": "files", "path": "in/*.json", "format": "debezium-json", "carrier": "kcat"}
+UNKNOWN = "__debezium_unavailable_value"
+Row = dict[str, Any]
+
+
+def message(table: str, number: int, op: str, row: Row, *, old: Row | None = None, **more: Any) -> str:
+    """One event as `kcat -J` prints it, at log position `number`; second `number` is its time."""
+    source = {"connector": "postgresql", "name": "shop", "db": "shop", "schema": "public", "table": table}
+    source |= {"ts_ms": 1_700_000_000_000 + number * 1000, "sequence": json.dumps([None, str(number)]), "lsn": number}
+    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+    headers = [] if old is None else ["headers", ["__debezium.oldkey", json.dumps(old)]]
+    return json.dumps(
+        {
+            "topic": f"shop.public.{table}",
+            "partition": 0,
+            "offset": number * 4 + "rcud".index(op),
+            **dict([headers] if headers else []),
+            "key": json.dumps({"id": row["id"]}),
+            "payload": json.dumps({**images, "source": source, "op": op, **more}),
+        }
+    )
+
+
+def tombstone(table: str, number: int, id: int) -> str:
+    topic = {"topic": f"shop.public.{table}", "partition": 0, "offset": number * 4 + 3}
+    return json.dumps({**topic, "key": json.dumps({"id": id}), "payload": None})
+
+
+def life(table: str, named: bool = False) -> list[str]:
+    """A row is made as 1, changed, moved to 2 and to 3; beside it 8 moves to 9 in the statement that moves 1."""
+    first, second = ({"id": 1}, {"id": 2}) if named else (None, None)
+    return [
+        message(table, 1, "r", {"id": 1, "n": 1, "doc": "long"}),
+        message(table, 2, "c", {"id": 8, "n": 8, "doc": "eight"}),
+        message(table, 3, "u", {"id": 1, "n": 2, "doc": "longer"}),
+        message(table, 4, "d", {"id": 8, "n": None, "doc": None}),
+        message(table, 4, "c", {"id": 9, "n": 9, "doc": UNKNOWN}, old={"id": 8} if named else None),
+        message(table, 5, "d", {"id": 1, "n": None, "doc": None}),
+        message(table, 5, "c", {"id": 2, "n": 3, "doc": UNKNOWN}, old=first),
+        message(table, 6, "d", {"id": 2, "n": None, "doc": None}),
+        message(table, 6, "c", {"id": 3, "n": 4, "doc": UNKNOWN}, old=second),
+    ]
+
+
+SPLITS = {
+    "at_once": (0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "on_top": (0, 0, 0, 1, 1, 1, 1, 2, 2),
+    "cut": (0, 0, 0, 0, 1, 0, 1, 1, 2),
+    "create_first": (0, 0, 0, 1, 0, 1, 0, 2, 1),
+    "late": (0, 0, 2, 0, 0, 0, 0, 1, 1),
+    "last_first": (2, 2, 1, 2, 1, 2, 1, 2, 0),
+    "named": (2, 0, 1, 2, 0, 1, 2, 0, 1),
+}
+STATES = {
+    1: [(1, 1, "long")],
+    2: [(1, 1, "long"), (8, 8, "eight")],
+    3: [(1, 2, "longer"), (8, 8, "eight")],
+    4: [(1, 2, "longer"), (9, 9, "eight")],
+    5: [(2, 3, "longer"), (9, 9, "eight")],
+    6: [(3, 4, "longer"), (9, 9, "eight")],
+}
+"""Of every table, behind every position."""
+
+
+def cells(rows: list[Row]) -> list[tuple[Any, ...]]:
+    return sorted((row["id"], row["n"], row["doc"]) for row in rows)
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The pipeline, and what the tables held before the last run."""
+
+    made: Shop
+    stale: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def moves(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Moves:
+    folder = tmp_path_factory.mktemp("moves")
+    made = shop(folder, SOURCE, tables=[{"name": name, "mode": "history"} for name in ("on_top", "cut", "late")])
+    stale: dict[str, int] = {}
+    for batch in range(3):
+        lines = []
+        for table, split in SPLITS.items():
+            told = zip(life(table, table == "named"), split, strict=True)
+            lines += [line for line, wanted in told if wanted == batch]
+        made.write(f"{batch}.json", *lines, tombstone("at_once", batch, batch))
+        made.pipeline.run(once=True)
+        stale[str(batch)] = len(asides(made))
+    return Moves(made, stale)
+
+
+@pytest.mark.parametrize("table", SPLITS)
+def test_a_row_that_moves_takes_along_what_was_not_sent(moves: Moves, table: str) -> None:
+    assert cells(replica(moves.made, f"public__{table}")) == STATES[6]
+
+
+def test_what_is_known_in_the_end_is_not_stale(moves: Moves) -> None:
+    # Creates that came before their deletes were stale until those came.
+    assert moves.stale["0"] > 0
+    assert asides(moves.made) == []
+
+
+@pytest.mark.parametrize("table", ["cut", "create_first", "named"])
+def test_states_of_every_moment_have_it(moves: Moves, table: str) -> None:
+    moments = {number: f"2023-11-14T22:13:{20 + number}Z" for number in (3, 4, 5)}
+    found = {number: cells(then(moves.made, f"public.{table}", as_of=moment)) for number, moment in moments.items()}
+    assert found == {number: STATES[number] for number in moments}
+
+
+@pytest.mark.parametrize("table", ["on_top", "cut", "late"])
+def test_the_history_of_rows_has_it(moves: Moves, table: str) -> None:
+    rows = replica(moves.made, f"public__{table}__history")
+    found = {
+        number: cells(
+            [row for row in rows if row["valid_from_position"] <= f"010.01{number}" < (row["valid_to_position"] or "~")]
+        )
+        for number in STATES
+    }
+    assert found == STATES
+
+
+@pytest.mark.parametrize("table", ["at_once", "create_first", "named"])
+def test_the_life_of_a_row_follows_it(moves: Moves, table: str) -> None:
+    lives = {
+        key: [
+            (moment.row["op"][0].as_py(), (moment.before or {}).get("doc"), (moment.after or {}).get("doc"))
+            for moment in moves.made.pipeline.history(f"public.{table}", json.dumps({"id": key}))
+        ]
+        for key in (1, 2, 3)
+    }
+    long, longer = b'"long"', b'"longer"'
+    assert lives == {
+        1: [("read", None, long), ("update", long, longer), ("delete", longer, None)],
+        2: [("insert", longer, longer), ("delete", longer, None)],
+        3: [("insert", longer, longer)],
+    }
+
+
+def test_a_rebuild_gives_the_same(moves: Moves) -> None:
+    for table in ("cut", "create_first"):
+        before = replica(moves.made, f"public__{table}")
+        moves.made.pipeline.rebuild(f"public.{table}")
+        assert replica(moves.made, f"public__{table}") == before
+
+
+def test_where_it_cannot_be_known_the_row_is_stale(spark: SparkSession, tmp_path: Path) -> None:
+    made = shop(tmp_path, SOURCE)
+    made.write(
+        "a.json",
+        message("t", 1, "r", {"id": 1, "n": 1, "doc": "one"}),
+        message("t", 1, "r", {"id": 2, "n": 2, "doc": "two"}),
+        # Two deletes of one position, and nothing that tells which of them it was; a delete of another position.
+        message("t", 3, "d", {"id": 1, "n": None, "doc": None}),
+        message("t", 3, "d", {"id": 2, "n": None, "doc": None}),
+        message("t", 3, "c", {"id": 5, "n": 5, "doc": UNKNOWN}),
+        message("t", 4, "c", {"id": 6, "n": 6, "doc": UNKNOWN}),
+        message("t", 4, "c", {"id": 7, "n": 7, "doc": UNKNOWN}, old={"id": 70}),
+    )
+    made.pipeline.run(once=True)
+    assert cells(replica(made, "public__t")) == [(5, 5, None), (6, 6, None), (7, 7, None)]
+    assert [(key, column) for _, key, column, _ in asides(made)] == [
+        ('{"id":5}', None),
+        ('{"id":6}', None),
+        ('{"id":7}', None),
+    ]
+    made.write("b.json", message("t", 9, "u", {"id": 6, "n": 6, "doc": "whole"}))
+    made.pipeline.run(once=True)
+    assert cells(replica(made, "public__t")) == [(5, 5, None), (6, 6, "whole"), (7, 7, None)]
+    assert [key for _, key, _, _ in asides(made)] == ['{"id":5}', '{"id":7}']
+    assert len(points(made)) == 2
