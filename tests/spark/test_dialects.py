@@ -159,6 +159,20 @@ def test_numbers_that_the_frame_brings_are_used(spark: SparkSession) -> None:
     assert in_order(found) == in_order(expected)
 
 
+def test_places_in_transactions_that_the_frame_brings_are_used(spark: SparkSession) -> None:
+    """Three changes of one transaction and one of another, in any order and any partition: one numbering for all of them."""
+    rows = [f'{{"key":[{n}],"update":{{}},"newImage":{{"v":{n}}},"ts":[5,{tx}]}}' for n, tx in enumerate([7, 7, 7, 8])]
+    changes, _ = changeling.decode(rows, "ydb-json", table="t", key="id")
+    expected, _ = changeling.encode(changes, "xtdb", drop="all")
+    kind = pa.struct([(name, pa.int64()) for name in ("ordinal", "events", "moved")])
+    standings = [{"ordinal": 1, "events": events, "moved": 0} for events in range(3)]
+    standings.append({"ordinal": 2, "events": 0, "moved": 0})
+    placed = changes.append_column("standing", pa.array(standings, kind))
+    shuffled = spark.createDataFrame(placed.take([2, 0, 3, 1])).repartition(2)
+    found = changeling.spark.encode(shuffled, "xtdb", drop="all").records.toArrow()
+    assert in_order(found) == in_order(expected)
+
+
 def test_a_wrong_call_is_refused_before_any_task_starts(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("x",)], "value string")
     with pytest.raises(UsageError, match="did you mean 'xtdb'"):
