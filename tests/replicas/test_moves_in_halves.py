@@ -71,7 +71,6 @@ SPLITS = {
     "cut": (0, 0, 0, 0, 1, 0, 1, 1, 2),
     "create_first": (0, 0, 0, 1, 0, 1, 0, 2, 1),
     "late": (0, 0, 2, 0, 0, 0, 0, 1, 1),
-    "last_first": (2, 2, 1, 2, 1, 2, 1, 2, 0),
     "named": (2, 0, 1, 2, 0, 1, 2, 0, 1),
     "counted": (0, 0, 0, 0, 1, 0, 1, 1, 2),
 }
@@ -101,7 +100,7 @@ class Moves:
 @pytest.fixture(scope="module")
 def moves(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Moves:
     folder = tmp_path_factory.mktemp("moves")
-    made = shop(folder, SOURCE, tables=[{"name": name, "mode": "history"} for name in ("on_top", "cut")])
+    made = shop(folder, SOURCE, tables=[{"name": "cut", "mode": "history"}])
     stale: dict[str, int] = {}
     for batch in range(3):
         lines = []
@@ -132,9 +131,8 @@ def test_states_of_every_moment_have_it(moves: Moves, table: str) -> None:
     assert found == {number: STATES[number] for number in moments}
 
 
-@pytest.mark.parametrize("table", ["on_top", "cut"])
-def test_the_history_of_rows_has_it(moves: Moves, table: str) -> None:
-    rows = replica(moves.made, f"public__{table}__history")
+def test_the_history_of_rows_has_it(moves: Moves) -> None:
+    rows = replica(moves.made, "public__cut__history")
     found = {
         number: cells(
             [row for row in rows if row["valid_from_position"] <= f"010.01{number}" < (row["valid_to_position"] or "~")]
