@@ -58,7 +58,12 @@ def changes_of(
     """
     decoder = Decoder(given.form, given.options)
     left = given.limit
-    for part in reading.read(given.places, framing=given.form.framing(given.options), carrier=given.carrier):
+    for part in reading.read(
+        given.places,
+        framing=given.form.framing(given.options),
+        carrier=given.carrier,
+        size_limit=given.options.record_bytes,
+    ):
         progress(part.bytes_read)
         rejects.remember(part.records)
         decoded = decoder(part.records)

@@ -89,7 +89,9 @@ def test_a_record_over_the_limit_is_a_reject(tmp_path: Path, carrier: Carrier) -
     (reject,) = batch.rejects.to_pylist()
     assert reject["origin"]["record"] == 1
     assert reject["raw"] == large[:1024]
-    assert reject["reason"] == "the record has 5,014 bytes, over the limit of 67,108,864; the first 1,024 are kept"
+    assert reject["reason"] == (
+        "the record has 5,014 bytes, over the limit of 2,000 (record_bytes); the first 1,024 are kept"
+    )
 
 
 def test_a_damaged_gzip_gives_its_good_records_and_a_reject(tmp_path: Path) -> None:

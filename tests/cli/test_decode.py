@@ -41,6 +41,21 @@ def test_no_digit_is_lost_on_the_way_out(run: Run) -> None:
     assert '"after":{"payload":"lorem ipsum","price":150.00,"note":null}' in done.stdout.splitlines()[0]
 
 
+def test_the_size_of_a_record_is_a_setting(run: Run, tmp_path: Path) -> None:
+    large = '{"key":[2],"update":{"v":"' + "x" * 2000 + '"}}'
+    (tmp_path / "two.jsonl").write_text('{"key":[1],"update":{"v":"x"}}\n' + large + "\n")
+    call = ("decode", "two.jsonl", "--from", "ydb-json", "--table", "t", "--key", "id")
+    assert len(run(*call).stdout.splitlines()) == 2
+    done = run(*call, "--record-bytes", "1500", "--rejects", "bad.jsonl")
+    assert (done.returncode, len(done.stdout.splitlines())) == (3, 1)
+    (reject,) = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert (reject["reason"], reject["raw"]) == (
+        "the record has 2,029 bytes, over the limit of 1,500 (record_bytes); the first 1,024 are kept",
+        large[:1024],
+    )
+    assert run(*call, "--record-bytes", "0").returncode == 2
+
+
 def test_rejects_are_kept_and_told(run: Run, tmp_path: Path) -> None:
     done = run("decode", "broken.jsonl", "--from", "xtdb", "--rejects", "bad.jsonl")
     assert done.returncode == 3

@@ -9,7 +9,7 @@ import pytest
 
 import changeling
 from changeling.model import layout
-from changeling.model.change import Change
+from changeling.model.change import Change, Record
 from changeling.model.table import Column, TableSchema, schema_from_json
 from tests.golden.test_golden import CASES, records_of
 
@@ -269,3 +269,39 @@ def test_an_update_of_ydb_that_tells_the_old_row_alone_has_its_key_there() -> No
     given = {"payload": {"op": "u", "before": {"id": 1, "v": "a"}, "source": source}}
     (change,) = read(given, key="id", table="t")
     assert (change.key, change.before, change.after) == ('{"id":1}', '{"id": 1, "v": "a"}', None)
+
+
+def test_the_size_of_a_record_is_an_option_of_every_format() -> None:
+    record = b'{"op":"c","after":{"a":1},"source":{"table":"t"}}'
+    assert changeling.decode([record], "debezium-json", record_bytes=len(record))[1].num_rows == 0
+    _, rejects = changeling.decode([record], "debezium-json", record_bytes=len(record) - 1)
+    assert rejects["reason"].to_pylist() == ["the record has 49 bytes; the limit is 48 (record_bytes)"]
+    assert rejects["raw"].to_pylist() == [record]
+
+
+@pytest.mark.parametrize(
+    ("names", "table"),
+    [
+        ({"db": "", "keyspace": "shop"}, ("shop", None, "t")),
+        ({"db": "shop", "keyspace": "shop"}, ("shop", None, "t")),
+        ({"db": "cluster", "keyspace": "shop"}, ("cluster", "shop", "t")),
+        ({"keyspace": "shop"}, ("shop", None, "t")),
+    ],
+)
+def test_a_keyspace_is_part_of_the_name(names: dict[str, Any], table: tuple[str | None, ...]) -> None:
+    source = {"connector": "cassandra", "table": "t", **names}
+    changes, _ = changeling.decode(
+        [{"value": json.dumps({"op": "c", "after": {"a": 1}, "source": source})}], "debezium-json"
+    )
+    assert tuple(changes["table"][0].as_py().values()) == table
+
+
+def test_the_key_that_a_header_names_is_kept_for_a_create_in_part() -> None:
+    value = json.dumps({"op": "c", "after": {"id": 2, "v": "__debezium_unavailable_value"}, "source": {"table": "t"}})
+    named = [b'{"id": 1}', b'{"schema":null,"payload":{"id":1}}', b"Struct{id=1}"]
+    records = [Record(value.encode(), b'{"id":2}', (("__debezium.oldkey", old),)) for old in named]
+    origin = pa.array([{"ordinal": 0, "record": place} for place in range(3)], layout.ORIGIN)
+    changes, rejects = changeling.decode(layout.records_batch(records, origin), "debezium-json")
+    assert rejects.num_rows == 0
+    assert [json.loads(meta).get("old_key") for meta in changes["meta"].to_pylist()] == [{"id": 1}, {"id": 1}, None]
+    assert changes["after_image"].to_pylist() == ["partial"] * 3

@@ -62,6 +62,17 @@ def test_the_whole_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert found.secrets == ("postgresql://me@db/shop", "broker:9092")
 
 
+def test_the_size_of_a_record_is_a_setting_of_its_source(tmp_path: Path) -> None:
+    found = loaded(tmp_path, HEAD + "  - {name: a, type: files, path: in, format: xtdb, record_bytes: 1000}\n")
+    one = source(found, "a")
+    assert isinstance(one, FilesSource)
+    assert found.read_options(one).record_bytes == 1000
+    found = loaded(tmp_path, HEAD + "  - {name: a, type: files, path: in, format: xtdb}\n")
+    one = source(found, "a")
+    assert isinstance(one, FilesSource)
+    assert found.read_options(one).record_bytes == 64 * 1024 * 1024
+
+
 def test_a_file_that_says_little_has_defaults(tmp_path: Path) -> None:
     found = loaded(tmp_path, HEAD + "  - {name: a, type: files, path: in, format: xtdb}\n")
     one, made = source(found, "a"), found.definition

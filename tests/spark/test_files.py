@@ -81,6 +81,12 @@ def test_only_plain_lines_are_counted(tmp_path: Path, text: bytes, lines: int | 
     assert line_count(splits(str(tmp_path / "file"), 1 << 20)[0]) == lines
 
 
+def test_a_line_over_the_limit_is_not_plain(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b'{"a":1}\n{"bcdef":2}\n')
+    (part,) = splits(str(tmp_path / "file"), 1 << 20)
+    assert (line_count(part, 11), line_count(part, 10)) == (2, None)
+
+
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 16, 40, 1000])
 def test_splits_hold_whole_lines_and_every_byte(tmp_path: Path, size: int) -> None:
     text = b'{"a":1}\n{"bcdefgh":2}\n{"c":3}\n{}'

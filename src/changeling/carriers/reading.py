@@ -63,7 +63,7 @@ def read(
                 consumed = source.consumed
                 for part in parts:
                     made = _kcat_part if carrier == "kcat" else _plain_part
-                    records, rejects = made(part, place.path, ordinal, number)
+                    records, rejects = made(part, place.path, ordinal, number, size_limit)
                     yield from pending.add(records if header is None else _with_header(records, header), rejects)
                     number += len(part)
             pending.bytes_read += source.consumed - consumed
@@ -151,7 +151,7 @@ def _split(block: Block, rows: int, size: int) -> Iterator[Block]:
         start, before = stop, int(ends[stop - 1])
 
 
-def _plain_part(part: Block, file: str, ordinal: int, first: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def _plain_part(part: Block, file: str, ordinal: int, first: int, limit: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     numbers = np.arange(first, first + len(part))
     if not isinstance(part, list):
         return _records(part, _origin(file, ordinal, numbers)), _rejects([], [], _origin(file, ordinal, numbers[:0]))
@@ -159,11 +159,13 @@ def _plain_part(part: Block, file: str, ordinal: int, first: int) -> tuple[pa.Re
     values = pa.array([piece for piece in part if isinstance(piece, bytes)], pa.binary())
     return (
         _records(values, _origin(file, ordinal, numbers[~large])),
-        _oversized([piece for piece in part if isinstance(piece, Oversized)], _origin(file, ordinal, numbers[large])),
+        _oversized(
+            [piece for piece in part if isinstance(piece, Oversized)], limit, _origin(file, ordinal, numbers[large])
+        ),
     )
 
 
-def _kcat_part(part: Block, file: str, ordinal: int, first: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def _kcat_part(part: Block, file: str, ordinal: int, first: int, limit: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     pieces: list[Piece] = part if isinstance(part, list) else part.to_pylist()
     good: list[int] = []
     bad: list[int] = []
@@ -173,7 +175,7 @@ def _kcat_part(part: Block, file: str, ordinal: int, first: int) -> tuple[pa.Rec
     for number, piece in enumerate(pieces, first):
         try:
             if isinstance(piece, Oversized):
-                raise Rejected(_too_large(piece))
+                raise Rejected(_too_large(piece, limit))
             messages.append(kcat.parse(piece))
             good.append(number)
         except Rejected as error:
@@ -218,9 +220,12 @@ def _rejects(reasons: list[str], raw: list[bytes], origin: pa.Array) -> pa.Recor
     return pa.record_batch(columns, schema=layout.REJECTS)
 
 
-def _oversized(pieces: list[Oversized], origin: pa.Array) -> pa.RecordBatch:
-    return _rejects([_too_large(piece) for piece in pieces], [piece.head for piece in pieces], origin)
+def _oversized(pieces: list[Oversized], limit: int, origin: pa.Array) -> pa.RecordBatch:
+    return _rejects([_too_large(piece, limit) for piece in pieces], [piece.head for piece in pieces], origin)
 
 
-def _too_large(piece: Oversized) -> str:
-    return f"the record has {piece.length:,} bytes, over the limit of {SIZE_LIMIT:,}; the first {len(piece.head):,} are kept"
+def _too_large(piece: Oversized, limit: int) -> str:
+    return (
+        f"the record has {piece.length:,} bytes, over the limit of {limit:,} (record_bytes); "
+        f"the first {len(piece.head):,} are kept"
+    )

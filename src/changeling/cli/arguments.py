@@ -33,6 +33,9 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         default="plain",
         help="messages as kcat -J prints them, read and written",
     )
+    parser.add_argument(
+        "--record-bytes", type=int, metavar="N", help="reject records over N bytes (default: 64 MB after unpacking)"
+    )
     parser.add_argument("--on-error", choices=("reject", "fail"), default="reject", help="what a bad record does")
     parser.add_argument("--rejects", default="rejects.jsonl", metavar="PATH", help="where bad records are kept")
     parser.add_argument("--limit", type=int, metavar="N", help="stop after N changes")
@@ -42,7 +45,7 @@ def input_of(parsed: argparse.Namespace) -> Input:
     """The input that the arguments describe; raises `UsageError` for what does not fit."""
     form = registry.get(parsed.format)
     given: dict[str, Any] = settings(parsed.options, "-o")
-    for name in ("table", "key", "source", "columns"):
+    for name in ("table", "key", "source", "columns", "record_bytes"):
         if getattr(parsed, name) is not None:
             given[name] = getattr(parsed, name)
     if parsed.schema is not None:

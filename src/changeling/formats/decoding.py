@@ -31,13 +31,14 @@ class Decoder:
     def __init__(self, form: Format, options: ReadOptions) -> None:
         self._format = form
         self._source = options.source or form.name
+        self._limit = options.record_bytes
         self._decode: Decode = form.decoder(options)
         self._decode_batch = None if form.batch_decoder is None else form.batch_decoder(options)
 
     def __call__(self, batch: pa.RecordBatch) -> Decoded:
         """Decodes a batch of layout `RECORDS`: records in = records that gave changes + rejects."""
         with collector_at_rest():
-            suspects = _suspects(batch.column("value"))
+            suspects = _suspects(batch.column("value"), self._limit)
             if self._decode_batch is not None and not suspects:
                 changes = self._decode_batch(batch, self._source)
                 if changes is not None:
@@ -53,7 +54,7 @@ class Decoder:
         for place, record in enumerate(records):
             try:
                 if place in suspects:
-                    _check(record)
+                    _check(record, self._limit)
                 found = decode(record)
             except (ValueError, RecursionError) as error:
                 reasons[place] = reason_of(error)
@@ -95,24 +96,25 @@ def collector_at_rest() -> Iterator[None]:
             gc.enable()
 
 
-def _suspects(values: pa.Array) -> set[int]:
+def _suspects(values: pa.Array, limit: int) -> set[int]:
     """Records to look at closely: not UTF-8, very large, or with more brackets than nesting allows."""
     try:
         text = values.cast(pa.string())
     except pa.ArrowInvalid:
         return set(range(len(values)))
     # What is shorter than two brackets a level cannot be nested too deep: most records need no count.
-    long = pc.indices_nonzero(pc.fill_null(pc.greater(pc.binary_length(values), 2 * json_text.DEPTH_LIMIT), False))
+    least = min(2 * json_text.DEPTH_LIMIT, limit)
+    long = pc.indices_nonzero(pc.fill_null(pc.greater(pc.binary_length(values), least), False))
     text = text.take(long)
     brackets = pc.add(pc.count_substring(text, "{"), pc.count_substring(text, "["))
-    odd = pc.or_(pc.greater(brackets, json_text.DEPTH_LIMIT), pc.greater(pc.binary_length(text), json_text.SIZE_LIMIT))
+    odd = pc.or_(pc.greater(brackets, json_text.DEPTH_LIMIT), pc.greater(pc.binary_length(text), limit))
     return set(long.filter(odd).to_pylist())
 
 
-def _check(record: Record) -> None:
+def _check(record: Record, limit: int) -> None:
     value = record.value or b""
-    if len(value) > json_text.SIZE_LIMIT:
-        raise Rejected(f"the record has {len(value):,} bytes; the limit is {json_text.SIZE_LIMIT:,}")
+    if len(value) > limit:
+        raise Rejected(f"the record has {len(value):,} bytes; the limit is {limit:,} (record_bytes)")
     try:
         value.decode()
     except UnicodeDecodeError as error:

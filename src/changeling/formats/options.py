@@ -1,11 +1,12 @@
 """Options: one frozen, validated object for what is read and one for what is written, in each format."""
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from changeling.formats.capabilities import FEATURES
 from changeling.model.errors import UsageError, nearest
+from changeling.model.json_text import SIZE_LIMIT
 from changeling.model.table import Column, TableName, TableSchema, parse_columns
 
 Options = TypeVar("Options", bound="ReadOptions | WriteOptions")
@@ -24,6 +25,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Known schemas; one without a table holds for every table."""
     registry: tuple[TableSchema, ...] = ()
     """Schemas of a registry: they hold only for records that name them by number."""
+    record_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**30)] = SIZE_LIMIT
+    """The size of the largest record that is read, after unpacking; a larger one is rejected."""
 
     @property
     def tells_columns(self) -> bool:

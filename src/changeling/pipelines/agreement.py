@@ -32,6 +32,7 @@ _BESIDE = {
     "schemas": "schema_file",
     "registry": "schema_file",
     "source": "name",
+    "record_bytes": "record_bytes",
 }
 """What every format takes, and the setting of the source that gives it."""
 

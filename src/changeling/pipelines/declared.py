@@ -94,7 +94,13 @@ def options_of(
         schemas += [] if source.columns else [TableSchema((), key)]
         key = ()
     table = None if source.table is None else TableName.parse(source.table)
-    given = {"source": source.name, "table": table, "key": key, "schemas": tuple(schemas)}
+    given = {
+        "source": source.name,
+        "table": table,
+        "key": key,
+        "schemas": tuple(schemas),
+        "record_bytes": source.record_bytes,
+    }
     return read_options(form, {**setting_texts(source.options), **given})
 
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from changeling.model.errors import UsageError
+from changeling.model.json_text import SIZE_LIMIT
 
 Setting: TypeAlias = str | int | float | bool
 """The value of an option or a setting; `setting_texts` gives it as text."""
@@ -52,6 +53,8 @@ class _Records(_Part, frozen=True, kw_only=True):
     """A JSON file with the schemas of tables, as `--schema` takes it."""
     options: dict[str, Setting] = {}
     """Options of the format."""
+    record_bytes: Annotated[int, Meta(ge=1, le=2**30)] = SIZE_LIMIT
+    """The size of the largest record that is read, after unpacking; a larger one is rejected, and of files its start kept."""
     on_error: Literal["reject", "fail"] = "reject"
     """What a record that cannot be read does: it is kept aside, or it stops the run."""
 

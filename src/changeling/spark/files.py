@@ -64,7 +64,9 @@ def reader_of(
 ) -> "FilesReader":
     """A reader of these files; their ordinals begin with `first`. Large ones are looked through now, to be cut."""
     framing = registry.get(format).framing(options)
-    return FilesReader(format, options, carrier, _tasks(spark, found, framing, carrier, first, split_bytes))
+    return FilesReader(
+        format, options, carrier, _tasks(spark, found, framing, carrier, first, split_bytes, options.record_bytes)
+    )
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,18 @@ def _decoded(spark: SparkSession, reader: "FilesReader", part: Part) -> DataFram
 
 
 def _tasks(
-    spark: SparkSession, found: Sequence[Place], framing: object, carrier: Carrier, first: int, split_bytes: int
+    spark: SparkSession,
+    found: Sequence[Place],
+    framing: object,
+    carrier: Carrier,
+    first: int,
+    split_bytes: int,
+    limit: int,
 ) -> list[list[_Piece]]:
     """The pieces of each task. Small files share one, as long as there is still enough for every core to do."""
     may_split = carrier == "plain" and isinstance(framing, JsonValues)
     large = [place for place in found if may_split and _is_splittable(place, split_bytes)]
-    cut = _counted(spark, [splits(place.path, split_bytes) for place in large])
+    cut = _counted(spark, [splits(place.path, split_bytes) for place in large], limit)
     tasks: list[list[_Piece]] = []
     share = sum(place.size or 0 for place in found) // (2 * spark.sparkContext.defaultParallelism)
     most = max(min(share, split_bytes), _LEAST_BYTES)
@@ -112,12 +120,12 @@ def _is_splittable(place: Place, split_bytes: int) -> bool:
         return file.read(2) != _GZIP
 
 
-def _counted(spark: SparkSession, files: list[list[Split]]) -> dict[str, list[Split]]:
+def _counted(spark: SparkSession, files: list[list[Split]], limit: int) -> dict[str, list[Split]]:
     """The parts of the files whose lines are all plain; the others are left out, to be read whole."""
     every = [part for parts in files for part in parts]
     if not every:
         return {}
-    kernel = CountKernel(every)
+    kernel = CountKernel(every, limit)
     rows = run(spark.range(0, len(every), 1, len(every)), kernel, _COUNTED).toArrow().to_pylist()
     counts = {row["split"]: row["lines"] for row in rows}
     cut: dict[str, list[Split]] = {}
@@ -135,11 +143,14 @@ class CountKernel:
     """The numbers of parts into their line counts."""
 
     splits: list[Split]
+    limit: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One batch of a row for each part."""
         for number in _numbers(batches):
-            yield pa.RecordBatch.from_pylist([{"split": number, "lines": line_count(self.splits[number])}], _COUNTED)
+            yield pa.RecordBatch.from_pylist(
+                [{"split": number, "lines": line_count(self.splits[number], self.limit)}], _COUNTED
+            )
 
 
 @dataclass(frozen=True)
@@ -175,7 +186,12 @@ class FilesReader:
             return
         framing = registry.get(self.format).framing(self.options)
         for batch in read(
-            [piece.place], framing=framing, carrier=self.carrier, batch_rows=_BATCH_ROWS, batch_bytes=_BATCH_BYTES
+            [piece.place],
+            framing=framing,
+            carrier=self.carrier,
+            batch_rows=_BATCH_ROWS,
+            batch_bytes=_BATCH_BYTES,
+            size_limit=self.options.record_bytes,
         ):
             yield _with_ordinal(batch.records, piece.ordinal), _with_ordinal(batch.rejects, piece.ordinal)
 

@@ -48,8 +48,8 @@ def splits(path: str, split_bytes: int) -> list[Split]:
     return [Split(path, start, stop) for start, stop in pairwise(bounds)]
 
 
-def line_count(split: Split) -> int | None:
-    """How many lines there are, where each is plainly one record; None where that takes a closer look.
+def line_count(split: Split, limit: int = SIZE_LIMIT) -> int | None:
+    """How many lines there are, where each is plainly one record; None where that takes a closer look, as one over a limit does.
 
     Plain is a line that starts with `{` and ends with `}`, with no `}` inside that an opening bracket or a blank follows: that
     would be two records on one line. Files that framing would cut otherwise than at line ends are never taken for plain.
@@ -58,6 +58,8 @@ def line_count(split: Split) -> int | None:
     for data in _chunks(split, _COUNT_BYTES):
         text = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(text == _NEWLINE)
+        if len(data) > limit and (np.diff(ends, prepend=-1) - 1 > limit).any():
+            return None
         if len(data) > SIZE_LIMIT or text[0] != _OPEN or (text[ends[:-1] + 1] != _OPEN).any():
             return None
         if (text[ends - 1] != _CLOSE).any() or _BESIDE[text[np.flatnonzero(text == _CLOSE) + 1]].any():
