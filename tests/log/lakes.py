@@ -14,6 +14,8 @@ from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
 
+SMALL = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+"""What a pipeline that is run by a process of its own says of Spark, as the session of the tests does."""
 MOMENTS = {"ingested_at", "registered_at", "planned_at"}
 """Columns that differ from run to run."""
 

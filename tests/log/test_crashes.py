@@ -17,7 +17,7 @@ from changeling.log.failpoints import POINTS, FailpointReached
 from changeling.log.upkeep import maintain
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
-from tests.log.lakes import Shop, event
+from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 from tests.log.records import debezium
 
@@ -39,7 +39,7 @@ SOURCES: tuple[dict[str, Any], ...] = (
 
 def filled(folder: Path) -> Shop:
     """Two sources of two batches each, with rejects, with schemas that records carry and one that changes."""
-    made = shop(folder, *SOURCES)
+    made = shop(folder, *SOURCES, spark=SMALL)
     made.write("a.json", event(1), "broken", event(2))
     made.write("b.json", event(3), event(4), "{}")
     made.write("a.dbz", debezium(1), "broken", debezium(2))

@@ -20,7 +20,7 @@ from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of, lock_file
 from changeling.pipelines.loading import load
 from changeling.pipelines.quiet import Quiet
-from tests.log.lakes import Shop, event
+from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 
 
@@ -255,7 +255,7 @@ def test_status_needs_no_spark_and_tells_the_last_error(spark: SparkSession, tmp
 @pytest.mark.services
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_for_ever_stops_cleanly_and_goes_on_later(number: signal.Signals, tmp_path: Path) -> None:
-    made = shop(tmp_path)
+    made = shop(tmp_path, spark=SMALL)
     made.write("a.json", event(1))
     line = [sys.executable, "-m", "changeling", "run", str(made.file)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:

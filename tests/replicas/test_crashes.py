@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.log.failpoints import POINTS, FailpointReached
-from tests.log.lakes import Shop
+from tests.log.lakes import SMALL, Shop
 from tests.replicas.shops import asides, bus, item, points, replica, replicas
 
 MERGING = [point for point in POINTS if point.startswith(("asides", "replica", "point"))]
@@ -47,7 +47,7 @@ SECOND = [
 
 def begun(folder: Path) -> Shop:
     """A pipeline whose replicas are at a first point, with more to come."""
-    made = bus(folder, tables=[{"name": "users", "mode": "history"}])
+    made = bus(folder, tables=[{"name": "users", "mode": "history"}], spark=SMALL)
     made.write("a.json", *FIRST)
     made.pipeline.run(once=True)
     made.write("b.json", *SECOND)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
-from tests.log.lakes import Shop, shop
+from tests.log.lakes import SMALL, Shop, shop
 from tests.postgres.server import Database
 
 
@@ -14,7 +14,7 @@ def capture(folder: Path, database: Database, **more: Any) -> Shop:
     """A pipeline that captures all tables of `public`."""
     settings = {"name": "pg", "type": "postgres", "url": database.url, "tables": ["public.*"], **more.pop("source", {})}
     settings.setdefault("slot", f"slot_{database.name}")
-    return shop(folder, settings, **more)
+    return shop(folder, settings, **{"spark": SMALL, **more})
 
 
 def replica(made: Shop, name: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from changeling.log.failpoints import POINTS, FailpointReached
 from changeling.model.errors import ChangelingError
 from changeling.targets.applying import check_whole
 from changeling.targets.staging import stage
-from tests.log.lakes import Shop
+from tests.log.lakes import SMALL, Shop
 from tests.postgres.server import Database
 from tests.replicas.shops import bus, item
 from tests.targets.mirrors import differing, mirror, run, step
@@ -47,7 +47,7 @@ def told(start: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def pipeline(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    return bus(tmp_path_factory.mktemp("crashes"))
+    return bus(tmp_path_factory.mktemp("crashes"), spark=SMALL)
 
 
 def newest(made: Shop) -> int:
