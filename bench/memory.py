@@ -11,7 +11,7 @@ SMALL, LARGE = 160_000, 960_000
 _DECODE = """
 import resource, sys
 from changeling.formats.user_options import read_options
-from changeling.carriers import paths, reading
+from changeling.files import paths, reading
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from changeling.carriers import paths, reading
+from changeling.files import paths, reading
 from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import typed
 from changeling.formats.format import Format

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeling.carriers.framing import Oversized, Piece, json_values
+from changeling.files.framing import Oversized, Piece, json_values
 
 SIZES = (1, 2, 3, 7, 64, 1 << 20)
 

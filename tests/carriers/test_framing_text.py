@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeling.carriers.framing import Piece, csv_rows
+from changeling.files.framing import Piece, csv_rows
 
 SIZES = (1, 2, 5, 1 << 20)
 

@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from changeling.carriers import kcat
+from changeling.files import kcat
 from changeling.model import layout
 from changeling.model.change import Record
 from changeling.model.errors import CannotCarry, Rejected

@@ -10,7 +10,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from changeling.carriers.output import Output
+from changeling.files.output import Output
 from changeling.model.errors import ChangelingError, UsageError
 
 
@@ -110,7 +110,7 @@ def test_an_object_appears_at_the_end(bucket: str, size: int) -> None:
 
 
 FAILS = """
-from changeling.carriers.output import Output
+from changeling.files.output import Output
 with Output("s3://lake/out/failed") as out:
     out.write(b"z" * 12_000_000)
     raise SystemExit(1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from changeling.carriers.paths import Place, expand, open_input, total_bytes
+from changeling.files.paths import Place, expand, open_input, total_bytes
 from changeling.model.errors import ChangelingError, UsageError
 
 

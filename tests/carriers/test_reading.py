@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from changeling.carriers.output import Output
-from changeling.carriers.paths import expand, total_bytes
-from changeling.carriers.reading import Batch, Carrier, read
-from changeling.carriers.writing import write
+from changeling.files.output import Output
+from changeling.files.paths import expand, total_bytes
+from changeling.files.reading import Batch, Carrier, read
+from changeling.files.writing import write
 from changeling.formats.framing import HEADER, CsvRows, Framing, JsonOrCsv, JsonValues
 from changeling.model import layout
 from changeling.model.change import Origin, Record

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.carriers import kcat
+from changeling.files import kcat
 from changeling.formats import registry
 from changeling.log import layout as tables
 from changeling.model import layout

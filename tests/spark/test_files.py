@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import changeling
 import changeling.spark
-from changeling.carriers import paths, reading
+from changeling.files import paths, reading
 from changeling.formats import registry
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.user_options import read_options

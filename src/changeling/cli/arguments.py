@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from changeling.carriers import paths
+from changeling.files import paths
 from changeling.formats import registry
 from changeling.formats.user_options import read_options
 from changeling.model.errors import UsageError

@@ -6,10 +6,10 @@ import sys
 
 import msgspec
 
-from changeling.carriers import output, paths, writing
 from changeling.cli.arguments import add_input, input_of, rejects_path, settings
 from changeling.cli.progress import progress_bar
 from changeling.conversion import Conversion
+from changeling.files import output, paths, writing
 from changeling.formats import registry
 from changeling.formats.format import Format
 from changeling.formats.user_options import write_options

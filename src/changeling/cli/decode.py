@@ -3,9 +3,9 @@
 import argparse
 import sys
 
-from changeling.carriers import paths
 from changeling.cli.arguments import add_input, input_of, rejects_path
 from changeling.cli.progress import progress_bar
+from changeling.files import paths
 from changeling.model.line import lines
 from changeling.reading_changes import Report, changes_of
 from changeling.rejects import RejectSink

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from changeling.carriers import s3
+from changeling.files import s3
 from changeling.log.layout import Table
 
 _GROUP_ROWS, _GROUP_BYTES = 128_000, 128 * 1024 * 1024

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import functions as f
 
-from changeling.carriers import kcat
-from changeling.carriers.reading import Carrier
+from changeling.files import kcat
+from changeling.files.reading import Carrier
 from changeling.log import layout
 from changeling.log.failpoints import reach
 from changeling.log.ingest import Ingest, Report

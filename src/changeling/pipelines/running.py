@@ -7,7 +7,7 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from changeling.carriers.reading import Carrier
+from changeling.files.reading import Carrier
 from changeling.log.ingest import Ingest, Report
 from changeling.log.lake import Lake
 from changeling.log.lock import Lock

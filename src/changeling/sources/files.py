@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 from pyspark.sql import SparkSession
 
-from changeling.carriers import paths
-from changeling.carriers.paths import NothingThere, Place
-from changeling.carriers.reading import Carrier
+from changeling.files import paths
+from changeling.files.paths import NothingThere, Place
+from changeling.files.reading import Carrier
 from changeling.formats.options import ReadOptions
 from changeling.sources.source import Foreseen, Input, Spread
 from changeling.spark.files import reader_of

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from changeling.carriers import paths as places
-from changeling.carriers.paths import Place
-from changeling.carriers.reading import Carrier, read
+from changeling.files import paths as places
+from changeling.files.paths import Place
+from changeling.files.reading import Carrier, read
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.framing import JsonValues

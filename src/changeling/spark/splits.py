@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from changeling.carriers.spans import cut_lines
+from changeling.files.spans import cut_lines
 from changeling.model.errors import ChangelingError
 from changeling.model.json_text import SIZE_LIMIT
 

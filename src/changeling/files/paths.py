@@ -13,8 +13,8 @@ from typing import Any
 
 from pyarrow import fs
 
-from changeling.carriers import s3
-from changeling.carriers.gunzip import Input
+from changeling.files import s3
+from changeling.files.gunzip import Input
 from changeling.model.errors import ChangelingError, UsageError, nearest
 
 STDIN = "-"

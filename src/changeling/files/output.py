@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
 
-from changeling.carriers import s3
+from changeling.files import s3
 from changeling.model.errors import UsageError
 
 STDOUT = "-"

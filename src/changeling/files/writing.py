@@ -7,9 +7,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.carriers import kcat
-from changeling.carriers.output import Output
-from changeling.carriers.reading import Carrier
+from changeling.files import kcat
+from changeling.files.output import Output
+from changeling.files.reading import Carrier
 from changeling.formats.framing import COLUMNS, HEADER
 from changeling.model import json_text
 from changeling.model.errors import CannotCarry, LossError

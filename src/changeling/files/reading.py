@@ -7,10 +7,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from changeling.carriers import framing as frames
-from changeling.carriers import kcat
-from changeling.carriers.framing import Block, Oversized, Piece
-from changeling.carriers.paths import Place, open_input
+from changeling.files import framing as frames
+from changeling.files import kcat
+from changeling.files.framing import Block, Oversized, Piece
+from changeling.files.paths import Place, open_input
 from changeling.formats.framing import HEADER, CsvRows, Framing, JsonValues
 from changeling.model import layout
 from changeling.model.change import Record

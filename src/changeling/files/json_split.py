@@ -6,12 +6,12 @@ from functools import cache
 
 import msgspec
 
-from changeling.carriers.json_scan import STRING, Scan, Verdict
-from changeling.carriers.json_walk import Walk
-from changeling.carriers.pieces import HEAD, Block, Oversized, Piece, Readable, size
-from changeling.carriers.straight import cut_straight, is_straight, straight_end
-from changeling.carriers.structure import cut_values
-from changeling.carriers.window import Window
+from changeling.files.json_scan import STRING, Scan, Verdict
+from changeling.files.json_walk import Walk
+from changeling.files.pieces import HEAD, Block, Oversized, Piece, Readable, size
+from changeling.files.straight import cut_straight, is_straight, straight_end
+from changeling.files.structure import cut_values
+from changeling.files.window import Window
 
 _BLOCK_ROWS = 50_000
 _PATIENCE = 16

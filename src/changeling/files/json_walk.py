@@ -2,7 +2,7 @@
 
 import re
 
-from changeling.carriers.window import Window
+from changeling.files.window import Window
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 

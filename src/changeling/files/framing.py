@@ -6,9 +6,9 @@ to reject. Files of any size are split in bounded memory. A record over `limit` 
 
 from collections.abc import Iterable, Iterator
 
-from changeling.carriers.json_split import JsonSplitter
-from changeling.carriers.pieces import Block, Oversized, Piece, Readable
-from changeling.carriers.text_split import row_blocks
+from changeling.files.json_split import JsonSplitter
+from changeling.files.pieces import Block, Oversized, Piece, Readable
+from changeling.files.text_split import row_blocks
 from changeling.formats.framing import CsvRows, Framing, JsonOrCsv, JsonValues
 from changeling.model.json_text import SIZE_LIMIT
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from changeling.carriers.pieces import HEAD, Readable
+from changeling.files.pieces import HEAD, Readable
 
 _MAGIC = b"\x1f\x8b\x08"
 _PART = 1024 * 1024

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from changeling.carriers.pieces import Block, Piece, Readable
-from changeling.carriers.spans import cut, line_bounds
-from changeling.carriers.window import Window
+from changeling.files.pieces import Block, Piece, Readable
+from changeling.files.spans import cut, line_bounds
+from changeling.files.window import Window
 
 _BLOCK_ROWS = 50_000
 _SPAN = 8 * 1024 * 1024

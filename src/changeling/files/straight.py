@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pyarrow as pa
 
-from changeling.carriers.spans import cut, cut_lines, line_bounds
+from changeling.files.spans import cut, cut_lines, line_bounds
 
 _OPENING = np.zeros(256, bool)
 _OPENING[list(b"{[")] = True

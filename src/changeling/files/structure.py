@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from changeling.carriers.spans import cut
+from changeling.files.spans import cut
 
 _MOST_BLANKS = 64
 _MOST_DEPTH = 30_000

@@ -2,7 +2,7 @@
 
 import re
 
-from changeling.carriers.pieces import HEAD, Oversized, Piece, Readable
+from changeling.files.pieces import HEAD, Oversized, Piece, Readable
 
 BOM = b"\xef\xbb\xbf"
 
