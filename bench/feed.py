@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from bench.accounts import DECLARED, TABLE
-from changeling.log.log import Log
+from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline

@@ -11,7 +11,7 @@ from pyspark.sql.functions import partitioning
 from bench import xtdb_peer
 from bench.events import file_of
 from bench.measuring import Benchmark, Result, medians
-from changeling.log.lake import PROPERTIES, Lake
+from changeling.iceberg.lake import PROPERTIES, Lake
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline

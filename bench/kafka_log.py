@@ -12,7 +12,7 @@ from pyspark.sql.functions import partitioning
 
 from bench.events import events
 from bench.measuring import Benchmark, Result, medians
-from changeling.log.lake import PROPERTIES
+from changeling.iceberg.lake import PROPERTIES
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline

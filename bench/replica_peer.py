@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from bench.documents import TABLES, duckdb_structure, spark_schema
-from changeling.log.lake import PROPERTIES, Lake
+from changeling.iceberg.lake import PROPERTIES, Lake
 
 _ENVELOPE = """
     before string, after string, source struct<`table` string, tx_id bigint>,

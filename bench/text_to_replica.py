@@ -15,7 +15,7 @@ from bench import replica_peer
 from bench.documents import AMOUNTS, TABLES, declared
 from bench.events import updates_file_of
 from bench.measuring import Benchmark, Result, medians
-from changeling.log.lake import Lake
+from changeling.iceberg.lake import Lake
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline

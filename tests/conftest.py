@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
 import changeling.spark
-from changeling.log.lake import Lake
+from changeling.iceberg.lake import Lake
 from tests.log.prepared import Prepared
 from tests.soaking import covered
 

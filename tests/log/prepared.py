@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
-from changeling.log.catalog import NAME, catalog
-from changeling.log.lake import Lake
+from changeling.iceberg.catalog import NAME, catalog
+from changeling.iceberg.lake import Lake
 
 _make = Lake.create
 _NAMESPACE = "prepared"

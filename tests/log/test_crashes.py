@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.iceberg.failpoints import POINTS, FailpointReached
 from changeling.log import layout
-from changeling.log.failpoints import POINTS, FailpointReached
-from changeling.log.upkeep import maintain
+from changeling.log.maintenance import maintain
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from tests.log.lakes import SMALL, Shop, event

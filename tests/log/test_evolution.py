@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from changeling.log.evolution import Difference, common, difference, shown, widens
+from changeling.log.schema_evolution import Difference, common, difference, shown, widens
 from changeling.model import types
 from changeling.model.table import Column, TableSchema
 from changeling.model.types import INTEGER_RANGES

@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
-from changeling.log.failpoints import FailpointReached
 from tests.brokers.broker import Broker
 from tests.brokers.fixtures import ALICE
 from tests.brokers.topics import Sent, Topics

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
-from changeling.log.failpoints import FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.pipeline import Pipeline
 from tests.brokers.broker import Broker

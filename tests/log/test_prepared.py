@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from changeling.log.lake import Lake
+from changeling.iceberg.lake import Lake
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from tests.log.lakes import Shop, log_only

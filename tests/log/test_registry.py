@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from changeling.log.outcome import Seen
-from changeling.log.schemas import Policy, Registry, Version
+from changeling.log.schema_registry import Policy, Registry, Version
+from changeling.log.task_result import Seen
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, TableSchema
 from tests.log.test_evolution import schema

@@ -7,12 +7,12 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.lake import Lake
-from changeling.log.log import Log
-from changeling.log.outcome import Sampled
-from changeling.log.schemas import Registry, Version
-from changeling.log.state import State
+from changeling.log.change_log import Log
+from changeling.log.schema_registry import Registry, Version
+from changeling.log.source_state import State
+from changeling.log.task_result import Sampled
 from changeling.model.errors import ChangelingError
 from changeling.model.table import Column, TableSchema
 from tests.log.test_evolution import schema

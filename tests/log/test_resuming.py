@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
-from changeling.log.failpoints import FailpointReached
+from changeling.log.change_log import Log
 from changeling.log.ingest import Ingest
-from changeling.log.log import Log
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.running import ingest_of

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.iceberg.catalog import NAME
+from changeling.iceberg.lake import LAYOUT
+from changeling.iceberg.lock import Holder, held
 from changeling.log import layout
-from changeling.log.catalog import NAME
-from changeling.log.lake import LAYOUT
-from changeling.log.lock import Holder, held
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of, lock_file
 from changeling.pipelines.loading import load

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log.failpoints import POINTS, FailpointReached
+from changeling.iceberg.failpoints import POINTS, FailpointReached
 from tests.log.lakes import SMALL, Shop
 from tests.replicas.shops import asides, bus, item, points, replica, replicas
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from changeling.log.files import Target
+from changeling.iceberg.parquet_files import Target
 from changeling.log.layout import ASIDES
 from changeling.model import layout
 from changeling.model.change import Change

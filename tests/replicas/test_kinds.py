@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changeling.formats.ydb_dynamodb.types import TYPES
-from changeling.log.sampling import kinds_of
+from changeling.log.schema_sampling import kinds_of
 from changeling.model.types import Type
 from changeling.replicas.kinds import kinds_of_values, untold
 from changeling.replicas.stored_types import arrow_type

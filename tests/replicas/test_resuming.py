@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log.failpoints import FailpointReached
-from changeling.log.log import Log
+from changeling.iceberg.failpoints import FailpointReached
+from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.running import ingest_of, merge_of

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.log import ingest as ingesting
+from changeling.log.change_log import Log
 from changeling.log.ingest import Ingest
-from changeling.log.log import Log
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log.evolution import common
+from changeling.log.schema_evolution import common
 from changeling.model.table import Column
 from changeling.model.types import SIMPLE, Type, parse
 from changeling.replicas.converting import converted, key_converted

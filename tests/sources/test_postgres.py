@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
-from changeling.log.failpoints import FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.quiet import Quiet
 from changeling.postgres.connection import connect

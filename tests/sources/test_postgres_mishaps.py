@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
-from changeling.log.failpoints import FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.quiet import Quiet
 from changeling.sources.postgres import PostgresSource

@@ -19,8 +19,8 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.iceberg.failpoints import POINTS, FailpointReached
 from changeling.log import layout
-from changeling.log.failpoints import POINTS, FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
 from demo.embedded_postgres import EmbeddedPostgres
 from tests.log.lakes import Shop

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.log import layout
-from changeling.log.upkeep import Done
+from changeling.log.maintenance import Done
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
 from tests.golden.test_golden import FOLDER

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log.failpoints import POINTS, FailpointReached
+from changeling.iceberg.failpoints import POINTS, FailpointReached
 from changeling.model.errors import ChangelingError
 from changeling.targets.applying import check_whole
 from changeling.targets.staging import stage

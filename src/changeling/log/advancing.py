@@ -4,8 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from changeling.log.outcome import Outcome
-from changeling.log.state import SourceState
+from changeling.log.source_state import SourceState
+from changeling.log.task_result import Outcome
 
 
 def advanced(before: SourceState, batch: int, outcome: Outcome, moment: datetime, replayed: bool) -> SourceState:

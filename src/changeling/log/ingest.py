@@ -15,16 +15,16 @@ import msgspec
 
 from changeling.formats import registry as formats
 from changeling.formats.options import ReadOptions
+from changeling.iceberg.failpoints import reach
+from changeling.iceberg.parquet_files import Target, discard
 from changeling.log import layout
 from changeling.log.advancing import advanced, micros
-from changeling.log.failpoints import reach
-from changeling.log.files import Target, discard
-from changeling.log.kernel import OUTCOME, Batch, IngestKernel
-from changeling.log.log import Log
-from changeling.log.outcome import Outcome, Seen, merged
-from changeling.log.plans import READ, REPLAY, Plan
-from changeling.log.schemas import Policy, Version
-from changeling.log.state import PROPERTY, SourceState
+from changeling.log.batch_plans import READ, REPLAY, Plan
+from changeling.log.change_log import Log
+from changeling.log.ingest_task import OUTCOME, Batch, IngestKernel
+from changeling.log.schema_registry import Policy, Version
+from changeling.log.source_state import PROPERTY, SourceState
+from changeling.log.task_result import Outcome, Seen, merged
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, schema_from_json
 from changeling.sources.source import Input, NotedSource, Source, Spread

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.outcome import Seen
+from changeling.log.task_result import Seen
 from changeling.model.table import TableName
 
 Known: TypeAlias = dict[tuple[TableName, str], "int | str"]

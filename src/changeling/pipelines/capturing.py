@@ -12,7 +12,7 @@ from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
 
 if TYPE_CHECKING:
-    from changeling.log.lake import Lake
+    from changeling.iceberg.lake import Lake
 
 _LONGEST = 63
 """Names of slots and publications have no more letters."""

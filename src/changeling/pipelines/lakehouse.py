@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from changeling.log.catalog import Catalog, catalog
+from changeling.iceberg.catalog import Catalog, catalog
 from changeling.pipelines.definition import setting_texts
 from changeling.pipelines.loading import Loaded
 
 if TYPE_CHECKING:
-    from changeling.log.lake import Lake
-    from changeling.log.reading import Tables
+    from changeling.iceberg.lake import Lake
+    from changeling.iceberg.reader import Tables
 
 
 def catalog_of(loaded: Loaded) -> Catalog:
@@ -25,14 +25,14 @@ def lock_file(loaded: Loaded) -> Path:
 
 def tables_of(loaded: Loaded) -> "Tables":
     """The tables without Spark."""
-    from changeling.log.reading import Tables
+    from changeling.iceberg.reader import Tables
 
     return Tables(catalog_of(loaded), loaded.definition.name)
 
 
 def lake_of(loaded: Loaded) -> "Lake":
     """The tables on Spark: this starts a session, with the settings of the pipeline, or takes the running one."""
-    from changeling.log.lake import Lake
+    from changeling.iceberg.lake import Lake
     from changeling.spark import jars
     from changeling.spark.session import add_jars, session
 

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from changeling.log.lake import Lake
-from changeling.log.lock import Lock
+from changeling.iceberg.lake import Lake
+from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.retrying import Retry

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from changeling.iceberg.lock import Lock, held
 from changeling.log import layout
-from changeling.log.lock import Lock, held
 from changeling.model.errors import ChangelingError, NotAllDropped, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from changeling.log.lake import Lake
-    from changeling.log.upkeep import Done
+    from changeling.iceberg.lake import Lake
+    from changeling.log.maintenance import Done
     from changeling.pipelines.running import Listener, Totals
     from changeling.pipelines.verifying import Verified
     from changeling.replicas.history import Moment
@@ -93,7 +93,7 @@ class Pipeline:
 
     def changes(self, table: str, last: int = 100) -> "pa.Table":
         """The last changes of a table in its log, oldest first, as `changeling.encode` takes them. Needs no Spark."""
-        from changeling.log.told_changes import last_changes
+        from changeling.log.log_reader import last_changes
 
         with self._redacted():
             return last_changes(tables_of(self._loaded), TableName.parse(table), last)
@@ -118,7 +118,7 @@ class Pipeline:
 
     def state(self, table: str, asked: AskedState = NOW, *, source: str | None = None) -> "State":
         """As `replica`, with the types of the columns."""
-        from changeling.log.log import Log
+        from changeling.log.change_log import Log
         from changeling.pipelines.running import rules_of
         from changeling.pipelines.unknown import unknown_of
         from changeling.replicas.states import States
@@ -133,7 +133,7 @@ class Pipeline:
 
     def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
         """Makes the replica of a table again from the log, beside the one that is read, and swaps it in; tells its rows."""
-        from changeling.log.log import Log
+        from changeling.log.change_log import Log
         from changeling.pipelines.running import merge_of
 
         with self._writing("replica --rebuild", take_over) as (lake, _):
@@ -166,7 +166,7 @@ class Pipeline:
 
     def repair(self, found: "Sequence[Verified]") -> bool:
         """Takes the tables that differ anew; whether that is done, or left to the run that goes on."""
-        from changeling.log.lock import is_held
+        from changeling.iceberg.lock import is_held
         from changeling.pipelines.verifying import ask_again
 
         with self._redacted():
@@ -185,7 +185,7 @@ class Pipeline:
 
     def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; tells for each source how many came into the log, and how many stay."""
-        from changeling.log.log import Log
+        from changeling.log.change_log import Log
         from changeling.pipelines.replaying import replay, settle
         from changeling.pipelines.running import carrier_of, ingest_of, record_sources
 
@@ -202,7 +202,7 @@ class Pipeline:
 
     def maintain(self) -> "list[Done]":
         """Compacts, expires snapshots, drops what is past retention, removes files that no table has."""
-        from changeling.log.upkeep import maintain
+        from changeling.log.maintenance import maintain
         from changeling.pipelines.definition import span_millis
         from changeling.replicas import upkeep
 

@@ -12,11 +12,11 @@ from pyspark.sql import functions as f
 
 from changeling.files import kcat
 from changeling.files.reading import Carrier
+from changeling.iceberg.failpoints import reach
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.failpoints import reach
 from changeling.log.ingest import Ingest, Report
-from changeling.log.kernel import REJECT_ID
-from changeling.log.lake import Lake
+from changeling.log.ingest_task import REJECT_ID
 from changeling.model import layout as model
 from changeling.model.change import Record
 from changeling.model.errors import Rejected

@@ -8,13 +8,13 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 from changeling.files.reading import Carrier
+from changeling.iceberg.lake import Lake
+from changeling.iceberg.lock import Lock
+from changeling.log.change_log import Log
 from changeling.log.ingest import Ingest, Report
-from changeling.log.lake import Lake
-from changeling.log.lock import Lock
-from changeling.log.log import Log
-from changeling.log.schemas import Policy
-from changeling.log.state import SourceState
-from changeling.log.upkeep import expire
+from changeling.log.maintenance import expire
+from changeling.log.schema_registry import Policy
+from changeling.log.source_state import SourceState
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines.definition import (

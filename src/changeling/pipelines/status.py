@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Any
 
+from changeling.iceberg.lock import is_held, last_holder
+from changeling.iceberg.reader import Tables
 from changeling.log import layout
-from changeling.log.lock import is_held, last_holder
-from changeling.log.reading import Tables
-from changeling.log.state import SourceState
+from changeling.log.source_state import SourceState
 from changeling.model import times
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.capturing import capture_settings, postgres_sources

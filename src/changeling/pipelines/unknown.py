@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from changeling.log.lake import Lake
-from changeling.log.plans import READ, Plans
+from changeling.iceberg.lake import Lake
+from changeling.log.batch_plans import READ, Plans
 from changeling.model.position import encode
 from changeling.model.table import TableName
 from changeling.pipelines.capturing import postgres_sources

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from changeling.iceberg.lock import is_held
+from changeling.iceberg.reader import Tables
 from changeling.log import layout
-from changeling.log.lock import is_held
-from changeling.log.log import Log
-from changeling.log.reading import Tables
+from changeling.log.change_log import Log
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.table import TableName
 from changeling.pipelines.capturing import capture_settings, postgres_sources, requests_of

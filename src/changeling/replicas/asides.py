@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from changeling.log.files import Target, Written
-from changeling.log.lake import Lake
+from changeling.iceberg.lake import Lake
+from changeling.iceberg.parquet_files import Target, Written
 from changeling.log.layout import ASIDES
 from changeling.replicas import staged
 from changeling.replicas.reading import Identity

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from changeling.log.lake import quoted
+from changeling.iceberg.lake import quoted
 from changeling.model.errors import UsageError, nearest
 from changeling.replicas import staged
 from changeling.replicas.shape import ReplicaColumn, Shape

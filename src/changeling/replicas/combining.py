@@ -9,8 +9,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from changeling.log.files import Written
-from changeling.log.lake import quoted
+from changeling.iceberg.lake import quoted
+from changeling.iceberg.parquet_files import Written
 from changeling.replicas import staged
 from changeling.replicas.converting import converted, key_converted
 from changeling.replicas.effect import Effect

@@ -10,8 +10,8 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from changeling.log.failpoints import reach
-from changeling.log.lake import Lake, quoted
+from changeling.iceberg.failpoints import reach
+from changeling.iceberg.lake import Lake, quoted
 from changeling.replicas import staged
 from changeling.replicas.asides import Asides
 from changeling.replicas.combining import (

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.formats.decoding import collector_at_rest
-from changeling.log.files import Target, Writer, Written
+from changeling.iceberg.parquet_files import Target, Writer, Written
 from changeling.model.operation import Operation
 from changeling.replicas.attempts import deciding
 from changeling.replicas.effect import Effect

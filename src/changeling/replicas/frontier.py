@@ -8,9 +8,9 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.figures import ROWS, Figures, TableFigures, together
-from changeling.log.lake import Lake
+from changeling.log.batch_stats import ROWS, Figures, TableFigures, together
 from changeling.model.table import TableName
 from changeling.replicas.points import Point, SourcePoint
 

@@ -5,7 +5,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from changeling.log.lake import quoted
+from changeling.iceberg.lake import quoted
 from changeling.replicas import staged
 from changeling.replicas.combining import columns, completed, key_places, placed, same
 from changeling.replicas.service import service_names

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 from pyspark.sql import DataFrame
 
-from changeling.log.files import Target, discard
+from changeling.iceberg.parquet_files import Target, discard
 from changeling.replicas.folding import OUTCOME, FoldKernel, TableOutcome, merged
 from changeling.replicas.settling import settled
 from changeling.replicas.spreading import SpreadKernel

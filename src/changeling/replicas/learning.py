@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from changeling.log.lake import Lake
-from changeling.log.outcome import Sampled
-from changeling.log.sampling import kinds_of
-from changeling.log.schemas import Policy, Registry, Version
+from changeling.iceberg.lake import Lake
+from changeling.log.schema_registry import Policy, Registry, Version
+from changeling.log.schema_sampling import kinds_of
+from changeling.log.task_result import Sampled
 from changeling.model import json_text
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName

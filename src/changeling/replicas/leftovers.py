@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from pyarrow import fs
 
-from changeling.log.files import filesystem
+from changeling.iceberg.parquet_files import filesystem
 
 _FOLDER = "staged"
 _OF_MERGE = re.compile(r"point-([0-9]+)-.*")

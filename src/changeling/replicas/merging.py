@@ -15,10 +15,10 @@ from time import monotonic
 import msgspec
 from pyspark.sql import Column, DataFrame
 
+from changeling.iceberg.failpoints import reach
+from changeling.iceberg.parquet_files import Target, discard
 from changeling.log import layout
-from changeling.log.failpoints import reach
-from changeling.log.files import Target, discard
-from changeling.log.log import Log
+from changeling.log.change_log import Log
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
 from changeling.replicas.asides import Asides

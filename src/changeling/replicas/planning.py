@@ -6,8 +6,8 @@ from dataclasses import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.lake import Lake
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.replicas.frontier import Delta, TableDelta

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from changeling.log.reading import Tables
+from changeling.iceberg.reader import Tables
 from changeling.model.table import TableName
 from changeling.replicas.choosing import WantedTable
 from changeling.replicas.shape import Shape

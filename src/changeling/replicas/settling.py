@@ -7,8 +7,8 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.lake import Lake
 from changeling.model.change import Transaction
 from changeling.replicas.frontier import Delta
 from changeling.replicas.origins import Half, Moved, moved, old_key_of

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from changeling.log.evolution import common, difference
-from changeling.log.schemas import Policy, Version
+from changeling.log.schema_evolution import common, difference
+from changeling.log.schema_registry import Policy, Version
 from changeling.model import types
 from changeling.model.table import Column, TableSchema
 from changeling.replicas.column_names import stored_names

@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from changeling.formats import registry
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.lake import Lake
 from changeling.model.table import TableName
 from changeling.replicas.attempts import FIRSTS, LASTS, Attempt, Mark, attempts_of, lane_of
 from changeling.replicas.steps import ARRIVAL, arrival_columns

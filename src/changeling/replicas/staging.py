@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.files import Writer, Written
+from changeling.iceberg.parquet_files import Writer, Written
 from changeling.log.layout import ASIDES
 from changeling.model.layout import tables_array
 from changeling.replicas import staged

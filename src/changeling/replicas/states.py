@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from changeling.iceberg.parquet_files import Target, discard
 from changeling.log import layout
-from changeling.log.files import Target, discard
-from changeling.log.log import Log
+from changeling.log.change_log import Log
 from changeling.model import times
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName

@@ -11,8 +11,8 @@ from uuid import uuid4
 import msgspec
 import pyarrow as pa
 
+from changeling.iceberg.lake import PROPERTIES, Lake, quoted
 from changeling.log import layout
-from changeling.log.lake import PROPERTIES, Lake, quoted
 from changeling.log.layout import Table
 from changeling.replicas.naming import replica_names
 from changeling.replicas.reading import BEHIND, FORMER, IDENTITY, SHAPE, STATE, Identity, ReplicaState

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.lake import Lake
-from changeling.log.schemas import Registry, Version
+from changeling.log.schema_registry import Registry, Version
 from changeling.model.table import TableName
 from changeling.replicas.frontier import TableDelta
 from changeling.replicas.works import of_table

@@ -6,9 +6,9 @@ retention: the states that as-of begins with.
 
 from datetime import UTC, datetime, timedelta
 
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.lake import Lake
-from changeling.log.upkeep import KEEP_SNAPSHOTS, Done, compact, remove_orphans
+from changeling.log.maintenance import KEEP_SNAPSHOTS, Done, compact, remove_orphans
 from changeling.replicas.leftovers import remove_leftovers
 from changeling.replicas.points import Point
 from changeling.replicas.tables import Replica, ReplicaTables

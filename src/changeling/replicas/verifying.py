@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from changeling.log.lake import quoted
+from changeling.iceberg.lake import quoted
 from changeling.model import json_text
 from changeling.replicas.combining import same
 from changeling.replicas.shape import Shape

@@ -7,9 +7,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.lake import Lake
-from changeling.log.upkeep import DROPPED
+from changeling.log.maintenance import DROPPED
 from changeling.model.table import TableName
 from changeling.replicas.frontier import TableDelta
 from changeling.replicas.points import Points, from_row

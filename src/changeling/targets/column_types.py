@@ -1,6 +1,6 @@
 """Which types PostgreSQL's columns have for canonical ones, spelled as PostgreSQL itself tells them."""
 
-from changeling.log.evolution import widens
+from changeling.log.schema_evolution import widens
 from changeling.model.types import Type
 from changeling.replicas.shape import ReplicaColumn, Shape
 

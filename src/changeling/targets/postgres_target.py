@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import psycopg
 
+from changeling.iceberg.failpoints import reach
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.failpoints import reach
-from changeling.log.lake import Lake
 from changeling.model.errors import ChangelingError
 from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.points import Point

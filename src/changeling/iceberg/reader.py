@@ -11,10 +11,10 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
 from pyiceberg.table import Table as IcebergTable
 
-from changeling.log import state
-from changeling.log.catalog import NAME, Catalog, check_place
+from changeling.iceberg.catalog import NAME, Catalog, check_place
+from changeling.log import source_state
 from changeling.log.layout import Table
-from changeling.log.state import STATE_TAG, State
+from changeling.log.source_state import STATE_TAG, State
 from changeling.model.errors import ChangelingError
 
 
@@ -28,7 +28,7 @@ class Tables:
     def state(self, table: Table) -> State:
         """How far each source is."""
         found = self._load(table)
-        return State() if found is None else state.newest(_summaries(found))
+        return State() if found is None else source_state.newest(_summaries(found))
 
     def rows(self, table: Table, where: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)) -> pa.Table:
         """The rows of a table, or those of them that a condition lets through."""

@@ -7,7 +7,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.outcome import Sampled
+from changeling.log.task_result import Sampled
 from changeling.model.table import TableName
 
 ROWS = 1_000

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from changeling.log.evolution import difference, shown
-from changeling.log.outcome import Sampled, Seen
+from changeling.log.schema_evolution import difference, shown
 from changeling.log.schema_ids import Known
+from changeling.log.task_result import Sampled, Seen
 from changeling.model.errors import ChangelingError
 from changeling.model.table import Column, TableName, TableSchema, schema_from_json
 

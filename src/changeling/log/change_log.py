@@ -2,13 +2,13 @@
 
 from datetime import UTC, datetime
 
+from changeling.iceberg.failpoints import reach
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.failpoints import reach
-from changeling.log.figures import Figures
-from changeling.log.lake import Lake
-from changeling.log.plans import Plans
-from changeling.log.schemas import Registry, Version
-from changeling.log.state import State
+from changeling.log.batch_plans import Plans
+from changeling.log.batch_stats import Figures
+from changeling.log.schema_registry import Registry, Version
+from changeling.log.source_state import State
 from changeling.model.errors import ChangelingError
 from changeling.model.layout import tables_array
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from changeling.log.figures import Figures, together
-from changeling.log.files import Written
+from changeling.iceberg.parquet_files import Written
+from changeling.log.batch_stats import Figures, together
 from changeling.model.table import TableName
 
 

@@ -7,9 +7,9 @@ the snapshot up to which it has read. Nothing that a reader has still to read is
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from changeling.iceberg.catalog import NAME
+from changeling.iceberg.lake import Lake, quoted
 from changeling.log import layout
-from changeling.log.catalog import NAME
-from changeling.log.lake import Lake, quoted
 from changeling.log.layout import TABLES, Table
 
 READER_TAG = "reader-"

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from changeling.iceberg.failpoints import reach
+from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.failpoints import reach
-from changeling.log.lake import Lake
 
 READ, REPLAY = "read", "replay"
 

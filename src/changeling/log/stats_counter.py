@@ -6,7 +6,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.figures import ROWS, Figures, TableFigures, together
+from changeling.log.batch_stats import ROWS, Figures, TableFigures, together
 from changeling.log.schema_ids import grouped, table_at
 from changeling.model.table import TableName
 

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from changeling.formats import registry
 from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.options import ReadOptions
-from changeling.log.counting import Counting
-from changeling.log.files import Target, Writer
+from changeling.iceberg.parquet_files import Target, Writer
 from changeling.log.layout import MOMENT
-from changeling.log.outcome import Newest, Outcome, Refused
-from changeling.log.sampling import Sampling
 from changeling.log.schema_ids import Known, SchemaIds
+from changeling.log.schema_sampling import Sampling
+from changeling.log.stats_counter import Counting
+from changeling.log.task_result import Newest, Outcome, Refused
 from changeling.model import layout, position
 from changeling.model.change import Origin
 from changeling.sources.source import Reader

@@ -10,12 +10,12 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from changeling.log import layout, state
-from changeling.log.catalog import NAME, Catalog, check_place, prepare
-from changeling.log.files import Target, Writer, Written, numbered
+from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
+from changeling.iceberg.lock import Holder, holder_of
+from changeling.iceberg.parquet_files import Target, Writer, Written, numbered
+from changeling.log import layout, source_state
 from changeling.log.layout import TABLES, VERSION, Table
-from changeling.log.lock import Holder, holder_of
-from changeling.log.state import STATE_TAG, State
+from changeling.log.source_state import STATE_TAG, State
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
 from changeling.spark.failures import in_one_sentence
@@ -198,7 +198,7 @@ class Lake:
     def state(self, table: Table) -> State:
         """How far each source is, by the table's own snapshots."""
         with in_one_sentence():
-            return state.newest(summary for _, summary in self._snapshots(table))
+            return source_state.newest(summary for _, summary in self._snapshots(table))
 
     def _snapshots(self, table: Table) -> Iterator[tuple[int, dict[str, str]]]:
         """The snapshots from the newest back, as far as they are not expired, and the tagged one."""
@@ -215,7 +215,9 @@ class Lake:
     def tag_state(self, table: Table) -> None:
         """Tags the newest snapshot that tells the state."""
         with in_one_sentence():
-            found = next((number for number, summary in self._snapshots(table) if state.PROPERTY in summary), None)
+            found = next(
+                (number for number, summary in self._snapshots(table) if source_state.PROPERTY in summary), None
+            )
             if found is not None:
                 self.spark.sql(
                     f"ALTER TABLE {self.name(table)} CREATE OR REPLACE TAG `{STATE_TAG}` AS OF VERSION {found}"
