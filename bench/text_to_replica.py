@@ -20,7 +20,7 @@ from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
 from changeling.pipelines.quiet import Quiet
-from changeling.replicas.merging import Report
+from changeling.replicas.merge import Report
 
 COUNT = int(os.environ.get("BENCH_EVENTS", "2000000"))
 RUNS = 3

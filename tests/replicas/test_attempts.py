@@ -1,6 +1,6 @@
 """Attempts at a snapshot: which rows their marks enclose, and which of them count."""
 
-from changeling.replicas.attempts import FILES, Assignment, Attempt, Lane, Mark, attempts_of, deciding
+from changeling.replicas.snapshot_attempts import FILES, Assignment, Attempt, Lane, Mark, attempts_of, deciding
 
 ZERO: Lane = (3, 0)
 

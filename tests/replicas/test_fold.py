@@ -12,8 +12,8 @@ from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode
-from changeling.replicas.effect import effect, old_key
 from changeling.replicas.fold import Cell, Fold, Repetitions, Row, Step
+from changeling.replicas.row_effect import effect, old_key
 
 COLUMNS = ("a", "b", "c")
 Rows = dict[int, dict[str, Any]]

@@ -17,11 +17,11 @@ from changeling.model.change import Change
 from changeling.model.operation import Operation
 from changeling.model.position import encode
 from changeling.model.table import Column, TableName, TableSchema
-from changeling.replicas.folding import FoldKernel, TableOutcome, merged
-from changeling.replicas.jobs import _ORDER, _joined
+from changeling.replicas.fold_job import _ORDER, _joined
+from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
+from changeling.replicas.row_changes import SpreadKernel
+from changeling.replicas.row_events import ARRIVAL, READ_COLUMNS, FoldedTable
 from changeling.replicas.shape import columns_of
-from changeling.replicas.spreading import SpreadKernel
-from changeling.replicas.steps import ARRIVAL, READ_COLUMNS, FoldedTable
 from tests.replicas.test_fold import COLUMNS, Database, Rows, apply
 
 SCHEMA = TableSchema((Column("id", "int64"), *(Column(name, "json") for name in COLUMNS)), ("id",))

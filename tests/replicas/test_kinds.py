@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from changeling.formats.ydb_dynamodb.types import TYPES
 from changeling.log.schema_sampling import kinds_of
 from changeling.model.types import Type
-from changeling.replicas.kinds import kinds_of_values, untold
 from changeling.replicas.stored_types import arrow_type
+from changeling.replicas.value_kinds import kinds_of_values, untold
 from tests.replicas.json_values import own
 
 TYPES_OF = {"bool": "bool", "int": "int64", "number": "decimal", "text": "string", "json": "json"}

@@ -4,7 +4,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from changeling.replicas.leftovers import place_of_merge, place_of_reader, remove_leftovers
+from changeling.replicas.staging_folder import place_of_merge, place_of_reader, remove_leftovers
 
 NOW = datetime.now(UTC)
 

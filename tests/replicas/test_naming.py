@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from changeling.log import layout
 from changeling.model.table import TableName
-from changeling.replicas.naming import replica_names
-from changeling.replicas.reading import Identity
+from changeling.replicas.replica_names import replica_names
+from changeling.replicas.replica_reader import Identity
 from tests.log.lakes import Shop, shop
 from tests.replicas.shops import bus, item, replica, replicas, then
 

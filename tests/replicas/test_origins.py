@@ -2,7 +2,7 @@
 
 from changeling.model.change import Transaction
 from changeling.model.position import encode
-from changeling.replicas.origins import Half, Moved, moved, old_key_of
+from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
 
 
 def half(position: str, number: int, total: int | None = None, old: int | None = None) -> Half:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from changeling.model import times
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
-from changeling.replicas.frontier import Delta, Frontier
+from changeling.replicas.pending_changes import Delta, Frontier
 from changeling.replicas.points import Point
 from tests.log.lakes import Shop, shop
 from tests.replicas.histories import Database, State, Table, batches

@@ -15,8 +15,7 @@ from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.running import ingest_of, merge_of
-from changeling.replicas import frontier
-from changeling.replicas.merging import Merge
+from changeling.replicas.merge import Merge
 from changeling.sources.files import FilesSource
 from tests.log.lakes import Shop, event, shop
 from tests.replicas.shops import replica

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from changeling.model.types import Type, parse
-from changeling.replicas.showing import json_column, lines
+from changeling.replicas.json_output import json_column, lines
 from changeling.replicas.stored_types import arrow_type
 
 SHOWN: list[tuple[str, Any, str]] = [

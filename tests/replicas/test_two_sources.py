@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
-from changeling.replicas.choosing import WantedTable
+from changeling.replicas.table_lookup import WantedTable
 from tests.cli.conftest import COMMAND
 from tests.log.commands import printed_objects
 from tests.log.lakes import Shop, shop

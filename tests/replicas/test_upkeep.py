@@ -10,9 +10,9 @@ from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
+from changeling.replicas.maintenance import chosen, maintain
 from changeling.replicas.points import Point, SourcePoint
 from changeling.replicas.tables import ReplicaTables
-from changeling.replicas.upkeep import chosen, maintain
 from tests.log.lakes import Shop
 from tests.replicas.shops import bus, item, moment, replica, then
 

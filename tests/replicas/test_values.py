@@ -16,7 +16,7 @@ from changeling.model import canonical, json_text
 from changeling.model.errors import Rejected
 from changeling.model.types import Type, parse
 from changeling.replicas.casts import cast
-from changeling.replicas.showing import json_column
+from changeling.replicas.json_output import json_column
 from changeling.replicas.stored_types import arrow_type, is_exact_decimal
 from changeling.replicas.values import Misfit, column, raw
 from tests.replicas.json_values import KINDS, ODD, columns

@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from changeling.log.schema_evolution import common
 from changeling.model.table import Column
 from changeling.model.types import SIMPLE, Type, parse
-from changeling.replicas.converting import converted, key_converted
 from changeling.replicas.keys import Reader, normal, reader_of
-from changeling.replicas.kinds import untold
 from changeling.replicas.shape import Columns, Place, ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion
+from changeling.replicas.type_widening import converted, key_converted
+from changeling.replicas.value_kinds import untold
 from changeling.replicas.values import column
 from tests.log.lakes import Shop, shop
 from tests.log.records import debezium

@@ -10,7 +10,7 @@ from psycopg import sql
 from changeling.model.types import Type
 from changeling.pipelines.lakehouse import lake_of, tables_of
 from changeling.pipelines.loading import load
-from changeling.replicas.reading import replicas
+from changeling.replicas.replica_reader import replicas
 from changeling.targets.postgres_target import PostgresTarget, TargetReport
 from tests.log.lakes import Shop
 from tests.postgres.server import Database

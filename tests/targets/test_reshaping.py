@@ -4,7 +4,7 @@ import pytest
 
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.replicas.reading import Identity
+from changeling.replicas.replica_reader import Identity
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.targets.places import Place, Wanted, check_columns, place_of, places_of
 from changeling.targets.reshaping import (

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
+from changeling.replicas.maintenance import maintain
 from changeling.replicas.shape import ReplicaColumn, Shape
-from changeling.replicas.upkeep import maintain
 from changeling.spark.adapter import run as run_kernel
 from changeling.targets import postgres_target
 from changeling.targets.postgres_target import _SETTINGS, PostgresTarget

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from changeling.cli.pipeline import add_pipeline, add_source, pipeline_of
 
 if TYPE_CHECKING:
-    from changeling.replicas.history import Moment
+    from changeling.replicas.row_history import Moment
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -68,7 +68,7 @@ def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, 
 
 
 def _print_lines(rows: "pa.Table", shape: "Shape") -> None:
-    from changeling.replicas.showing import lines
+    from changeling.replicas.json_output import lines
 
     for line in lines(rows, {column.name: column.kind for column in shape.columns}):
         sys.stdout.buffer.write(line + b"\n")
@@ -77,7 +77,7 @@ def _print_lines(rows: "pa.Table", shape: "Shape") -> None:
 
 def _print_table(rows: "pa.Table", shape: "Shape", limit: int) -> None:
     from changeling.cli.tables import show, table
-    from changeling.replicas.showing import json_column
+    from changeling.replicas.json_output import json_column
 
     names = [column.name for column in shape.columns]
     made = table(*names)

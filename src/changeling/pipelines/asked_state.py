@@ -8,8 +8,8 @@ from changeling.model import times
 from changeling.model.errors import Rejected, UsageError
 
 if TYPE_CHECKING:
-    from changeling.replicas.choosing import WantedTable
-    from changeling.replicas.states import State, States
+    from changeling.replicas.as_of import State, States
+    from changeling.replicas.table_lookup import WantedTable
 
 
 @dataclass(frozen=True)

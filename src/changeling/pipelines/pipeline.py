@@ -17,7 +17,7 @@ from changeling.pipelines.asked_state import NOW, AskedState
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.quiet import Quiet
-from changeling.replicas.choosing import WantedTable
+from changeling.replicas.table_lookup import WantedTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from changeling.log.maintenance import Done
     from changeling.pipelines.running import Listener, Totals
     from changeling.pipelines.verifying import Verified
-    from changeling.replicas.history import Moment
+    from changeling.replicas.as_of import State
+    from changeling.replicas.row_history import Moment
     from changeling.replicas.shape import Shape
-    from changeling.replicas.states import State
 
 
 class Pipeline:
@@ -86,7 +86,7 @@ class Pipeline:
 
     def history(self, table: str, key: str, *, source: str | None = None) -> "list[Moment]":
         """The life of one row, oldest first; the key is a JSON object. Needs no Spark."""
-        from changeling.replicas.history import life
+        from changeling.replicas.row_history import life
 
         with self._redacted():
             return list(life(tables_of(self._loaded), WantedTable(TableName.parse(table), source), key))
@@ -121,7 +121,7 @@ class Pipeline:
         from changeling.log.change_log import Log
         from changeling.pipelines.running import rules_of
         from changeling.pipelines.unknown import unknown_of
-        from changeling.replicas.states import States
+        from changeling.replicas.as_of import States
         from changeling.spark.failures import in_one_sentence
 
         wanted = WantedTable(TableName.parse(table), source)
@@ -141,7 +141,7 @@ class Pipeline:
 
     def current(self, table: str, *, source: str | None = None) -> "tuple[pa.Table, Shape] | None":
         """The rows of a table now, and their columns; None where it has no replica. Needs no Spark."""
-        from changeling.replicas.reading import current
+        from changeling.replicas.replica_reader import current
 
         with self._redacted():
             return current(tables_of(self._loaded), self.name, WantedTable(TableName.parse(table), source))
@@ -204,7 +204,7 @@ class Pipeline:
         """Compacts, expires snapshots, drops what is past retention, removes files that no table has."""
         from changeling.log.maintenance import maintain
         from changeling.pipelines.definition import span_millis
-        from changeling.replicas import upkeep
+        from changeling.replicas import maintenance
 
         lake = lake_of(self._loaded)
         file = lock_file(self._loaded)
@@ -212,8 +212,8 @@ class Pipeline:
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
             if not lake.exists():
                 return []
-            kept = upkeep.merged_until(lake)
-            replicas = upkeep.maintain(lake, timedelta(milliseconds=retention))
+            kept = maintenance.merged_until(lake)
+            replicas = maintenance.maintain(lake, timedelta(milliseconds=retention))
             return [*maintain(lake, retention, keep_changes=kept), *replicas]
 
     def remove(self) -> list[str]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from changeling.log.ingest import Report
-    from changeling.replicas.merging import Report as Merged
+    from changeling.replicas.merge import Report as Merged
     from changeling.sources.source import Spread
     from changeling.targets.postgres_target import TargetReport
 

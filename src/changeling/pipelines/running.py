@@ -30,9 +30,9 @@ from changeling.pipelines.loading import Loaded
 from changeling.pipelines.mirroring import Mirrors
 from changeling.pipelines.replaying import settle
 from changeling.pipelines.retrying import Retry
-from changeling.replicas import upkeep
-from changeling.replicas.merging import Merge, Rules
-from changeling.replicas.merging import Report as Merged
+from changeling.replicas import maintenance
+from changeling.replicas.merge import Merge, Rules
+from changeling.replicas.merge import Report as Merged
 from changeling.sources.files import FilesSource as Files
 from changeling.sources.source import LeavingSource, Source, Spread
 from changeling.spark.failures import check_spark
@@ -157,7 +157,9 @@ class Runner:
                 for text in report.warnings:
                     self._listener.warns("replicas", self._loaded.redacted(text))
                 if report.point.number % _EXPIRE_AFTER == 0:
-                    upkeep.expire(self._lake, timedelta(milliseconds=span_millis(self._loaded.definition.retention)))
+                    maintenance.expire(
+                        self._lake, timedelta(milliseconds=span_millis(self._loaded.definition.retention))
+                    )
         except (ChangelingError, OSError) as error:
             check_spark(error)
             self._lock.failed(self._loaded.redacted(str(error)), "replicas")

@@ -13,7 +13,7 @@ from changeling.pipelines.capturing import capture_settings, postgres_sources
 from changeling.pipelines.definition import PostgresSource, PostgresTarget
 from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
-from changeling.replicas.reading import Identity, replicas
+from changeling.replicas.replica_reader import Identity, replicas
 from changeling.sources.postgres_capture import Capture
 from changeling.targets.ledger import asked_standing
 

@@ -8,9 +8,9 @@ from changeling.model.position import encode
 from changeling.model.table import TableName
 from changeling.pipelines.capturing import postgres_sources
 from changeling.pipelines.loading import Loaded
-from changeling.replicas.reading import Identity
-from changeling.replicas.unknown import Unknown
-from changeling.replicas.works import points_of
+from changeling.replicas.gaps import Unknown
+from changeling.replicas.merge_tasks import points_of
+from changeling.replicas.replica_reader import Identity
 from changeling.sources import postgres_plan
 from changeling.sources.postgres_plan import Plan, Snapshot
 

@@ -16,8 +16,8 @@ from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.running import rules_of
 from changeling.postgres import catalog
-from changeling.replicas.states import States
-from changeling.replicas.verifying import Difference, compare
+from changeling.replicas.as_of import States
+from changeling.replicas.comparison import Difference, compare
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream

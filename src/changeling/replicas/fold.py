@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from changeling.replicas.effect import Effect
+from changeling.replicas.row_effect import Effect
 
 
 class Cell(NamedTuple):

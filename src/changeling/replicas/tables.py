@@ -14,9 +14,9 @@ import pyarrow as pa
 from changeling.iceberg.lake import PROPERTIES, Lake, quoted
 from changeling.log import layout
 from changeling.log.layout import Table
-from changeling.replicas.naming import replica_names
-from changeling.replicas.reading import BEHIND, FORMER, IDENTITY, SHAPE, STATE, Identity, ReplicaState
-from changeling.replicas.service import SERVICE, service_names
+from changeling.replicas.metadata_columns import SERVICE, service_names
+from changeling.replicas.replica_names import replica_names
+from changeling.replicas.replica_reader import BEHIND, FORMER, IDENTITY, SHAPE, STATE, Identity, ReplicaState
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
 

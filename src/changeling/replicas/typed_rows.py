@@ -10,9 +10,9 @@ import pyarrow as pa
 from changeling.model.canonical import reader as canonical_reader
 from changeling.replicas.fold import Cell
 from changeling.replicas.keys import Reader, reader_of, same, types_of
-from changeling.replicas.kinds import kinds_of_values, untold
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.stored_types import arrow_type
+from changeling.replicas.value_kinds import kinds_of_values, untold
 from changeling.replicas.values import column
 
 _ROWS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])

@@ -11,7 +11,7 @@ from psycopg import sql
 
 from changeling.model.errors import ChangelingError
 from changeling.replicas.shape import ReplicaColumn, Shape
-from changeling.replicas.staged import column_name
+from changeling.replicas.staged_rows import column_name
 from changeling.targets.differences import COUNT
 from changeling.targets.places import Place
 from changeling.targets.reshaping import Connection, names

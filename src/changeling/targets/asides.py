@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from changeling.replicas.json_output import lines
 from changeling.replicas.shape import Shape
-from changeling.replicas.showing import lines
-from changeling.replicas.staged import column_name
+from changeling.replicas.staged_rows import column_name
 from changeling.spark.adapter import run
 from changeling.spark.failures import in_one_sentence
 from changeling.targets.misfits import any_of, unfit

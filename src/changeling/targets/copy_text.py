@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from changeling.model.types import Type
-from changeling.replicas.showing import json_column
+from changeling.replicas.json_output import json_column
 from changeling.replicas.stored_types import arrow_type
 
 # Text stands in quotes, NULL is nothing at all: so an empty text is no NULL.

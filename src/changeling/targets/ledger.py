@@ -15,7 +15,7 @@ from psycopg import sql
 from changeling.model.errors import ChangelingError
 from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.points import Point, SourcePoint
-from changeling.replicas.reading import Identity
+from changeling.replicas.replica_reader import Identity
 from changeling.replicas.shape import Shape
 from changeling.targets.places import SERVICE, Place
 from changeling.targets.reshaping import Connection

@@ -9,7 +9,7 @@ from psycopg import sql
 from changeling.model.errors import ChangelingError
 from changeling.model.printable import printable
 from changeling.model.table import TableName
-from changeling.replicas.reading import Identity
+from changeling.replicas.replica_reader import Identity
 from changeling.replicas.shape import Shape
 
 SERVICE = "changeling"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from changeling.model.errors import ChangelingError
 from changeling.replicas.points import Point
-from changeling.replicas.reading import Identity
+from changeling.replicas.replica_reader import Identity
 from changeling.replicas.shape import Shape
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.targets.applying import How

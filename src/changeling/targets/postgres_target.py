@@ -17,9 +17,9 @@ from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.errors import ChangelingError
 from changeling.postgres.connection import connect, unreachable
+from changeling.replicas.merge_tasks import points_of
 from changeling.replicas.points import Point
 from changeling.replicas.tables import ReplicaTables
-from changeling.replicas.works import points_of
 from changeling.spark.failures import in_one_sentence
 from changeling.targets.applying import Applied, How
 from changeling.targets.differences import Differences

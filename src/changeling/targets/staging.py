@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.shape import Shape
-from changeling.replicas.staged import column_name
+from changeling.replicas.staged_rows import column_name
 from changeling.spark.adapter import run
 from changeling.spark.failures import in_one_sentence
 from changeling.targets.column_types import type_in

@@ -6,26 +6,34 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from changeling.iceberg.lake import quoted
-from changeling.replicas import staged
-from changeling.replicas.combining import columns, completed, key_places, placed, same
-from changeling.replicas.service import service_names
+from changeling.replicas import staged_rows
+from changeling.replicas.merge_tasks import Work
+from changeling.replicas.metadata_columns import service_names
+from changeling.replicas.row_writer import CLOSE
 from changeling.replicas.shape import Shape
-from changeling.replicas.staging import CLOSE
-from changeling.replicas.works import Work
+from changeling.replicas.stored_merge import columns, completed, key_places, placed, same
 
-_BESIDE = (staged.KEY, staged.AGAIN, staged.POSITION, staged.TIME, staged.OP, staged.UNTIL, staged.UNTIL_TIME)
+_BESIDE = (
+    staged_rows.KEY,
+    staged_rows.AGAIN,
+    staged_rows.POSITION,
+    staged_rows.TIME,
+    staged_rows.OP,
+    staged_rows.UNTIL,
+    staged_rows.UNTIL_TIME,
+)
 
 
 def intervals(spark: SparkSession, rows: DataFrame | None, shape: Shape) -> DataFrame:
     """Histories that begin with nothing, as the table has them."""
     if rows is None:
         states = placed(spark.range(0), Shape(()), shape)
-        for name in (staged.POSITION, staged.OP, staged.UNTIL):
+        for name in (staged_rows.POSITION, staged_rows.OP, staged_rows.UNTIL):
             states = states.withColumn(name, f.lit(None).cast("string"))
-        for name in (staged.TIME, staged.UNTIL_TIME):
+        for name in (staged_rows.TIME, staged_rows.UNTIL_TIME):
             states = states.withColumn(name, f.lit(None).cast("bigint"))
     else:
-        states = completed(rows, None, shape, _BESIDE).where(f.col(staged.EFFECT) != CLOSE)
+        states = completed(rows, None, shape, _BESIDE).where(f.col(staged_rows.EFFECT) != CLOSE)
     own = [f.col(place).alias(column.name) for place, column in zip(columns(shape), shape.columns, strict=True)]
     beside = zip(_service(), service_names(shape, "history"), strict=True)
     return states.select(*own, *(value.alias(name) for value, name in beside))
@@ -33,12 +41,12 @@ def intervals(spark: SparkSession, rows: DataFrame | None, shape: Shape) -> Data
 
 def _service() -> list[Column]:
     return [
-        _moment(staged.TIME),
-        _moment(staged.UNTIL_TIME),
-        f.col(staged.UNTIL).isNull(),
-        f.col(staged.OP),
-        f.col(staged.POSITION),
-        f.col(staged.UNTIL),
+        _moment(staged_rows.TIME),
+        _moment(staged_rows.UNTIL_TIME),
+        f.col(staged_rows.UNTIL).isNull(),
+        f.col(staged_rows.OP),
+        f.col(staged_rows.POSITION),
+        f.col(staged_rows.UNTIL),
     ]
 
 
@@ -55,7 +63,7 @@ def closings_and_openings(rows: DataFrame | None, stored: DataFrame, work: Work)
     opened = placed(stored.where(current), work.replica.shape, shape)
     parts = []
     if rows is not None:
-        is_again = f.coalesce(f.col(staged.AGAIN), f.lit(False))
+        is_again = f.coalesce(f.col(staged_rows.AGAIN), f.lit(False))
         parts.append(completed(rows.where(~is_again), opened, shape, _BESIDE))
         if work.base is not None:
             start = work.base.position
@@ -77,14 +85,14 @@ def _truncated(rows: DataFrame | None, opened: DataFrame, shape: Shape, position
         opened = opened.join(touched, same([(f.col(name), f.col(f"n{name}")) for name in keys]), "left_anti")
     return opened.select(
         *columns(shape),
-        f.lit(CLOSE).alias(staged.EFFECT),
-        f.lit(None).cast("string").alias(staged.KEY),
-        f.lit(False).alias(staged.AGAIN),
-        f.lit(None).cast("string").alias(staged.POSITION),
-        f.lit(None).cast("bigint").alias(staged.TIME),
-        f.lit(None).cast("string").alias(staged.OP),
-        f.lit(position).alias(staged.UNTIL),
-        f.lit(time).cast("bigint").alias(staged.UNTIL_TIME),
+        f.lit(CLOSE).alias(staged_rows.EFFECT),
+        f.lit(None).cast("string").alias(staged_rows.KEY),
+        f.lit(False).alias(staged_rows.AGAIN),
+        f.lit(None).cast("string").alias(staged_rows.POSITION),
+        f.lit(None).cast("bigint").alias(staged_rows.TIME),
+        f.lit(None).cast("string").alias(staged_rows.OP),
+        f.lit(position).alias(staged_rows.UNTIL),
+        f.lit(time).cast("bigint").alias(staged_rows.UNTIL_TIME),
     )
 
 
@@ -98,7 +106,7 @@ def merge_statement(table: str, view: str, work: Work) -> str:
     valid_from, valid_to, current, op, first, last = service
     start = "" if work.base is None else work.base.position
     keys = " AND ".join(f"t.{by_place[place]} <=> s.{place}" for place in key_places(shape))
-    moments = [f"timestamp_micros(s.{name} div 1000)" for name in (staged.TIME, staged.UNTIL_TIME)]
+    moments = [f"timestamp_micros(s.{name} div 1000)" for name in (staged_rows.TIME, staged_rows.UNTIL_TIME)]
     values = [*(f"s.{place}" for place in places), *moments, "s.until IS NULL", "s.op", "s.position", "s.until"]
     return (
         f"MERGE INTO {table} t USING {view} s ON s.effect = '{CLOSE}' AND {keys} AND (CASE WHEN s.again "

@@ -9,9 +9,9 @@ from changeling.formats import registry
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.table import TableName
-from changeling.replicas.attempts import FIRSTS, LASTS, Attempt, Mark, attempts_of, lane_of
-from changeling.replicas.steps import ARRIVAL, arrival_columns
-from changeling.replicas.works import between, of_table
+from changeling.replicas.merge_tasks import between, of_table
+from changeling.replicas.row_events import ARRIVAL, arrival_columns
+from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Attempt, Mark, attempts_of, lane_of
 
 
 class Reads(NamedTuple):

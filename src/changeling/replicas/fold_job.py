@@ -7,10 +7,10 @@ import msgspec
 from pyspark.sql import DataFrame
 
 from changeling.iceberg.parquet_files import Target, discard
-from changeling.replicas.folding import OUTCOME, FoldKernel, TableOutcome, merged
-from changeling.replicas.settling import settled
-from changeling.replicas.spreading import SpreadKernel
-from changeling.replicas.steps import ARRIVAL, STEPS, FoldedTable, read_columns
+from changeling.replicas.fold_task import OUTCOME, FoldKernel, TableOutcome, merged
+from changeling.replicas.key_move_lookup import settled
+from changeling.replicas.row_changes import SpreadKernel
+from changeling.replicas.row_events import ARRIVAL, STEPS, FoldedTable, read_columns
 from changeling.spark.adapter import run
 from changeling.spark.failures import SPARKS, told
 

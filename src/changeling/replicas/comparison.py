@@ -9,10 +9,10 @@ from pyspark.sql import functions as f
 
 from changeling.iceberg.lake import quoted
 from changeling.model import json_text
-from changeling.replicas.combining import same
+from changeling.replicas.as_of import State
+from changeling.replicas.json_output import json_column
 from changeling.replicas.shape import Shape
-from changeling.replicas.showing import json_column
-from changeling.replicas.states import State
+from changeling.replicas.stored_merge import same
 from changeling.replicas.stored_types import sql_type
 
 _RANGES = 256

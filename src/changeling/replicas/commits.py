@@ -12,9 +12,15 @@ from pyspark.sql import functions as f
 
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake, quoted
-from changeling.replicas import staged
-from changeling.replicas.asides import Asides
-from changeling.replicas.combining import (
+from changeling.replicas import staged_rows
+from changeling.replicas.fold_task import TableOutcome
+from changeling.replicas.history_rows import closings_and_openings, intervals, merge_statement
+from changeling.replicas.merge_tasks import Work
+from changeling.replicas.metadata_columns import service_names
+from changeling.replicas.quarantine import Asides
+from changeling.replicas.replica_reader import STATE, ReplicaState
+from changeling.replicas.shape import Shape
+from changeling.replicas.stored_merge import (
     columns,
     completed,
     key_places,
@@ -25,13 +31,7 @@ from changeling.replicas.combining import (
     staged_frame,
     together,
 )
-from changeling.replicas.folding import TableOutcome
-from changeling.replicas.intervals import closings_and_openings, intervals, merge_statement
-from changeling.replicas.reading import STATE, ReplicaState
-from changeling.replicas.service import service_names
-from changeling.replicas.shape import Shape
 from changeling.replicas.tables import Replica, ReplicaTables, properties
-from changeling.replicas.works import Work
 
 _BRANCH = "merging"
 _SAID = f"spark.sql.iceberg.snapshot-property.{STATE}"
@@ -144,7 +144,7 @@ class Committer:
             return completed(rows, None, shape)
         if not work.folded.again:
             return made(rows, current, shape)
-        is_again = f.coalesce(f.col(staged.AGAIN), f.lit(False))
+        is_again = f.coalesce(f.col(staged_rows.AGAIN), f.lit(False))
         return made(rows.where(~is_again), current, shape).unionByName(made(rows.where(is_again), again, shape))
 
     def _merge(self, replica: Replica, now: DataFrame, shape: Shape, state: ReplicaState) -> None:

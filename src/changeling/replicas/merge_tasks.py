@@ -11,10 +11,10 @@ from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.log.maintenance import DROPPED
 from changeling.model.table import TableName
-from changeling.replicas.frontier import TableDelta
+from changeling.replicas.pending_changes import TableDelta
 from changeling.replicas.points import Points, from_row
-from changeling.replicas.spreading import SpreadKernel
-from changeling.replicas.steps import FoldedTable, read_columns
+from changeling.replicas.row_changes import SpreadKernel
+from changeling.replicas.row_events import FoldedTable, read_columns
 from changeling.replicas.tables import Replica
 
 MANY = 20_000

@@ -11,11 +11,11 @@ from pyspark.sql import functions as f
 
 from changeling.iceberg.lake import quoted
 from changeling.iceberg.parquet_files import Written
-from changeling.replicas import staged
-from changeling.replicas.converting import converted, key_converted
-from changeling.replicas.effect import Effect
+from changeling.replicas import staged_rows
+from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import sql_type
+from changeling.replicas.type_widening import converted, key_converted
 
 INSERT = "insert"
 """One more row without a key."""
@@ -29,7 +29,7 @@ def staged_frame(spark: SparkSession, files: Sequence[Written]) -> DataFrame:
 def placed(rows: DataFrame, stored: Shape, wanted: Shape) -> DataFrame:
     """Stored rows, with the columns of one shape, in the places and types of another."""
     values = placed_columns(stored, wanted)
-    return rows.select(*(value.alias(staged.column_name(place)) for place, value in enumerate(values)))
+    return rows.select(*(value.alias(staged_rows.column_name(place)) for place, value in enumerate(values)))
 
 
 def placed_columns(stored: Shape, wanted: Shape) -> list[Column]:
@@ -47,13 +47,13 @@ def _as(stored: ReplicaColumn | None, wanted: ReplicaColumn, *, in_key: bool) ->
 
 def columns(shape: Shape) -> list[str]:
     """The places of a shape's columns."""
-    return [staged.column_name(place) for place in range(len(shape.columns))]
+    return [staged_rows.column_name(place) for place in range(len(shape.columns))]
 
 
 def key_places(shape: Shape) -> list[str]:
     """The places of the key."""
     ids = [column.id for column in shape.columns]
-    return [staged.column_name(ids.index(number)) for number in shape.key]
+    return [staged_rows.column_name(ids.index(number)) for number in shape.key]
 
 
 def same(pairs: Sequence[tuple[Column, Column]]) -> Column:
@@ -66,19 +66,23 @@ def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, beside: Seq
 
     `beside` names what else of them is wanted.
     """
-    names, effect, whole = columns(shape), f.col(staged.EFFECT), f.lit(Effect.WHOLE.value).alias(staged.EFFECT)
+    names, effect, whole = (
+        columns(shape),
+        f.col(staged_rows.EFFECT),
+        f.lit(Effect.WHOLE.value).alias(staged_rows.EFFECT),
+    )
     patched = effect == Effect.PATCH.value
     if base is None:
-        written = f.when(patched, Effect.WHOLE.value).otherwise(effect).alias(staged.EFFECT)
+        written = f.when(patched, Effect.WHOLE.value).otherwise(effect).alias(staged_rows.EFFECT)
         return rows.where(effect != Effect.TOUCH.value).select(*names, written, *beside)
     plain = rows.where(~effect.isin(Effect.PATCH.value, Effect.TOUCH.value)).select(*names, effect, *beside)
     below = base.select(*(f.col(name).alias(f"t{name}") for name in names))
     keys = key_places(shape)
-    on = same([(f.col(staged.base_name(place)), f.col(f"t{name}")) for place, name in enumerate(keys)])
+    on = same([(f.col(staged_rows.base_name(place)), f.col(f"t{name}")) for place, name in enumerate(keys)])
     filled = [
         f.col(name)
         if name in keys
-        else f.when(f.element_at(staged.TOLD, place + 1), f.col(name)).otherwise(f.col(f"t{name}")).alias(name)
+        else f.when(f.element_at(staged_rows.TOLD, place + 1), f.col(name)).otherwise(f.col(f"t{name}")).alias(name)
         for place, name in enumerate(names)
     ]
     return plain.unionByName(rows.where(patched).join(below, on, "left").select(*filled, whole, *beside))
@@ -87,19 +91,19 @@ def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, beside: Seq
 def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
     """Rows without a key: each kind goes as a whole, and comes again as often as there are rows of it now."""
     names = columns(shape)
-    changed = rows.groupBy(*names).agg(f.sum(staged.COUNT).alias(staged.COUNT))
-    now = f.col(staged.COUNT)
+    changed = rows.groupBy(*names).agg(f.sum(staged_rows.COUNT).alias(staged_rows.COUNT))
+    now = f.col(staged_rows.COUNT)
     if base is not None:
         below = base.groupBy(*(f.col(name).alias(f"t{name}") for name in names)).agg(f.count("*").alias("stored"))
         on = same([(f.col(name), f.col(f"t{name}")) for name in names])
         changed = changed.join(below, on, "left")
         now = now + f.coalesce(f.col("stored"), f.lit(0))
     counted = changed.select(*names, now.alias("now"))
-    going = counted.select(*names, f.lit(Effect.GONE.value).alias(staged.EFFECT))
+    going = counted.select(*names, f.lit(Effect.GONE.value).alias(staged_rows.EFFECT))
     coming = counted.where("now > 0").select(
         *names,
         f.explode(f.sequence(f.lit(1), f.col("now").cast("int"))).alias("copy"),
-        f.lit(INSERT).alias(staged.EFFECT),
+        f.lit(INSERT).alias(staged_rows.EFFECT),
     )
     return going.unionByName(coming.drop("copy"))
 
@@ -107,7 +111,7 @@ def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFram
 def together(base: DataFrame | None, now: DataFrame, shape: Shape) -> DataFrame:
     """A whole state: stored rows that nothing changed, and the rows that `completed` or `recounted` gave."""
     names = columns(shape)
-    coming = now.where(f.col(staged.EFFECT) != Effect.GONE.value).select(*names)
+    coming = now.where(f.col(staged_rows.EFFECT) != Effect.GONE.value).select(*names)
     if base is None:
         return coming
     keys = key_places(shape) or names
@@ -119,5 +123,5 @@ def together(base: DataFrame | None, now: DataFrame, shape: Shape) -> DataFrame:
 def named(rows: DataFrame, shape: Shape) -> DataFrame:
     """The columns under their own names."""
     return rows.select(
-        *(f.col(staged.column_name(place)).alias(column.name) for place, column in enumerate(shape.columns))
+        *(f.col(staged_rows.column_name(place)).alias(column.name) for place, column in enumerate(shape.columns))
     )

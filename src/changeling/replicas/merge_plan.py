@@ -10,17 +10,17 @@ from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.replicas.frontier import Delta, TableDelta
-from changeling.replicas.learning import Learner
+from changeling.replicas.merge_tasks import Base, Bases, Work, all_truncates, between, is_part, late_keys, of_table
+from changeling.replicas.metadata_columns import SERVICE
+from changeling.replicas.pending_changes import Delta, TableDelta
 from changeling.replicas.points import Points, SourcePoint
-from changeling.replicas.reading import Identity
-from changeling.replicas.service import SERVICE
+from changeling.replicas.replica_reader import Identity
+from changeling.replicas.row_events import FoldedTable
+from changeling.replicas.schema_inference import Learner
+from changeling.replicas.schema_reversion import Stretch
 from changeling.replicas.shape import Shape
-from changeling.replicas.snapshots import Reads, reads_of
-from changeling.replicas.steps import FoldedTable
+from changeling.replicas.snapshot_rows import Reads, reads_of
 from changeling.replicas.tables import Replica, ReplicaTables
-from changeling.replicas.turns import Stretch
-from changeling.replicas.works import Base, Bases, Work, all_truncates, between, is_part, late_keys, of_table
 
 Modes = Callable[[str, TableName], str]
 """merge, history, append, or typed where every change becomes a row; by source and table."""

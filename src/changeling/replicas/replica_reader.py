@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from changeling.iceberg.reader import Tables
 from changeling.model.table import TableName
-from changeling.replicas.choosing import WantedTable
 from changeling.replicas.shape import Shape
+from changeling.replicas.table_lookup import WantedTable
 
 STATE = "changeling.replica"
 IDENTITY = "changeling.table"

@@ -19,11 +19,11 @@ from changeling.model import json_text
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
-from changeling.replicas import parts
-from changeling.replicas.attempts import Assignment
-from changeling.replicas.effect import Effect, effect
+from changeling.replicas import partial_inserts
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
-from changeling.replicas.steps import ARRIVAL, MINUS, PLUS, STEPS, UNPLACED, UNSETTLED, FoldedTable, image_sums
+from changeling.replicas.row_effect import Effect, effect
+from changeling.replicas.row_events import ARRIVAL, MINUS, PLUS, STEPS, UNPLACED, UNSETTLED, FoldedTable, image_sums
+from changeling.replicas.snapshot_attempts import Assignment
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,11 @@ class _Spread:
         return found
 
     def _keyed_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
-        batch, effects = parts.without_deletes_of_moves(batch, effects, self.table.moved)
+        batch, effects = partial_inserts.without_deletes_of_moves(batch, effects, self.table.moved)
         reader = KeyReader(self.table.columns, self.table.shape, encoding, None if version < 0 else version)
         keys = reader(batch.column("key"))
         moves = _moves(batch, effects, keys, reader)
-        effects = parts.settled(batch, effects, self.table.moved, moves, reader)
+        effects = partial_inserts.settled(batch, effects, self.table.moved, moves, reader)
         effects = np.array([UNPLACED if key is None else kind for key, kind in zip(keys, effects, strict=True)], object)
         # A row that is told whole leaves one key and comes under another: two steps that need not meet.
         leaving = [place for place in moves if effects[place] == Effect.WHOLE]

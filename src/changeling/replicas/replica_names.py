@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from hashlib import sha256
 
-from changeling.replicas.reading import Identity
+from changeling.replicas.replica_reader import Identity
 
 _SUFFIXES = {"history": "__history"}
 _BESIDE_ROWS = "__changes"

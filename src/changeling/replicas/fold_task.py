@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from changeling.formats.decoding import collector_at_rest
 from changeling.iceberg.parquet_files import Target, Writer, Written
 from changeling.model.operation import Operation
-from changeling.replicas.attempts import deciding
-from changeling.replicas.effect import Effect
 from changeling.replicas.fold import Fold, Repetitions, Step
-from changeling.replicas.staging import Staging, State
-from changeling.replicas.steps import PLUS, STEPS, UNPLACED, UNSETTLED, FoldedTable
+from changeling.replicas.row_effect import Effect
+from changeling.replicas.row_events import PLUS, STEPS, UNPLACED, UNSETTLED, FoldedTable
+from changeling.replicas.row_writer import Staging, State
+from changeling.replicas.snapshot_attempts import deciding
 from changeling.spark.adapter import conform
 
 OUTCOME = pa.schema([("outcome", pa.binary())])

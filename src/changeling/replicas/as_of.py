@@ -16,24 +16,11 @@ from changeling.log.change_log import Log
 from changeling.model import times
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
-from changeling.replicas.asides import Asides
-from changeling.replicas.base_rows import base_rows
-from changeling.replicas.choosing import WantedTable
-from changeling.replicas.combining import completed, named, placed, recounted, staged_frame, together
-from changeling.replicas.committing import Committer
-from changeling.replicas.jobs import fold
-from changeling.replicas.learning import Learner, Policies
-from changeling.replicas.leftovers import place_of_reader
-from changeling.replicas.points import Point, Points
-from changeling.replicas.reading import Identity
-from changeling.replicas.shape import Shape
-from changeling.replicas.snapshots import Reads, reads_of
-from changeling.replicas.staged import staged_layout
-from changeling.replicas.steps import FoldedTable
-from changeling.replicas.tables import Replica, ReplicaTables
-from changeling.replicas.turns import Stretch
-from changeling.replicas.unknown import Unknown, UnknownOf, nothing_unknown
-from changeling.replicas.works import (
+from changeling.replicas.commits import Committer
+from changeling.replicas.fold_job import fold
+from changeling.replicas.full_load import base_rows
+from changeling.replicas.gaps import Unknown, UnknownOf, nothing_unknown
+from changeling.replicas.merge_tasks import (
     Base,
     Bases,
     after,
@@ -46,6 +33,19 @@ from changeling.replicas.works import (
     some_key,
     tables_named,
 )
+from changeling.replicas.points import Point, Points
+from changeling.replicas.quarantine import Asides
+from changeling.replicas.replica_reader import Identity
+from changeling.replicas.row_events import FoldedTable
+from changeling.replicas.schema_inference import Learner, Policies
+from changeling.replicas.schema_reversion import Stretch
+from changeling.replicas.shape import Shape
+from changeling.replicas.snapshot_rows import Reads, reads_of
+from changeling.replicas.staged_rows import staged_layout
+from changeling.replicas.staging_folder import place_of_reader
+from changeling.replicas.stored_merge import completed, named, placed, recounted, staged_frame, together
+from changeling.replicas.table_lookup import WantedTable
+from changeling.replicas.tables import Replica, ReplicaTables
 
 
 @dataclass(frozen=True)

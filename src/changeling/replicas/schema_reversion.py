@@ -15,8 +15,8 @@ from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.log.schema_registry import Registry, Version
 from changeling.model.table import TableName
-from changeling.replicas.frontier import TableDelta
-from changeling.replicas.works import of_table
+from changeling.replicas.merge_tasks import of_table
+from changeling.replicas.pending_changes import TableDelta
 
 MIXED = 20
 """More turns than these at once are no life of a table, but records of several schemas side by side: nothing goes for them."""

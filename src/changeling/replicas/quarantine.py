@@ -9,8 +9,8 @@ from pyspark.sql import functions as f
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.parquet_files import Target, Written
 from changeling.log.layout import ASIDES
-from changeling.replicas import staged
-from changeling.replicas.reading import Identity
+from changeling.replicas import staged_rows
+from changeling.replicas.replica_reader import Identity
 
 _VIEW = "changeling_asides"
 
@@ -55,10 +55,10 @@ class Asides:
             self._lake.retried(f"DELETE FROM {self._lake.name(ASIDES)} AS a WHERE {own}")
             return
         columns = f.array(*(f.lit(name) for name in names))
-        told = f.filter(columns, lambda name, place: f.get(staged.TOLD, place))
-        told = f.when(f.col(staged.TOLD).isNull(), f.array().cast("array<string>")).otherwise(told)
-        stale = f.coalesce(f.col(staged.STALE), f.lit(False)).alias(staged.STALE)
-        wanted = rows.select(f.col(staged.KEY).alias("row"), f.col(staged.EFFECT), stale, told.alias("told"))
+        told = f.filter(columns, lambda name, place: f.get(staged_rows.TOLD, place))
+        told = f.when(f.col(staged_rows.TOLD).isNull(), f.array().cast("array<string>")).otherwise(told)
+        stale = f.coalesce(f.col(staged_rows.STALE), f.lit(False)).alias(staged_rows.STALE)
+        wanted = rows.select(f.col(staged_rows.KEY).alias("row"), f.col(staged_rows.EFFECT), stale, told.alias("told"))
         self._merge(
             wanted,
             # A stale row has one mark; the fold tells it again where it is still stale.

@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from changeling.model.table import TableName
-from changeling.replicas.attempts import Attempt
-from changeling.replicas.origins import Moved
+from changeling.replicas.key_moves import Moved
 from changeling.replicas.shape import Columns, Shape
+from changeling.replicas.snapshot_attempts import Attempt
 
 PLUS, MINUS, UNPLACED, UNSETTLED = "plus", "minus", "unplaced", "unsettled"
 """Beside the effects on rows with a key: one row more, one less, a change that has no place in the replica, and a new row told in

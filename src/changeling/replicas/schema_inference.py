@@ -10,10 +10,10 @@ from changeling.log.task_result import Sampled
 from changeling.model import json_text
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.replicas.frontier import TableDelta
+from changeling.replicas.pending_changes import TableDelta
+from changeling.replicas.row_events import FoldedTable
+from changeling.replicas.schema_reversion import Stretch, hold_again, may_turn
 from changeling.replicas.shape import Columns, Shape, columns_of
-from changeling.replicas.steps import FoldedTable
-from changeling.replicas.turns import Stretch, hold_again, may_turn
 
 Policies = Callable[[str, TableName], Policy]
 

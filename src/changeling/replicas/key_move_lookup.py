@@ -10,10 +10,10 @@ from pyspark.sql import functions as f
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.change import Transaction
-from changeling.replicas.frontier import Delta
-from changeling.replicas.origins import Half, Moved, moved, old_key_of
-from changeling.replicas.steps import FoldedTable
-from changeling.replicas.works import Work, between, is_part, of_table
+from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
+from changeling.replicas.merge_tasks import Work, between, is_part, of_table
+from changeling.replicas.pending_changes import Delta
+from changeling.replicas.row_events import FoldedTable
 
 _COLUMNS = ("position", "key", "transaction", "meta")
 

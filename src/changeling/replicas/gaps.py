@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from changeling.model import times
 from changeling.model.errors import UsageError
-from changeling.replicas.reading import Identity
+from changeling.replicas.replica_reader import Identity
 
 
 @dataclass(frozen=True)

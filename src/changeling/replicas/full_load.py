@@ -7,7 +7,7 @@ from pyspark.sql import functions as f
 
 from changeling.iceberg.lake import quoted
 from changeling.model.errors import UsageError, nearest
-from changeling.replicas import staged
+from changeling.replicas import staged_rows
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import sql_type
 from changeling.spark.failures import SPARKS, told
@@ -31,7 +31,7 @@ def base_rows(spark: SparkSession, place: str, shape: Shape) -> DataFrame:
             )
     return rows.select(
         *(
-            _value(column, _name(column, types), types, as_text).alias(staged.column_name(number))
+            _value(column, _name(column, types), types, as_text).alias(staged_rows.column_name(number))
             for number, column in enumerate(shape.columns)
         )
     )

@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 from changeling.iceberg.parquet_files import Writer, Written
 from changeling.log.layout import ASIDES
 from changeling.model.layout import tables_array
-from changeling.replicas import staged
-from changeling.replicas.effect import Effect
+from changeling.replicas import staged_rows
 from changeling.replicas.fold import Row
 from changeling.replicas.keys import object_text
-from changeling.replicas.service import service_names
+from changeling.replicas.metadata_columns import service_names
+from changeling.replicas.row_effect import Effect
+from changeling.replicas.row_events import FoldedTable
 from changeling.replicas.shape import Shape
-from changeling.replicas.steps import FoldedTable
 from changeling.replicas.typed_rows import TypedRows
 
 _FLUSH = 20_000
@@ -44,20 +44,20 @@ class Staging:
                 keys = alike.column("key").to_pylist()
                 arrays = self.typed.whole(alike.column("told").to_pylist(), keys, encoding, version)
                 again = alike.column("again").combine_chunks()
-                self._write(arrays, keys, alike.column("position").to_pylist(), {staged.AGAIN: again})
+                self._write(arrays, keys, alike.column("position").to_pylist(), {staged_rows.AGAIN: again})
 
     def counted(self, rows: pa.Table, counts: np.ndarray) -> None:
         """Rows without a key, and how many more or fewer of each there are."""
         for start in range(0, rows.num_rows, _FLUSH):
-            part = rows.slice(start, _FLUSH).append_column(staged.COUNT, pa.array(counts[start : start + _FLUSH]))
+            part = rows.slice(start, _FLUSH).append_column(staged_rows.COUNT, pa.array(counts[start : start + _FLUSH]))
             for encoding, version, alike in _alike(part):
                 self._count(alike, encoding, version)
 
     def _count(self, rows: pa.Table, encoding: str, version: int | None) -> None:
-        keys, count = rows.column("key").to_pylist(), rows.column(staged.COUNT).combine_chunks()
+        keys, count = rows.column("key").to_pylist(), rows.column(staged_rows.COUNT).combine_chunks()
         arrays = self.typed.whole(rows.column("told").to_pylist(), keys, encoding, version)
         if self._table.staged:
-            known = {staged.COUNT: count, staged.AGAIN: rows.column("again").combine_chunks()}
+            known = {staged_rows.COUNT: count, staged_rows.AGAIN: rows.column("again").combine_chunks()}
             self._write(arrays, keys, rows.column("position").to_pylist(), known)
             return
         self._keep_unfit(keys, rows.column("position").to_pylist())
@@ -89,7 +89,10 @@ class Staging:
         """One row as its fold left it."""
         if row is None:
             if self._table.stored:
-                self._add(Row(base=key), {staged.KEY: key, staged.EFFECT: Effect.GONE.value, staged.AGAIN: again})
+                self._add(
+                    Row(base=key),
+                    {staged_rows.KEY: key, staged_rows.EFFECT: Effect.GONE.value, staged_rows.AGAIN: again},
+                )
             return
         if not self._table.staged and not row.exists:
             self.stale += 1
@@ -98,11 +101,11 @@ class Staging:
         self._add(
             row,
             {
-                staged.KEY: key,
-                staged.EFFECT: _effect(row),
-                staged.AGAIN: again,
-                staged.STALE: row.stale,
-                staged.POSITION: position,
+                staged_rows.KEY: key,
+                staged_rows.EFFECT: _effect(row),
+                staged_rows.AGAIN: again,
+                staged_rows.STALE: row.stale,
+                staged_rows.POSITION: position,
             },
         )
 
@@ -110,8 +113,8 @@ class Staging:
         """Every state of one row, each until the next begins."""
         if self._table.stored and states:
             position, time, _, _ = states[0]
-            end = {staged.UNTIL: position, staged.UNTIL_TIME: time}
-            self._add(Row(base=key), {staged.KEY: key, staged.EFFECT: CLOSE, staged.AGAIN: again, **end})
+            end = {staged_rows.UNTIL: position, staged_rows.UNTIL_TIME: time}
+            self._add(Row(base=key), {staged_rows.KEY: key, staged_rows.EFFECT: CLOSE, staged_rows.AGAIN: again, **end})
         for place, (position, time, op, row) in enumerate(states):
             if row is None:
                 continue
@@ -119,14 +122,14 @@ class Staging:
             self._add(
                 row,
                 {
-                    staged.KEY: key,
-                    staged.EFFECT: _effect(row),
-                    staged.AGAIN: again,
-                    staged.POSITION: position,
-                    staged.TIME: time,
-                    staged.OP: op,
-                    staged.UNTIL: until,
-                    staged.UNTIL_TIME: until_time,
+                    staged_rows.KEY: key,
+                    staged_rows.EFFECT: _effect(row),
+                    staged_rows.AGAIN: again,
+                    staged_rows.POSITION: position,
+                    staged_rows.TIME: time,
+                    staged_rows.OP: op,
+                    staged_rows.UNTIL: until,
+                    staged_rows.UNTIL_TIME: until_time,
                 },
             )
 
@@ -165,23 +168,25 @@ class Staging:
             return
         waiting, rows = self._waiting, self._cells
         self._waiting, self._cells = [], []
-        keys = [entry[staged.KEY] for entry in waiting]
+        keys = [entry[staged_rows.KEY] for entry in waiting]
         arrays = self.typed.parts([row.cells for row in rows], keys)
         known = {name: pa.array([entry.get(name) for entry in waiting], kind) for name, kind in _OWN.items()}
-        known[staged.TOLD] = pa.array(
+        known[staged_rows.TOLD] = pa.array(
             [[column.id in row.cells for column in self._table.shape.columns] for row in rows], pa.list_(pa.bool_())
         )
         bases = self.typed.keys([row.base or key for row, key in zip(rows, keys, strict=True)])
         for place, number in enumerate(self._table.shape.key):
-            known[staged.base_name(place)] = bases[number]
+            known[staged_rows.base_name(place)] = bases[number]
         self._mark_stale(waiting)
-        self._write(arrays, keys, [entry.get(staged.POSITION) or "" for entry in waiting], known)
+        self._write(arrays, keys, [entry.get(staged_rows.POSITION) or "" for entry in waiting], known)
 
     def _mark_stale(self, waiting: list[dict[str, Any]]) -> None:
-        stale = [entry for entry in waiting if entry.get(staged.STALE)]
+        stale = [entry for entry in waiting if entry.get(staged_rows.STALE)]
         if stale and not self._table.history:
             self.stale += len(stale)
-            self._keep_aside([(entry[staged.KEY], None, None, None, STALE, entry[staged.POSITION]) for entry in stale])
+            self._keep_aside(
+                [(entry[staged_rows.KEY], None, None, None, STALE, entry[staged_rows.POSITION]) for entry in stale]
+            )
 
     def _write(self, arrays: list[pa.Array], keys: list[str], positions: list[str], known: dict[str, pa.Array]) -> None:
         """Writes rows; `known` has the columns of the layout that are not told by default."""
@@ -189,18 +194,18 @@ class Staging:
         self._keep_unfit(keys, positions)
         self.rows += count
         if self._table.staged:
-            layout = staged.staged_layout(self._table.shape, self._table.history)
-            effects = known.get(staged.EFFECT)
+            layout = staged_rows.staged_layout(self._table.shape, self._table.history)
+            effects = known.get(staged_rows.EFFECT)
             if effects is None:
-                known[staged.EFFECT] = pa.repeat(pa.scalar(Effect.WHOLE.value), count)
+                known[staged_rows.EFFECT] = pa.repeat(pa.scalar(Effect.WHOLE.value), count)
             else:
                 written = pc.is_in(effects, pa.array([Effect.PATCH.value, Effect.TOUCH.value]))
                 self.patched += pc.sum(written).as_py() or 0
-            known[staged.KEY] = pa.array(keys, pa.string())
-            known |= {staged.column_name(place): array for place, array in enumerate(arrays)}
+            known[staged_rows.KEY] = pa.array(keys, pa.string())
+            known |= {staged_rows.column_name(place): array for place, array in enumerate(arrays)}
             for place, number in enumerate(self._table.shape.key):
                 number_at = [column.id for column in self._table.shape.columns].index(number)
-                known.setdefault(staged.base_name(place), arrays[number_at])
+                known.setdefault(staged_rows.base_name(place), arrays[number_at])
         else:
             layout = self._writer.columns
             known |= {column.name: array for column, array in zip(self._table.shape.columns, arrays, strict=True)}
@@ -243,14 +248,14 @@ class Staging:
 
 
 _OWN = {
-    staged.EFFECT: pa.string(),
-    staged.AGAIN: pa.bool_(),
-    staged.STALE: pa.bool_(),
-    staged.POSITION: pa.string(),
-    staged.TIME: pa.int64(),
-    staged.OP: pa.string(),
-    staged.UNTIL: pa.string(),
-    staged.UNTIL_TIME: pa.int64(),
+    staged_rows.EFFECT: pa.string(),
+    staged_rows.AGAIN: pa.bool_(),
+    staged_rows.STALE: pa.bool_(),
+    staged_rows.POSITION: pa.string(),
+    staged_rows.TIME: pa.int64(),
+    staged_rows.OP: pa.string(),
+    staged_rows.UNTIL: pa.string(),
+    staged_rows.UNTIL_TIME: pa.int64(),
 }
 
 

@@ -21,22 +21,22 @@ from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
-from changeling.replicas.asides import Asides
-from changeling.replicas.choosing import WantedTable
-from changeling.replicas.committing import Committer
-from changeling.replicas.folding import TableOutcome
-from changeling.replicas.frontier import Delta, Frontier, TableDelta
-from changeling.replicas.jobs import fold
-from changeling.replicas.learning import Learner, Policies
-from changeling.replicas.leftovers import place_of_merge
-from changeling.replicas.planning import Modes, Planner
+from changeling.replicas.commits import Committer
+from changeling.replicas.fold_job import fold
+from changeling.replicas.fold_task import TableOutcome
+from changeling.replicas.key_move_lookup import with_halves_merged_before
+from changeling.replicas.merge_plan import Modes, Planner
+from changeling.replicas.merge_tasks import Work, after, last_version, points_of, some_key
+from changeling.replicas.pending_changes import Delta, Frontier, TableDelta
 from changeling.replicas.points import Point
-from changeling.replicas.reading import Identity, ReplicaState
-from changeling.replicas.settling import with_halves_merged_before
-from changeling.replicas.staged import staged_layout
-from changeling.replicas.steps import FoldedTable
+from changeling.replicas.quarantine import Asides
+from changeling.replicas.replica_reader import Identity, ReplicaState
+from changeling.replicas.row_events import FoldedTable
+from changeling.replicas.schema_inference import Learner, Policies
+from changeling.replicas.staged_rows import staged_layout
+from changeling.replicas.staging_folder import place_of_merge
+from changeling.replicas.table_lookup import WantedTable
 from changeling.replicas.tables import ReplicaTables
-from changeling.replicas.works import Work, after, last_version, points_of, some_key
 from changeling.spark.failures import in_one_sentence
 
 

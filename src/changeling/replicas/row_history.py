@@ -13,10 +13,10 @@ from changeling.model.change import Change, Origin
 from changeling.model.errors import UsageError, nearest
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
-from changeling.replicas.choosing import WantedTable
-from changeling.replicas.effect import Effect, effect, old_key
 from changeling.replicas.fold import Cell, Fold, Repetitions, Step
-from changeling.replicas.origins import Half, Moved, moved, old_key_of
+from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
+from changeling.replicas.row_effect import Effect, effect, old_key
+from changeling.replicas.table_lookup import WantedTable
 
 Image = Mapping[str, bytes]
 

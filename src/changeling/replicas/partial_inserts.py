@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from changeling.replicas.effect import Effect
+from changeling.replicas.key_moves import Moved, Place
 from changeling.replicas.keys import KeyReader
-from changeling.replicas.origins import Moved, Place
-from changeling.replicas.steps import UNSETTLED
+from changeling.replicas.row_effect import Effect
+from changeling.replicas.row_events import UNSETTLED
 
 
 def without_deletes_of_moves(
