@@ -10,7 +10,7 @@ from changeling.cli.tables import show, table
 from changeling.model.errors import nearest
 from changeling.model.printable import printable, printable_lines
 from changeling.model.table import TableName
-from changeling.targets.places import Place
+from changeling.targets.table_mapping import Place
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from changeling.model import types
 from changeling.model.errors import ChangelingError
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type
-from changeling.targets.asides import Asides, AsidesKernel
 from changeling.targets.column_types import column_type
 from changeling.targets.copy_text import copied
-from changeling.targets.staging import CopyKernel, create_stage
+from changeling.targets.quarantine import Asides, AsidesKernel
+from changeling.targets.staging_table import CopyKernel, create_stage
 from tests.postgres.server import Database
 from tests.targets.mirrors import plain
 

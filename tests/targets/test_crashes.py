@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import POINTS, FailpointReached
 from changeling.model.errors import ChangelingError
-from changeling.targets.applying import check_whole
-from changeling.targets.staging import stage
+from changeling.targets.apply import check_whole
+from changeling.targets.staging_table import stage
 from tests.log.lakes import SMALL, Shop
 from tests.postgres.server import Database
 from tests.replicas.shops import bus, item
@@ -116,7 +116,7 @@ def test_a_server_that_crashes_in_between_is_noticed(
         connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(staged.table))
         check_whole(connection, staged)
 
-    monkeypatch.setattr("changeling.targets.moving.check_whole", emptied)
+    monkeypatch.setattr("changeling.targets.table_sync.check_whole", emptied)
     with pytest.raises(ChangelingError, match="target 'mirror': 0 of 1 rows on their way are there"):
         mirror(pipeline, database).step()
     monkeypatch.undo()
@@ -146,7 +146,7 @@ def test_two_runs_at_once_do_not_apply_twice(
         assert mirror(pipeline, database).step() is not None
         return stage(*given)
 
-    monkeypatch.setattr("changeling.targets.moving.stage", overtaken)
+    monkeypatch.setattr("changeling.targets.table_sync.stage", overtaken)
     with pytest.raises(ChangelingError, match="target 'mirror': "):
         mirror(pipeline, database).step()
     assert differing(pipeline, database) == {}

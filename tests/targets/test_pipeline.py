@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from changeling.model.errors import ChangelingError
 from changeling.replicas.points import Point
-from changeling.targets.ledger import Standing, lag
+from changeling.targets.target_state import Standing, lag
 from tests.log.commands import printed, printed_objects
 from tests.log.lakes import shop
 from tests.postgres.server import Database

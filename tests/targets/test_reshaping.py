@@ -6,8 +6,7 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.replicas.replica_reader import Identity
 from changeling.replicas.shape import ReplicaColumn, Shape
-from changeling.targets.places import Place, Wanted, check_columns, place_of, places_of
-from changeling.targets.reshaping import (
+from changeling.targets.schema_changes import (
     add_key,
     alter,
     check_fits,
@@ -17,6 +16,7 @@ from changeling.targets.reshaping import (
     is_kept,
     present,
 )
+from changeling.targets.table_mapping import Place, Wanted, check_columns, place_of, places_of
 from tests.postgres.server import Database
 
 T = Place("s p", 'we"ird')

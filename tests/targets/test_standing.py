@@ -17,7 +17,7 @@ from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.spark.adapter import run as run_kernel
 from changeling.targets import postgres_target
 from changeling.targets.postgres_target import _SETTINGS, PostgresTarget
-from changeling.targets.staging import CopyKernel, stage
+from changeling.targets.staging_table import CopyKernel, stage
 from tests.log.lakes import Shop, shop
 from tests.postgres.server import Database
 from tests.replicas.shops import SOURCE, bus, item

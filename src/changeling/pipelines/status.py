@@ -15,7 +15,7 @@ from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.replicas.replica_reader import Identity, replicas
 from changeling.sources.postgres_capture import Capture
-from changeling.targets.ledger import asked_standing
+from changeling.targets.target_state import asked_standing
 
 _NANOS = 1_000_000_000
 

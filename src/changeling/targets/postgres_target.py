@@ -21,16 +21,16 @@ from changeling.replicas.merge_tasks import points_of
 from changeling.replicas.points import Point
 from changeling.replicas.tables import ReplicaTables
 from changeling.spark.failures import in_one_sentence
-from changeling.targets.applying import Applied, How
-from changeling.targets.differences import Differences
-from changeling.targets.ledger import Ledger, Standing, asked_standing
-from changeling.targets.moving import Move, begin, finish
-from changeling.targets.places import Place, Wanted
-from changeling.targets.planning import Planner, Work
-from changeling.targets.removing import remove
-from changeling.targets.reshaping import Connection
-from changeling.targets.staging import drop_stages
-from changeling.targets.uniqueness import hint
+from changeling.targets.apply import Applied, How
+from changeling.targets.removal import remove
+from changeling.targets.schema_changes import Connection
+from changeling.targets.snapshot_diff import Differences
+from changeling.targets.staging_table import drop_stages
+from changeling.targets.sync_plan import Planner, Work
+from changeling.targets.table_mapping import Place, Wanted
+from changeling.targets.table_sync import Move, begin, finish
+from changeling.targets.target_state import Ledger, Standing, asked_standing
+from changeling.targets.unique_constraints import hint
 
 _SETTINGS = {"search_path": "pg_catalog", "lock_timeout": "30s"}
 """Names are written out; and whoever reads a table for long must not keep others from it while its columns wait to change."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from changeling.model.errors import ChangelingError
-from changeling.targets.applying import Applied, How, apply, check_whole
-from changeling.targets.asides import Asides, asides
-from changeling.targets.differences import Differences, Side
-from changeling.targets.ledger import Entry, Ledger
-from changeling.targets.planning import Work
-from changeling.targets.reshaping import Connection, add_key, alter, create, drop_key, empty, present
-from changeling.targets.staging import Staged, create_stage, stage
+from changeling.targets.apply import Applied, How, apply, check_whole
+from changeling.targets.quarantine import Asides, asides
+from changeling.targets.schema_changes import Connection, add_key, alter, create, drop_key, empty, present
+from changeling.targets.snapshot_diff import Differences, Side
+from changeling.targets.staging_table import Staged, create_stage, stage
+from changeling.targets.sync_plan import Work
+from changeling.targets.target_state import Entry, Ledger
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from psycopg import sql
 from changeling.model.errors import ChangelingError
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.staged_rows import column_name
-from changeling.targets.differences import COUNT
-from changeling.targets.places import Place
-from changeling.targets.reshaping import Connection, names
-from changeling.targets.staging import Staged
+from changeling.targets.schema_changes import Connection, names
+from changeling.targets.snapshot_diff import COUNT
+from changeling.targets.staging_table import Staged
+from changeling.targets.table_mapping import Place
 
 _N = sql.Identifier(COUNT)
 

@@ -7,10 +7,10 @@ from changeling.replicas.points import Point
 from changeling.replicas.replica_reader import Identity
 from changeling.replicas.shape import Shape
 from changeling.replicas.tables import Replica, ReplicaTables
-from changeling.targets.applying import How
-from changeling.targets.ledger import Entry, Ledger
-from changeling.targets.places import Place, Wanted, check_columns, places_of
-from changeling.targets.reshaping import Connection, Present, check_fits, check_unchanged, is_kept, present
+from changeling.targets.apply import How
+from changeling.targets.schema_changes import Connection, Present, check_fits, check_unchanged, is_kept, present
+from changeling.targets.table_mapping import Place, Wanted, check_columns, places_of
+from changeling.targets.target_state import Entry, Ledger
 
 
 @dataclass(frozen=True)

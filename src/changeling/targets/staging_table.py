@@ -22,9 +22,9 @@ from changeling.spark.adapter import run
 from changeling.spark.failures import in_one_sentence
 from changeling.targets.column_types import type_in
 from changeling.targets.copy_text import copied, copy_text
-from changeling.targets.differences import COUNT
-from changeling.targets.misfits import any_of, unfit
-from changeling.targets.places import SERVICE
+from changeling.targets.snapshot_diff import COUNT
+from changeling.targets.table_mapping import SERVICE
+from changeling.targets.unsupported_values import any_of, unfit
 
 _CONNECTIONS = 8
 """How many tasks copy at once: the server has others to serve."""

@@ -17,8 +17,8 @@ from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.points import Point, SourcePoint
 from changeling.replicas.replica_reader import Identity
 from changeling.replicas.shape import Shape
-from changeling.targets.places import SERVICE, Place
-from changeling.targets.reshaping import Connection
+from changeling.targets.schema_changes import Connection
+from changeling.targets.table_mapping import SERVICE, Place
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS changeling.points (

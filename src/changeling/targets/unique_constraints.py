@@ -2,7 +2,7 @@
 
 from psycopg import errors
 
-from changeling.targets.reshaping import Connection
+from changeling.targets.schema_changes import Connection
 
 
 def hint(connection: Connection, error: errors.UniqueViolation) -> str | None:

@@ -3,10 +3,10 @@
 import psycopg
 from psycopg import sql
 
-from changeling.targets.ledger import Ledger
-from changeling.targets.places import SERVICE, Place
-from changeling.targets.reshaping import Connection, present
-from changeling.targets.staging import drop_stages
+from changeling.targets.schema_changes import Connection, present
+from changeling.targets.staging_table import drop_stages
+from changeling.targets.table_mapping import SERVICE, Place
+from changeling.targets.target_state import Ledger
 
 
 def remove(connection: Connection, ledger: Ledger) -> list[Place]:

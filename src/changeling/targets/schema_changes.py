@@ -9,7 +9,7 @@ from psycopg import sql
 from changeling.model.errors import ChangelingError
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.targets.column_types import column_types, keeps_values, type_in
-from changeling.targets.places import Place
+from changeling.targets.table_mapping import Place
 
 Connection = psycopg.Connection[tuple[object, ...]]
 _MEANWHILE = "changeling {} meanwhile"

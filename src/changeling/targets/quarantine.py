@@ -12,7 +12,7 @@ from changeling.replicas.shape import Shape
 from changeling.replicas.staged_rows import column_name
 from changeling.spark.adapter import run
 from changeling.spark.failures import in_one_sentence
-from changeling.targets.misfits import any_of, unfit
+from changeling.targets.unsupported_values import any_of, unfit
 
 _LISTED = 1_000
 """So many rows of a table are listed; all of them are counted."""
