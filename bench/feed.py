@@ -11,7 +11,7 @@ from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
-from changeling.pipelines.running import ingest_of, merge_of, record_sources
+from changeling.pipelines.runner import ingest_of, merge_of, record_sources
 
 
 class Feed:

@@ -19,7 +19,7 @@ from changeling.iceberg.lake import Lake
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
-from changeling.pipelines.quiet import Quiet
+from changeling.pipelines.silent_listener import Quiet
 from changeling.replicas.merge import Report
 
 COUNT = int(os.environ.get("BENCH_EVENTS", "2000000"))

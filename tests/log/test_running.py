@@ -19,7 +19,7 @@ from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of, lock_file
 from changeling.pipelines.loading import load
-from changeling.pipelines.quiet import Quiet
+from changeling.pipelines.silent_listener import Quiet
 from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from changeling.log import layout
 from changeling.log.ingest import Report
 from changeling.model.errors import UsageError
-from changeling.pipelines.quiet import Quiet
+from changeling.pipelines.silent_listener import Quiet
 from changeling.replicas.merge import Report as Merged
 from tests.log.lakes import Shop, shop
 from tests.replicas.seeds import now, records, source, then

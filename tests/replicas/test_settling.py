@@ -14,7 +14,7 @@ from changeling.log.ingest import Ingest
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
-from changeling.pipelines.running import ingest_of, merge_of
+from changeling.pipelines.runner import ingest_of, merge_of
 from changeling.replicas.merge import Merge
 from changeling.sources.files import FilesSource
 from tests.log.lakes import Shop, event, shop

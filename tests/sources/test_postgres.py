@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
-from changeling.pipelines.quiet import Quiet
+from changeling.pipelines.silent_listener import Quiet
 from changeling.postgres.connection import connect
 from changeling.sources.source import Spread
 from tests.postgres.server import Database

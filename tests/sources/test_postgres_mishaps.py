@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
-from changeling.pipelines.quiet import Quiet
+from changeling.pipelines.silent_listener import Quiet
 from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Stream
 from changeling.sources.postgres_reading import StreamReader, Tables

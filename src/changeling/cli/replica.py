@@ -54,7 +54,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, Shape]":
-    from changeling.pipelines.asked_state import NOW, AskedState
+    from changeling.pipelines.time_travel import NOW, AskedState
 
     asked = AskedState(parsed.as_of, parsed.as_of_transaction, parsed.point, parsed.base, parsed.before)
     if asked == NOW:

@@ -13,7 +13,7 @@ from changeling.model.printable import printable_lines
 
 if TYPE_CHECKING:
     from changeling.log.ingest import Report
-    from changeling.pipelines.running import Totals
+    from changeling.pipelines.runner import Totals
     from changeling.replicas.merge import Report as Merged
     from changeling.sources.source import Spread
     from changeling.targets.postgres_target import TargetReport

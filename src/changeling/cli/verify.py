@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from changeling.cli.pipeline import add_pipeline, pipeline_of
 
 if TYPE_CHECKING:
-    from changeling.pipelines.verifying import Verified
+    from changeling.pipelines.verification import Verified
 
 _SHOWN = 20
 

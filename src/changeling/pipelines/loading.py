@@ -11,7 +11,7 @@ import yaml
 from changeling.formats.options import ReadOptions
 from changeling.model.errors import UsageError
 from changeling.model.table import TableSchema
-from changeling.pipelines import agreement, declared, place, shape
+from changeling.pipelines import declared_schemas, struct_validation, validation, yaml_location
 from changeling.pipelines.definition import Definition, RecordSource, TableRule
 from changeling.pipelines.redaction import MASK, redactor
 from changeling.pipelines.yaml_text import Reader, compose
@@ -37,11 +37,11 @@ class Loaded:
     def warehouse(self) -> str:
         """The warehouse as an absolute path, or as the address that was written."""
         place = self.resolve(self.definition.warehouse)
-        return declared.without_dots(place) if os.path.isabs(place) else place
+        return declared_schemas.without_dots(place) if os.path.isabs(place) else place
 
     def resolve(self, text: str) -> str:
         """A path of the pipeline as an absolute one; addresses such as s3://… stay as they are, and so does `~`."""
-        return declared.resolved(text, self.folder)
+        return declared_schemas.resolved(text, self.folder)
 
     def redacted(self, text: str) -> str:
         """The text without any value that came from the environment, nor its quoted, escaped and Base64 forms.
@@ -52,7 +52,7 @@ class Loaded:
 
     def rules(self, source: str) -> list[TableRule]:
         """The rules for tables of a source, by its name. Where several fit a table, the first one decides."""
-        return declared.rules_of(self.definition, source)
+        return declared_schemas.rules_of(self.definition, source)
 
     def read_options(self, source: RecordSource, *, schemas: tuple[TableSchema, ...] = ()) -> ReadOptions:
         """The checked options to read a source with: its own, and what the pipeline declares of its tables.
@@ -61,7 +61,7 @@ class Loaded:
         schema file is no longer what it was.
         """
         try:
-            return declared.options_of(self.definition, source, self.folder, schemas)
+            return declared_schemas.options_of(self.definition, source, self.folder, schemas)
         except UsageError as error:
             raise UsageError(self.redacted(f"{self.path.name}: source {source.name!r}: {error}")) from None
 
@@ -77,20 +77,20 @@ def load(path: str | Path) -> Loaded:
     try:
         node = compose(content)
         if node is None:
-            raise place.Wrong("the file is empty; a pipeline has name, warehouse and sources", line=1)
+            raise yaml_location.Wrong("the file is empty; a pipeline has name, warehouse and sources", line=1)
         data = reader.value(node)
-        shape.check(data, _SHAPE)
+        struct_validation.check(data, _SHAPE)
         definition = msgspec.convert(data, Definition)
         loaded = Loaded(
-            definition, Path(declared.without_dots(str(file.absolute()))), tuple(dict.fromkeys(reader.secrets))
+            definition, Path(declared_schemas.without_dots(str(file.absolute()))), tuple(dict.fromkeys(reader.secrets))
         )
-        agreement.check(definition, loaded.folder)
-    except place.Wrong as wrong:
+        validation.check(definition, loaded.folder)
+    except yaml_location.Wrong as wrong:
         raise UsageError(_told(wrong, reader, path)) from None
     return loaded
 
 
-def _told(wrong: place.Wrong, reader: Reader, file: str | Path) -> str:
+def _told(wrong: yaml_location.Wrong, reader: Reader, file: str | Path) -> str:
     line, at = wrong.line, wrong.path
     while line is None and at:
         line, at = reader.lines.get(at), at[:-1]
@@ -100,7 +100,7 @@ def _told(wrong: place.Wrong, reader: Reader, file: str | Path) -> str:
         # Names are shown in quotes, perhaps without blanks or in lower case, where a secret is not to be found again.
         problem = _QUOTED.sub(f"'{MASK}'", problem)
     problem = redactor((*reader.secrets, *reader.filled.values()))(problem)
-    where = place.shown(wrong.path)
+    where = yaml_location.shown(wrong.path)
     return f"{file}:{line}: {where}: {problem}" if where else f"{file}:{line}: {problem}"
 
 
@@ -116,7 +116,7 @@ def find(given: str | None = None) -> Path:
     for file in files:
         try:
             node = compose(file.read_bytes())
-        except (OSError, place.Wrong):
+        except (OSError, yaml_location.Wrong):
             broken.append(file)
             continue
         if isinstance(node, yaml.MappingNode) and any(key.value == "sources" for key, _ in node.value):

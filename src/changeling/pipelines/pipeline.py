@@ -13,10 +13,10 @@ from changeling.log import layout
 from changeling.model.errors import ChangelingError, NotAllDropped, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
-from changeling.pipelines.asked_state import NOW, AskedState
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.quiet import Quiet
+from changeling.pipelines.silent_listener import Quiet
+from changeling.pipelines.time_travel import NOW, AskedState
 from changeling.replicas.table_lookup import WantedTable
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from changeling.iceberg.lake import Lake
     from changeling.log.maintenance import Done
-    from changeling.pipelines.running import Listener, Totals
-    from changeling.pipelines.verifying import Verified
+    from changeling.pipelines.runner import Listener, Totals
+    from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State
     from changeling.replicas.row_history import Moment
     from changeling.replicas.shape import Shape
@@ -62,7 +62,7 @@ class Pipeline:
         `take_over` goes on where a run on another machine ended without a word. `resnapshot` takes all tables of PostgreSQL
         sources anew, which is the way on where a slot was lost.
         """
-        from changeling.pipelines.running import Runner
+        from changeling.pipelines.runner import Runner
 
         with self._writing("run", take_over) as (lake, lock):
             runner = Runner(
@@ -119,8 +119,8 @@ class Pipeline:
     def state(self, table: str, asked: AskedState = NOW, *, source: str | None = None) -> "State":
         """As `replica`, with the types of the columns."""
         from changeling.log.change_log import Log
-        from changeling.pipelines.running import rules_of
-        from changeling.pipelines.unknown import unknown_of
+        from changeling.pipelines.capture_gaps import unknown_of
+        from changeling.pipelines.runner import rules_of
         from changeling.replicas.as_of import States
         from changeling.spark.failures import in_one_sentence
 
@@ -134,7 +134,7 @@ class Pipeline:
     def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
         """Makes the replica of a table again from the log, beside the one that is read, and swaps it in; tells its rows."""
         from changeling.log.change_log import Log
-        from changeling.pipelines.running import merge_of
+        from changeling.pipelines.runner import merge_of
 
         with self._writing("replica --rebuild", take_over) as (lake, _):
             return merge_of(self._loaded, Log(lake)).rebuild(WantedTable(TableName.parse(table), source))
@@ -151,14 +151,14 @@ class Pipeline:
 
         Where no run goes on, the log is brought up to date first. `most` rows that differ are told of each table.
         """
-        from changeling.pipelines.verifying import verify
+        from changeling.pipelines.verification import verify
 
         with self._redacted():
             yield from verify(self._loaded, tables, most, self._run_to)
 
     def _run_to(self, source: str, place: int | None) -> None:
         """Brings the log up to date, one source only to a place of its server's log."""
-        from changeling.pipelines.running import Runner
+        from changeling.pipelines.runner import Runner
 
         with self._writing("verify", take_over=False) as (lake, lock):
             ends = {} if place is None else {source: place}
@@ -167,7 +167,7 @@ class Pipeline:
     def repair(self, found: "Sequence[Verified]") -> bool:
         """Takes the tables that differ anew; whether that is done, or left to the run that goes on."""
         from changeling.iceberg.lock import is_held
-        from changeling.pipelines.verifying import ask_again
+        from changeling.pipelines.verification import ask_again
 
         with self._redacted():
             ask_again(self._loaded, found)
@@ -178,7 +178,7 @@ class Pipeline:
 
     def snapshot(self, tables: Sequence[str]) -> list[str]:
         """Asks for tables of PostgreSQL sources to be taken anew, by the run that goes on or the next one; tells which."""
-        from changeling.pipelines.verifying import ask_for
+        from changeling.pipelines.verification import ask_for
 
         with self._redacted():
             return ask_for(self._loaded, tables)
@@ -186,8 +186,8 @@ class Pipeline:
     def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; tells for each source how many came into the log, and how many stay."""
         from changeling.log.change_log import Log
-        from changeling.pipelines.replaying import replay, settle
-        from changeling.pipelines.running import carrier_of, ingest_of, record_sources
+        from changeling.pipelines.replay import replay, settle
+        from changeling.pipelines.runner import carrier_of, ingest_of, record_sources
 
         found = {}
         with self._writing("rejects --replay", take_over) as (lake, _):
@@ -222,8 +222,8 @@ class Pipeline:
         Tells the names of what was dropped. Raises `NotAllDropped` with the statements to run where something stays on a server
         that its user may not drop; all else is gone then.
         """
-        from changeling.pipelines.capturing import capture_settings, postgres_sources
-        from changeling.pipelines.mirroring import targets_of
+        from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
+        from changeling.pipelines.target_sync import targets_of
         from changeling.sources import postgres_removal
 
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():

@@ -9,10 +9,10 @@ from changeling.log import layout
 from changeling.log.source_state import SourceState
 from changeling.model import times
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.capturing import capture_settings, postgres_sources
 from changeling.pipelines.definition import PostgresSource, PostgresTarget
 from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
+from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
 from changeling.replicas.replica_reader import Identity, replicas
 from changeling.sources.postgres_capture import Capture
 from changeling.targets.target_state import asked_standing

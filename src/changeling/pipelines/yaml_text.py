@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from changeling.pipelines.place import Path, Wrong
+from changeling.pipelines.yaml_location import Path, Wrong
 
 MOST_BYTES = 1_000_000
 MOST_VALUES = 100_000

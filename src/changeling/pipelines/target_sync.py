@@ -5,8 +5,8 @@ from typing import Protocol
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
+from changeling.pipelines.backoff import Retry
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.retrying import Retry
 from changeling.spark.failures import check_spark
 from changeling.targets.postgres_target import PostgresTarget, TargetReport
 

@@ -10,11 +10,11 @@ from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.table import TableName
-from changeling.pipelines.capturing import capture_settings, postgres_sources, requests_of
 from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.running import rules_of
+from changeling.pipelines.postgres_sources import capture_settings, postgres_sources, requests_of
+from changeling.pipelines.runner import rules_of
 from changeling.postgres import catalog
 from changeling.replicas.as_of import States
 from changeling.replicas.comparison import Difference, compare

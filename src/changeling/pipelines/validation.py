@@ -12,7 +12,7 @@ from changeling.formats.user_options import read_options
 from changeling.model import types
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
-from changeling.pipelines import declared
+from changeling.pipelines import declared_schemas
 from changeling.pipelines.definition import (
     Definition,
     Feed,
@@ -23,7 +23,7 @@ from changeling.pipelines.definition import (
     TableRule,
     setting_texts,
 )
-from changeling.pipelines.place import Path, Wrong
+from changeling.pipelines.yaml_location import Path, Wrong
 
 _BESIDE = {
     "table": "table",
@@ -82,7 +82,7 @@ def _check_source(source: RecordSource, path: Path, folder: Folder) -> None:
         _told(TableName.parse, source.table, (*path, "table"))
     _check_columns(source.columns, (*path, "columns"))
     _check_key(source.key, source.columns, (*path, "key"))
-    _told(lambda given: declared.file_schemas(given, folder), source, (*path, "schema_file"))
+    _told(lambda given: declared_schemas.file_schemas(given, folder), source, (*path, "schema_file"))
 
 
 def _check_options(form: Format, options: Mapping[str, str], path: Path) -> None:
@@ -129,7 +129,7 @@ def _check_rules(definition: Definition) -> None:
             first = seen[table, rule.source]
             raise Wrong(f"tables[{first}] is a rule for the same table and {whose}: make them one", (*path, "name"))
         seen[table, rule.source] = place
-        if declared.is_pattern(rule) and (rule.columns or rule.key or rule.id is not None):
+        if declared_schemas.is_pattern(rule) and (rule.columns or rule.key or rule.id is not None):
             raise Wrong(
                 "a pattern tells the mode and the schema's policy of tables, not their columns", (*path, "name")
             )
@@ -168,11 +168,11 @@ def _check_number(rule: TableRule, numbers: dict[int, list[str | None]], path: P
 
 
 def _check_together(definition: Definition, source: RecordSource, path: Path, folder: Folder) -> None:
-    known = ReadOptions(schemas=tuple(declared.known_schemas(source, folder)))
+    known = ReadOptions(schemas=tuple(declared_schemas.known_schemas(source, folder)))
     for place, rule in enumerate(definition.tables):
         schema = known.schema_of(TableName.parse(rule.name)) if rule.source in (None, source.name) else None
         if schema is not None and not rule.columns:
             columns = {column.name: column.type for column in schema.columns}
             _check_key(rule.key, columns, ("tables", place, "key"))
     form = registry.get(source.format)
-    _told(form.decoder, _told(lambda given: declared.options_of(definition, given, folder), source, path), path)
+    _told(form.decoder, _told(lambda given: declared_schemas.options_of(definition, given, folder), source, path), path)

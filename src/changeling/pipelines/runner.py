@@ -17,6 +17,7 @@ from changeling.log.schema_registry import Policy
 from changeling.log.source_state import SourceState
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
+from changeling.pipelines.backoff import Retry
 from changeling.pipelines.definition import (
     FilesSource,
     KafkaSource,
@@ -27,9 +28,8 @@ from changeling.pipelines.definition import (
 )
 from changeling.pipelines.definition import Source as Declared
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.mirroring import Mirrors
-from changeling.pipelines.replaying import settle
-from changeling.pipelines.retrying import Retry
+from changeling.pipelines.replay import settle
+from changeling.pipelines.target_sync import Mirrors
 from changeling.replicas import maintenance
 from changeling.replicas.merge import Merge, Rules
 from changeling.replicas.merge import Report as Merged
@@ -225,7 +225,7 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
     """What brings a source of the pipeline into its log. `resnapshot`: tables of a database are taken anew."""
     policy = _policies(loaded, source.name)
     if isinstance(source, PostgresSource):
-        from changeling.pipelines.capturing import capture_settings, requests_of
+        from changeling.pipelines.postgres_sources import capture_settings, requests_of
         from changeling.sources.postgres import PostgresSource as Postgres
 
         settings, requests = capture_settings(loaded, source, log.lake), requests_of(loaded, source)

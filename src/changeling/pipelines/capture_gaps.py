@@ -6,8 +6,8 @@ from changeling.iceberg.lake import Lake
 from changeling.log.batch_plans import READ, Plans
 from changeling.model.position import encode
 from changeling.model.table import TableName
-from changeling.pipelines.capturing import postgres_sources
 from changeling.pipelines.loading import Loaded
+from changeling.pipelines.postgres_sources import postgres_sources
 from changeling.replicas.gaps import Unknown
 from changeling.replicas.merge_tasks import points_of
 from changeling.replicas.replica_reader import Identity

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import inspect
 
 from changeling.model.errors import nearest
-from changeling.pipelines.place import Path, Wrong
+from changeling.pipelines.yaml_location import Path, Wrong
 
 
 def check(value: Any, kind: inspect.Type, path: Path = ()) -> None:
