@@ -10,7 +10,7 @@ from changeling.model.table import TableName
 from changeling.postgres import catalog
 from changeling.postgres.pgoutput import PgOutput
 from changeling.postgres.relation import PgColumn, PgType, Relation
-from changeling.postgres.resolving import Resolver
+from changeling.postgres.relation_lookup import Resolver
 from tests.postgres.server import Database
 
 

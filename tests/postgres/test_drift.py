@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from changeling.postgres import catalog, lsn
-from changeling.postgres.descriptions import Description, from_texts, to_texts
-from changeling.postgres.drift import Drift, Snapshotted
 from changeling.postgres.fingerprint import fingerprints
+from changeling.postgres.relation_messages import Description, from_texts, to_texts
+from changeling.postgres.table_drift import Drift, Snapshotted
 from tests.postgres.replication import Replication
 from tests.postgres.server import Database
 

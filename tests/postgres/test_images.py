@@ -13,8 +13,8 @@ from changeling.model import json_text
 from changeling.postgres import images
 from changeling.postgres.images import Member
 from changeling.postgres.literals import literal
+from changeling.postgres.published_table import ToldTable
 from changeling.postgres.relation import PgType
-from changeling.postgres.told_table import ToldTable
 from tests.postgres.printed_values import PRINTED
 from tests.postgres.replication import array_of, pg_type, relation_of
 

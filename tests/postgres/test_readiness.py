@@ -11,7 +11,7 @@ from changeling.model.table import TableName
 from changeling.postgres import catalog, readiness
 from changeling.postgres.catalog import Connection
 from changeling.postgres.connection import connect
-from changeling.postgres.needs import Need
+from changeling.postgres.missing_rights import Need
 from changeling.postgres.publication import Publication
 from changeling.postgres.readiness import Server, WithoutIdentity
 from changeling.postgres.relation import Relation

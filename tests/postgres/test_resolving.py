@@ -5,7 +5,7 @@ import pytest
 from changeling.postgres import catalog
 from changeling.postgres.frames import relation as told_relation
 from changeling.postgres.relation import PgColumn, PgType, Relation
-from changeling.postgres.resolving import Resolver
+from changeling.postgres.relation_lookup import Resolver
 from changeling.postgres.slot import Slot
 from tests.postgres.server import Database
 

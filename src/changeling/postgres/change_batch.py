@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from changeling.model import layout
 from changeling.model.operation import Image
 from changeling.model.table import TableName
+from changeling.postgres.published_table import ToldTable
 from changeling.postgres.row_images import FULL, KEY, NONE, PARTIAL, RowImages, Texts
-from changeling.postgres.told_table import ToldTable
 from changeling.postgres.transactions import Told
 
 CHANGES = layout.CHANGES.set(

@@ -11,8 +11,8 @@ from changeling.model.errors import ChangelingError
 from changeling.model.json_text import quote
 from changeling.model.operation import Operation
 from changeling.postgres.change_batch import changes_batch, named
-from changeling.postgres.descriptions import Description, Descriptions
 from changeling.postgres.frames import Chunk, Frames, cut, logical_message, parts_of
+from changeling.postgres.relation_messages import Description, Descriptions
 from changeling.postgres.row_images import RowImages
 from changeling.postgres.transactions import COMMIT, DELETE, INSERT, MESSAGE, TRUNCATE, UPDATE, Told, Transactions
 from changeling.postgres.tuples import numbers

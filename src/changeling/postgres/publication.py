@@ -8,7 +8,7 @@ from psycopg import sql
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.postgres.catalog import Connection, Found
-from changeling.postgres.needs import Need
+from changeling.postgres.missing_rights import Need
 from changeling.postgres.readiness import ROW_FILTERS, Server
 
 _MEMBERS = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"

@@ -9,7 +9,7 @@ from psycopg import sql
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.postgres.catalog import Connection, Found, partitions
-from changeling.postgres.needs import Need
+from changeling.postgres.missing_rights import Need
 from changeling.postgres.relation import Relation
 
 OLDEST = 140_000

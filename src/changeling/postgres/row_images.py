@@ -8,7 +8,7 @@ import pyarrow as pa
 from changeling.model.errors import ChangelingError
 from changeling.postgres.frames import Frames
 from changeling.postgres.images import Member, images, keys
-from changeling.postgres.told_table import ToldColumn, ToldTable
+from changeling.postgres.published_table import ToldColumn, ToldTable
 from changeling.postgres.transactions import DELETE, INSERT
 from changeling.postgres.tuples import UNCHANGED, Field, Tuples, texts, walk
 

@@ -11,8 +11,8 @@ from changeling.postgres.catalog import Connection
 from changeling.postgres.columns import ColumnRules
 from changeling.postgres.copy_rows import lines, split, unescaped
 from changeling.postgres.images import images, keys
+from changeling.postgres.published_table import ToldTable
 from changeling.postgres.relation import Relation
-from changeling.postgres.told_table import ToldTable
 from changeling.postgres.tuples import texts
 
 ROWS = pa.schema(

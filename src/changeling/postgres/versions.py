@@ -9,8 +9,8 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.postgres.columns import ColumnRules
 from changeling.postgres.frames import Frames, WireColumn, WireRelation, relation, type_name
+from changeling.postgres.published_table import ToldTable
 from changeling.postgres.relation import PgColumn, Relation
-from changeling.postgres.told_table import ToldTable
 
 Resolve = Callable[[int, str, str, str, Sequence[WireColumn]], Relation]
 """Makes a description whole: number, schema and name of a table, the letter of its replica identity, and its columns.

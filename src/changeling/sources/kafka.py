@@ -13,7 +13,7 @@ from changeling.formats.options import ReadOptions
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.sources import kafka_settings
 from changeling.sources.kafka_cluster import Cluster
-from changeling.sources.kafka_crossing import CROSSING, KafkaReader, crossing
+from changeling.sources.kafka_columns import CROSSING, KafkaReader, crossing
 from changeling.sources.kafka_plan import Gap, Plan, Progress, Span, Topic, gaps, limited
 from changeling.sources.source import Foreseen, Input, Spread
 from changeling.spark.adapter import spark_schema

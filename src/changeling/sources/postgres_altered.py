@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from changeling.model.table import TableName
 from changeling.postgres.catalog import Found
 from changeling.postgres.fingerprint import Fingerprint
-from changeling.postgres.told_table import ToldTable
+from changeling.postgres.published_table import ToldTable
 from changeling.sources.postgres_capture import Capture
 from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Altered

@@ -15,7 +15,7 @@ from changeling.postgres import catalog, lsn, readiness
 from changeling.postgres.catalog import Connection, Found, Leaf
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.fingerprint import Fingerprint, fingerprints
-from changeling.postgres.needs import Need
+from changeling.postgres.missing_rights import Need
 from changeling.postgres.readiness import Server
 from changeling.postgres.relation import Relation
 from changeling.postgres.slot import ExportedPoint, Slot, Standing

@@ -6,9 +6,9 @@ import msgspec
 
 from changeling.model.table import TableName
 from changeling.postgres.catalog import Found
-from changeling.postgres.descriptions import from_texts
-from changeling.postgres.drift import Drift, Snapshotted
 from changeling.postgres.fingerprint import ColumnPrint, Fingerprint
+from changeling.postgres.relation_messages import from_texts
+from changeling.postgres.table_drift import Drift, Snapshotted
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream
 from changeling.sources.postgres_snapshot import SnapshotGoingOn
 

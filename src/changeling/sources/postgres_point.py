@@ -13,8 +13,8 @@ from changeling.model.table import TableName, TableSchema, schema_from_json
 from changeling.postgres.catalog import Found
 from changeling.postgres.connection import connect
 from changeling.postgres.fingerprint import fingerprints
+from changeling.postgres.published_table import ToldTable
 from changeling.postgres.slot import ExportedPoint
-from changeling.postgres.told_table import ToldTable
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_capture import Capture, Held
 from changeling.sources.postgres_known import KnownTables

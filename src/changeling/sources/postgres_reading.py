@@ -19,10 +19,10 @@ from changeling.model.table import TableName
 from changeling.postgres.catalog import Connection, fits
 from changeling.postgres.columns import ColumnRules
 from changeling.postgres.connection import connect, unreachable
-from changeling.postgres.descriptions import to_texts
 from changeling.postgres.pgoutput import PgOutput
 from changeling.postgres.relation import Relation
-from changeling.postgres.resolving import Resolver
+from changeling.postgres.relation_lookup import Resolver
+from changeling.postgres.relation_messages import to_texts
 from changeling.postgres.rows import read_rows
 from changeling.postgres.slot import Slot
 from changeling.sources.postgres_plan import Part, Snapshot, Stream

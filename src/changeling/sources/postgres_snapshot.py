@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from changeling.model.position import encode
+from changeling.postgres.published_table import ToldTable
 from changeling.postgres.slot import ExportedPoint
-from changeling.postgres.told_table import ToldTable
 from changeling.sources.postgres_capture import Held
 from changeling.sources.postgres_plan import Part, Snapshot, batch
 from changeling.sources.postgres_reading import Tables

@@ -11,11 +11,11 @@ from changeling.postgres import catalog, readiness
 from changeling.postgres.catalog import Connection, Found
 from changeling.postgres.columns import ColumnRules
 from changeling.postgres.fingerprint import Fingerprint, check_names
-from changeling.postgres.needs import Need, unmet
+from changeling.postgres.missing_rights import Need, unmet
 from changeling.postgres.publication import Publication
+from changeling.postgres.published_table import ToldTable
 from changeling.postgres.readiness import Server
 from changeling.postgres.relation import Relation
-from changeling.postgres.told_table import ToldTable
 from changeling.sources.postgres_reading import Tables
 from changeling.sources.postgres_settings import CaptureSettings
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from changeling.postgres.descriptions import Description
 from changeling.postgres.fingerprint import SAME_TEXT, Fingerprint
+from changeling.postgres.relation_messages import Description
 
 
 class Snapshotted(NamedTuple):
