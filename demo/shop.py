@@ -14,7 +14,7 @@ from rich.console import Console
 
 import changeling
 from changeling.cli import main as changeling_main
-from changeling.cli.run_shown import Shown
+from changeling.cli.run_progress import Shown
 from demo.embedded_postgres import EmbeddedPostgres
 from demo.traffic import Done, fill, people
 

@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 
 from changeling.model.errors import ChangelingError
 from changeling.sources.kafka_plan import Plan
-from changeling.spark.failures import SPARKS, told
+from changeling.spark.errors import SPARKS, told
 from tests.brokers.broker import Broker
 from tests.brokers.topics import Topics
 from tests.sources.kafka_reading import drain, kafka_source, read, read_all

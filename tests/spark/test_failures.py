@@ -9,8 +9,8 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from changeling.model.errors import ChangelingError
-from changeling.spark import failures, gateway
-from changeling.spark.failures import SparkEnded, check_spark, in_one_sentence, told
+from changeling.spark import gateway
+from changeling.spark.errors import SparkEnded, check_spark, in_one_sentence, told
 
 Started = Callable[[str], "subprocess.Popen[bytes]"]
 SHOWN = [Py4JNetworkError("no answer"), Py4JError("no o12"), ConnectionRefusedError("refused"), EOFError()]

@@ -26,7 +26,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Shows progress while it runs and a summary at the end; exits with 3 where records were rejected, or tables left out."""
-    from changeling.cli.run_shown import Shown, summary, summary_lines
+    from changeling.cli.run_progress import Shown, summary, summary_lines
 
     pipeline = pipeline_of(parsed.file or parsed.pipeline)
     stop = _stopped_by_signals()

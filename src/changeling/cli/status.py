@@ -29,7 +29,7 @@ def run(parsed: argparse.Namespace) -> int:
 def _show(name: str, rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
-    from changeling.cli.run_shown import span
+    from changeling.cli.run_progress import span
     from changeling.cli.tables import show, table
     from changeling.model.printable import printable_lines
 

@@ -13,7 +13,7 @@ from changeling.formats.capabilities import FEATURES, LABELS, needed
 from changeling.formats.decoding import collector_at_rest, reason_of
 from changeling.formats.format import Counts, Encode, Format, LeftOut, Outgoing
 from changeling.formats.options import WriteOptions
-from changeling.formats.standing import Standing, Transactions
+from changeling.formats.transaction_progress import Standing, Transactions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
 from changeling.model import layout, position

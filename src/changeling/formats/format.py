@@ -11,7 +11,7 @@ import pyarrow as pa
 from changeling.formats.capabilities import SKIPPING
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions, WriteOptions
-from changeling.formats.standing import Standing
+from changeling.formats.transaction_progress import Standing
 from changeling.formats.type_table import TypeTable
 from changeling.model.change import Change, Record
 from changeling.model.errors import CannotCarry

@@ -18,7 +18,7 @@ from changeling.log.layout import TABLES, VERSION, Table
 from changeling.log.source_state import STATE_TAG, State
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
-from changeling.spark.failures import in_one_sentence
+from changeling.spark.errors import in_one_sentence
 
 Result = TypeVar("Result")
 LAYOUT = "changeling.layout"

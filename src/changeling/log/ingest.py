@@ -29,7 +29,7 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, schema_from_json
 from changeling.sources.source import Input, NotedSource, Source, Spread
 from changeling.spark.adapter import run
-from changeling.spark.failures import SPARKS, told
+from changeling.spark.errors import SPARKS, told
 
 _LOOKED_AT = 100
 """Rows of a batch's frame, records or ranges of them, among which schemas are looked for first."""

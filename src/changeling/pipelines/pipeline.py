@@ -122,7 +122,7 @@ class Pipeline:
         from changeling.pipelines.capture_gaps import unknown_of
         from changeling.pipelines.runner import rules_of
         from changeling.replicas.as_of import States
-        from changeling.spark.failures import in_one_sentence
+        from changeling.spark.errors import in_one_sentence
 
         wanted = WantedTable(TableName.parse(table), source)
         with self._redacted(), in_one_sentence():
@@ -280,6 +280,6 @@ class Pipeline:
 def _check_spark(error: Exception) -> None:
     """Raises `ChangelingError` where what failed is that Spark's JVM is gone."""
     if "changeling.spark.gateway" in sys.modules:
-        from changeling.spark.failures import check_spark
+        from changeling.spark.errors import check_spark
 
         check_spark(error)

@@ -35,7 +35,7 @@ from changeling.replicas.merge import Merge, Rules
 from changeling.replicas.merge import Report as Merged
 from changeling.sources.files import FilesSource as Files
 from changeling.sources.source import LeavingSource, Source, Spread
-from changeling.spark.failures import check_spark
+from changeling.spark.errors import check_spark
 from changeling.targets.postgres_target import TargetReport
 
 _EXPIRE_AFTER = 500

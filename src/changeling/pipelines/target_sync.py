@@ -7,7 +7,7 @@ from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.backoff import Retry
 from changeling.pipelines.loading import Loaded
-from changeling.spark.failures import check_spark
+from changeling.spark.errors import check_spark
 from changeling.targets.postgres_target import PostgresTarget, TargetReport
 
 

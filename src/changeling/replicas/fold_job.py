@@ -12,7 +12,7 @@ from changeling.replicas.key_move_lookup import settled
 from changeling.replicas.row_changes import SpreadKernel
 from changeling.replicas.row_events import ARRIVAL, STEPS, FoldedTable, read_columns
 from changeling.spark.adapter import run
-from changeling.spark.failures import SPARKS, told
+from changeling.spark.errors import SPARKS, told
 
 Widen = Callable[[FoldedTable, dict[str, list[str]]], FoldedTable]
 """A table of a fold with columns that hold values of more kinds."""

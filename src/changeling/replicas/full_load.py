@@ -10,7 +10,7 @@ from changeling.model.errors import UsageError, nearest
 from changeling.replicas import staged_rows
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import sql_type
-from changeling.spark.failures import SPARKS, told
+from changeling.spark.errors import SPARKS, told
 
 
 def base_rows(spark: SparkSession, place: str, shape: Shape) -> DataFrame:

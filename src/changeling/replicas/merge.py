@@ -37,7 +37,7 @@ from changeling.replicas.staged_rows import staged_layout
 from changeling.replicas.staging_folder import place_of_merge
 from changeling.replicas.table_lookup import WantedTable
 from changeling.replicas.tables import ReplicaTables
-from changeling.spark.failures import in_one_sentence
+from changeling.spark.errors import in_one_sentence
 
 
 @dataclass(frozen=True)

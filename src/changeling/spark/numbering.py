@@ -8,7 +8,7 @@ import pyarrow as pa
 from changeling.formats.encoding import Encoded, Encoder, Numbering
 from changeling.formats.format import Counts, Format
 from changeling.formats.options import WriteOptions
-from changeling.formats.standing import Standing
+from changeling.formats.transaction_progress import Standing
 from changeling.model import layout
 from changeling.spark.adapter import conform
 

@@ -20,7 +20,7 @@ from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.merge_tasks import points_of
 from changeling.replicas.points import Point
 from changeling.replicas.tables import ReplicaTables
-from changeling.spark.failures import in_one_sentence
+from changeling.spark.errors import in_one_sentence
 from changeling.targets.apply import Applied, How
 from changeling.targets.removal import remove
 from changeling.targets.schema_changes import Connection

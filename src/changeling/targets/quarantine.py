@@ -11,7 +11,7 @@ from changeling.replicas.json_output import lines
 from changeling.replicas.shape import Shape
 from changeling.replicas.staged_rows import column_name
 from changeling.spark.adapter import run
-from changeling.spark.failures import in_one_sentence
+from changeling.spark.errors import in_one_sentence
 from changeling.targets.unsupported_values import any_of, unfit
 
 _LISTED = 1_000

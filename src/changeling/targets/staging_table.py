@@ -19,7 +19,7 @@ from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.shape import Shape
 from changeling.replicas.staged_rows import column_name
 from changeling.spark.adapter import run
-from changeling.spark.failures import in_one_sentence
+from changeling.spark.errors import in_one_sentence
 from changeling.targets.column_types import type_in
 from changeling.targets.copy_text import copied, copy_text
 from changeling.targets.snapshot_diff import COUNT

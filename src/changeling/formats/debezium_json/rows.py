@@ -13,7 +13,7 @@ from changeling.formats.debezium_json.options import DebeziumWrite
 from changeling.formats.debezium_json.source import clock, milliseconds, server_name, source_of, topic_of
 from changeling.formats.debezium_json.types import TYPES, Decimals, Times, is_zoned, wire_name
 from changeling.formats.format import Outgoing
-from changeling.formats.moving import rows_of
+from changeling.formats.key_changes import rows_of
 from changeling.model import json_text
 from changeling.model.canonical import Convert
 from changeling.model.change import Change, Record

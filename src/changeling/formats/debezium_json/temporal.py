@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import msgspec
 
-from changeling.formats.spans import Interval, months_and_nanos
+from changeling.formats.time_spans import Interval, months_and_nanos
 from changeling.model import canonical, json_text, times
 from changeling.model.canonical import Convert, moment_text
 from changeling.model.errors import CannotCarry, Rejected

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from changeling.formats.debezium_json import decimals, temporal
 from changeling.formats.debezium_json.temporal import DAY, MICRO, MILLI, NANO
-from changeling.formats.spans import from_count, to_count
+from changeling.formats.time_spans import from_count, to_count
 from changeling.formats.type_table import TypeTable
 from changeling.model import canonical, json_text, types
 from changeling.model.canonical import Convert

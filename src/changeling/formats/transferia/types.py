@@ -6,7 +6,7 @@ of any precision are plain JSON numbers, bytes are Base64, spans are nanoseconds
 
 import re
 
-from changeling.formats import spans
+from changeling.formats import time_spans
 from changeling.formats.type_table import TypeTable
 from changeling.model import json_text
 from changeling.model.json_text import quote
@@ -48,14 +48,14 @@ TYPES = TypeTable(
     read={
         "date": _read_date,
         "timestamp": _read_timestamp,
-        "duration": spans.from_count(spans.NANOSECOND),
-        "interval": spans.from_words,
+        "duration": time_spans.from_count(time_spans.NANOSECOND),
+        "interval": time_spans.from_words,
     },
     write={
         "decimal": _write_decimal,
         "date": _write_date,
         "timestamp": _write_timestamp,
-        "duration": spans.to_count(spans.NANOSECOND, bits=64),
-        "interval": spans.to_words(),
+        "duration": time_spans.to_count(time_spans.NANOSECOND, bits=64),
+        "interval": time_spans.to_words(),
     },
 )

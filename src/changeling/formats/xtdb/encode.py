@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from changeling.formats.format import Encode, Outgoing
-from changeling.formats.moving import rows_of
+from changeling.formats.key_changes import rows_of
 from changeling.formats.options import WriteOptions
 from changeling.formats.xtdb.envelope import LETTERS, TOPIC_PREFIX
 from changeling.formats.xtdb.places import Place, places

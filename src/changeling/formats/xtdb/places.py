@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from changeling.formats.format import Outgoing
-from changeling.formats.standing import number_of
+from changeling.formats.transaction_progress import number_of
 from changeling.model import position
 from changeling.model.change import Transaction
 

@@ -6,9 +6,9 @@ import msgspec
 
 from changeling.formats.debezium_json.message import Members, headers_of, members, shell_filled
 from changeling.formats.format import Encode, Outgoing
-from changeling.formats.moving import rows_of
+from changeling.formats.key_changes import rows_of
 from changeling.formats.options import WriteOptions
-from changeling.formats.standing import number_of
+from changeling.formats.transaction_progress import number_of
 from changeling.formats.ydb_debezium.decode import wrapped_key
 from changeling.formats.ydb_debezium.envelope import CONNECTOR, LETTERS, VERSION
 from changeling.formats.ydb_json.envelope import UINT64, Mode

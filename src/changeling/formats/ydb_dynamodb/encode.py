@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from changeling.formats.format import Encode, Outgoing
-from changeling.formats.moving import rows_of
+from changeling.formats.key_changes import rows_of
 from changeling.formats.options import WriteOptions
 from changeling.formats.ydb_dynamodb import envelope
 from changeling.formats.ydb_dynamodb.envelope import EVENT_SOURCE, EVENT_VERSION, MOST_SEQUENCE_DIGITS, SEQUENCE_DIGITS

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from changeling.formats.format import Encode, Outgoing
-from changeling.formats.moving import rows_of
+from changeling.formats.key_changes import rows_of
 from changeling.formats.options import WriteOptions
 from changeling.formats.ydb_json.envelope import MEMBERS, Mode, print_stamp, stamp_of
 from changeling.formats.ydb_json.images import Written, written

@@ -7,7 +7,7 @@ integers; PostgreSQL's types as the text that PostgreSQL prints.
 import base64
 import re
 
-from changeling.formats.spans import MICROSECOND, from_count, from_words, to_count, to_words
+from changeling.formats.time_spans import MICROSECOND, from_count, from_words, to_count, to_words
 from changeling.formats.type_table import TypeTable
 from changeling.model import canonical, json_text, times, types
 from changeling.model.canonical import Convert, moment_text
