@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from bench.accounts import DECLARED, TABLE
+from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
@@ -28,7 +29,7 @@ class Feed:
         self.pipeline = Pipeline.load(file)
         loaded = load(file)
         self.lake = lake_of(loaded)
-        self.lake.create()
+        self.lake.create(layout.TABLES, layout.VERSION)
         log = Log(self.lake)
         (records,) = record_sources(loaded)
         self._ingest = ingest_of(loaded, log, records)

@@ -1,6 +1,6 @@
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import changeling.spark
 from changeling.iceberg.lake import Lake
+from changeling.iceberg.table import Table
 from tests.log.prepared import Prepared
 from tests.soaking import covered
 
@@ -41,8 +42,8 @@ def spark() -> Iterator[SparkSession]:
     )
     prepared = Prepared()
 
-    def create(lake: Lake) -> None:
-        prepared.create(lake)
+    def create(lake: Lake, tables: Sequence[Table], version: int) -> None:
+        prepared.create(lake, tables, version)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Lake, "create", create)

@@ -13,9 +13,10 @@ PACKAGE = REPOSITORY / "src" / "changeling"
 ROOMS = [
     "model",
     "formats",
-    "carriers",
+    "files",
     "postgres",
     "spark",
+    "iceberg",
     "sources",
     "log",
     "replicas",

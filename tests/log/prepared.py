@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ from uuid import uuid4
 
 from changeling.iceberg.catalog import NAME, catalog
 from changeling.iceberg.lake import Lake
+from changeling.iceberg.table import Table
 
 _make = Lake.create
 _NAMESPACE = "prepared"
@@ -24,16 +26,16 @@ class Prepared:
         self._warehouse = Path(self._folder.name)
         self._is_made = False
 
-    def create(self, lake: Lake) -> None:
+    def create(self, lake: Lake, tables: Sequence[Table], version: int) -> None:
         """In the place of `Lake.create`: the same tables, with other ids."""
         prefix = f"spark.sql.catalog.{NAME}"
         warehouse, uri = (lake.spark.conf.get(f"{prefix}.{name}", "") or "" for name in ("warehouse", "uri"))
         database = Path(warehouse) / "catalog.db"
         if "://" in warehouse or not uri.startswith(f"jdbc:sqlite:{database}?") or _tables(database, lake.namespace):
-            _make(lake)
+            _make(lake, tables, version)
             return
         if not self._is_made:
-            _make(Lake(lake.spark, catalog(str(self._warehouse), self._warehouse, {}), _NAMESPACE))
+            _make(Lake(lake.spark, catalog(str(self._warehouse), self._warehouse, {}), _NAMESPACE), tables, version)
             self._is_made = True
         places = {
             table: self._copied(Path(place), table, Path(warehouse) / lake.namespace)

@@ -16,7 +16,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import changeling
-from tests.carriers.conftest import bucket, s3_endpoint
+from tests.files.conftest import bucket, s3_endpoint
 from tests.log.lakes import Shop, event
 from tests.log.lakes import log_only as shop
 

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.lake import Lake
+from changeling.log.layout import TABLES, VERSION
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from tests.log.lakes import Shop, log_only
@@ -34,8 +35,8 @@ def described(made: Shop) -> dict[str, Any]:
 def test_a_copy_is_what_a_pipeline_makes(spark: SparkSession, tmp_path: Path) -> None:
     prepared = Prepared()
     one, other = log_only(tmp_path / "made"), log_only(tmp_path / "copied")
-    _make(lake_of(load(one.file)))
-    prepared.create(lake_of(load(other.file)))
+    _make(lake_of(load(one.file)), TABLES, VERSION)
+    prepared.create(lake_of(load(other.file)), TABLES, VERSION)
     prepared.remove()
     assert described(other) == described(one)
     assert len(described(one)) == 7

@@ -1,5 +1,6 @@
 """The schema registry: what users declare, what samples show, and what the table `schemas` brings back."""
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from changeling.iceberg.lake import Lake
+from changeling.iceberg.table import Table
 from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.log.schema_registry import Registry, Version
-from changeling.log.source_state import State
 from changeling.log.task_result import Sampled
 from changeling.model.errors import ChangelingError
 from changeling.model.table import Column, TableSchema
@@ -145,16 +146,16 @@ class Store(Lake):
         self.kept: list[dict[str, object]] = []
         self.connected = True
 
-    def create(self) -> None:
+    def create(self, tables: Sequence[Table], version: int) -> None:
         pass
 
-    def state(self, table: layout.Table) -> State:
-        return State()
+    def summaries(self, table: Table, tag: str) -> Iterator[dict[str, str]]:
+        return iter(())
 
-    def rows(self, table: layout.Table) -> pa.Table:
+    def rows(self, table: Table) -> pa.Table:
         return pa.Table.from_pylist(self.kept if table is layout.SCHEMAS else [], table.columns)
 
-    def append_rows(self, table: layout.Table, rows: list[dict[str, object]], moment: datetime) -> None:
+    def append_rows(self, table: Table, rows: list[dict[str, object]], moment: datetime) -> None:
         if not self.connected:
             raise ChangelingError("the store cannot be reached")
         self.kept += rows

@@ -58,7 +58,7 @@ def test_a_run_on_another_machine_is_seen_in_the_catalog(spark: SparkSession, tm
     run(made)
     lake = lake_of(load(made.file))
     there = Holder(7, "elsewhere", "ann", "2026-01-02T03:04:05Z", "changeling run")
-    lake.claim(there)
+    lake.claim(there, layout.BATCHES)
     with pytest.raises(ChangelingError) as refused:
         run(made)
     assert str(refused.value) == (

@@ -15,6 +15,7 @@ from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.runner import ingest_of, merge_of
+from changeling.replicas import pending_changes
 from changeling.replicas.merge import Merge
 from changeling.sources.files import FilesSource
 from tests.log.lakes import Shop, event, shop
@@ -46,7 +47,7 @@ class Clock(datetime):
 def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Moves the clock by so many seconds."""
     monkeypatch.setattr(Clock, "moment", datetime(2030, 1, 1, tzinfo=UTC))
-    for module in (ingesting, frontier):
+    for module in (ingesting, pending_changes):
         monkeypatch.setattr(module, "datetime", Clock)
     return lambda seconds: setattr(Clock, "moment", Clock.moment + timedelta(seconds=seconds))
 

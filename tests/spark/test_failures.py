@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from changeling.model.errors import ChangelingError
-from changeling.spark import gateway
+from changeling.spark import errors, gateway
 from changeling.spark.errors import SparkEnded, check_spark, in_one_sentence, told
 
 Started = Callable[[str], "subprocess.Popen[bytes]"]
@@ -21,7 +21,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """A process in the place of the JVM."""
     processes: list[subprocess.Popen[bytes]] = []
     monkeypatch.setattr(gateway, "_started", processes)
-    monkeypatch.setattr(failures, "_SOON", 0.1)
+    monkeypatch.setattr(errors, "_SOON", 0.1)
 
     def start(program: str) -> "subprocess.Popen[bytes]":
         processes.append(subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE))

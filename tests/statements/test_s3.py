@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.carriers.conftest import bucket, s3_endpoint
 from tests.cli.conftest import COMMAND
+from tests.files.conftest import bucket, s3_endpoint
 
 __all__ = ["bucket", "s3_endpoint"]
 USERS = Path(__file__).parents[1] / "golden" / "xtdb" / "seed-create" / "input.jsonl"

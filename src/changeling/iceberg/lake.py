@@ -1,4 +1,4 @@
-"""The tables of one pipeline, through Spark: made, upgraded, appended to, read."""
+"""The tables of one namespace, through Spark: created, upgraded, appended to, read."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,9 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
 from changeling.iceberg.lock import Holder, holder_of
 from changeling.iceberg.parquet_files import Target, Writer, Written, numbered
-from changeling.log import layout, source_state
-from changeling.log.layout import TABLES, VERSION, Table
-from changeling.log.source_state import STATE_TAG, State
+from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
 from changeling.spark.errors import in_one_sentence
@@ -85,38 +83,38 @@ class Lake:
                 return []
             return [row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()]
 
-    def create(self) -> None:
-        """Makes the tables that are not there, and brings older ones to this layout; raises `ChangelingError` for newer ones."""
+    def create(self, tables: Sequence[Table], version: int) -> None:
+        """Creates the tables that are missing, and upgrades older ones to this layout; raises `ChangelingError` for newer ones."""
         with in_one_sentence():
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {NAME}.`{self.namespace}`")
             there = set(self.names())
-            for table in TABLES:
+            for table in tables:
                 if table.name in there:
-                    self._upgrade(table)
+                    self._upgrade(table, version)
                 else:
-                    self._create(table)
+                    self._create(table, version)
 
-    def exists(self) -> bool:
-        """Whether the pipeline has a log."""
-        return layout.CHANGES.name in self.names()
+    def has(self, table: Table) -> bool:
+        """Whether a table exists."""
+        return table.name in self.names()
 
-    def _create(self, table: Table) -> None:
-        properties = ", ".join(f"'{name}' = '{value}'" for name, value in {**PROPERTIES, LAYOUT: VERSION}.items())
+    def _create(self, table: Table, version: int) -> None:
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in {**PROPERTIES, LAYOUT: version}.items())
         partitioned = "" if table.days is None else f"PARTITIONED BY (days({table.days}))"
         self.spark.sql(
             f"CREATE TABLE {self.name(table)} ({spark_schema(table.columns).toDDL()}) USING iceberg {partitioned} "
             f"TBLPROPERTIES ({properties})"
         )
 
-    def _upgrade(self, table: Table) -> None:
+    def _upgrade(self, table: Table, version: int) -> None:
         """An older layout lacks columns: they are added, and are null in what was written before."""
         java = self.load(table)
-        told = int(java.properties().get(LAYOUT) or 0)
-        if told > VERSION:
+        stored = int(java.properties().get(LAYOUT) or 0)
+        if stored > version:
             raise ChangelingError(
-                f"{self.name(table)} has layout {told}, this version of Changeling knows {VERSION}: install a newer one"
+                f"{self.name(table)} has layout {stored}, this version of Changeling knows {version}: install a newer one"
             )
-        if told == VERSION:
+        if stored == version:
             return
         there = set(self.spark.table(self.name(table)).columns)
         for field in spark_schema(table.columns):
@@ -124,7 +122,7 @@ class Lake:
                 self.spark.sql(
                     f"ALTER TABLE {self.name(table)} ADD COLUMN `{field.name}` {field.dataType.simpleString()}"
                 )
-        self.spark.sql(f"ALTER TABLE {self.name(table)} SET TBLPROPERTIES ('{LAYOUT}' = '{VERSION}')")
+        self.spark.sql(f"ALTER TABLE {self.name(table)} SET TBLPROPERTIES ('{LAYOUT}' = '{version}')")
 
     def load(self, table: Table) -> Any:
         """The table as Iceberg's own library has it, as it is now."""
@@ -195,33 +193,29 @@ class Lake:
         partition = _partition(table, moment)
         return (made if partition is None else made.withPartitionPath(partition)).build()
 
-    def state(self, table: Table) -> State:
-        """How far each source is, by the table's own snapshots."""
+    def summaries(self, table: Table, tag: str) -> Iterator[dict[str, str]]:
+        """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""
         with in_one_sentence():
-            return source_state.newest(summary for _, summary in self._snapshots(table))
+            for _, summary in self._snapshots(table, tag):
+                yield summary
 
-    def _snapshots(self, table: Table) -> Iterator[tuple[int, dict[str, str]]]:
-        """The snapshots from the newest back, as far as they are not expired, and the tagged one."""
+    def _snapshots(self, table: Table, tag: str) -> Iterator[tuple[int, dict[str, str]]]:
         java = self.load(table)
         snapshot = java.currentSnapshot()
         while snapshot is not None:
             yield snapshot.snapshotId(), dict(snapshot.summary())
             parent = snapshot.parentId()
             snapshot = None if parent is None else java.snapshot(parent)
-        tagged = java.refs().get(STATE_TAG)
+        tagged = java.refs().get(tag)
         if tagged is not None:
             yield tagged.snapshotId(), dict(java.snapshot(tagged.snapshotId()).summary())
 
-    def tag_state(self, table: Table) -> None:
-        """Tags the newest snapshot that tells the state."""
+    def tag_newest(self, table: Table, tag: str, entry: str) -> None:
+        """Tags the newest snapshot whose summary has an entry."""
         with in_one_sentence():
-            found = next(
-                (number for number, summary in self._snapshots(table) if source_state.PROPERTY in summary), None
-            )
+            found = next((number for number, summary in self._snapshots(table, tag) if entry in summary), None)
             if found is not None:
-                self.spark.sql(
-                    f"ALTER TABLE {self.name(table)} CREATE OR REPLACE TAG `{STATE_TAG}` AS OF VERSION {found}"
-                )
+                self.spark.sql(f"ALTER TABLE {self.name(table)} CREATE OR REPLACE TAG `{tag}` AS OF VERSION {found}")
 
     def tags(self, table: Table) -> dict[str, datetime]:
         """The tags of a table, each with the moment of its snapshot."""
@@ -248,13 +242,13 @@ class Lake:
             java.expireSnapshots().expireOlderThan(int(before.timestamp() * 1000)).retainLast(1).commit()
             return max(0, there - len(list(self.load(table).snapshots())))
 
-    def claim(self, holder: Holder, take_over: bool = False) -> None:
-        """Notes in the catalog who writes: other machines do not see the lock. Raises `ChangelingError` where one of them does.
+    def claim(self, holder: Holder, table: Table, take_over: bool = False) -> None:
+        """Notes on a table who writes: other machines do not see the lock. Raises `ChangelingError` where one of them does.
 
         The catalog takes the note only if nobody wrote another one meanwhile.
         """
         with in_one_sentence():
-            java = self.load(layout.BATCHES)
+            java = self.load(table)
             operations = java.operations()
             base = operations.current()
             other = holder_of(base.properties().get(HOLDER))
@@ -268,10 +262,10 @@ class Lake:
             metadata = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(base).setProperties(entry).build()
             operations.commit(base, metadata)
 
-    def let_go(self) -> None:
+    def release(self, table: Table) -> None:
         """Takes the note away."""
         with in_one_sentence():
-            self.load(layout.BATCHES).updateProperties().remove(HOLDER).commit()
+            self.load(table).updateProperties().remove(HOLDER).commit()
 
     def remove(self) -> list[str]:
         """Drops the tables with their files; tells their names."""

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from changeling.files import s3
-from changeling.log.layout import Table
+from changeling.iceberg.table import Table
 
 _GROUP_ROWS, _GROUP_BYTES = 128_000, 128 * 1024 * 1024
 _FILE_BYTES = 512 * 1024 * 1024

@@ -12,9 +12,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
 from pyiceberg.table import Table as IcebergTable
 
 from changeling.iceberg.catalog import NAME, Catalog, check_place
-from changeling.log import source_state
-from changeling.log.layout import Table
-from changeling.log.source_state import STATE_TAG, State
+from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
 
 
@@ -25,10 +23,11 @@ class Tables:
         self._settings, self._namespace = catalog, namespace
         self._catalog: PyIcebergCatalog | None = None
 
-    def state(self, table: Table) -> State:
-        """How far each source is."""
+    def summaries(self, table: Table, tag: str) -> Iterator[dict[str, Any]]:
+        """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""
         found = self._load(table)
-        return State() if found is None else source_state.newest(_summaries(found))
+        if found is not None:
+            yield from _summaries(found, tag)
 
     def rows(self, table: Table, where: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)) -> pa.Table:
         """The rows of a table, or those of them that a condition lets through."""
@@ -81,11 +80,11 @@ def equals(column: str, value: str) -> BooleanExpression:
     return EqualTo(column, value)  # type: ignore[call-arg, arg-type]
 
 
-def _summaries(table: IcebergTable) -> Iterator[dict[str, Any]]:
+def _summaries(table: IcebergTable, tag: str) -> Iterator[dict[str, Any]]:
     snapshot = table.current_snapshot()
     while snapshot is not None:
         yield {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
         snapshot = None if snapshot.parent_snapshot_id is None else table.snapshot_by_id(snapshot.parent_snapshot_id)
-    tagged = table.snapshot_by_name(STATE_TAG)
+    tagged = table.snapshot_by_name(tag)
     if tagged is not None and tagged.summary is not None:
         yield dict(tagged.summary.additional_properties)

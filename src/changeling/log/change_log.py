@@ -8,7 +8,7 @@ from changeling.log import layout
 from changeling.log.batch_plans import Plans
 from changeling.log.batch_stats import Figures
 from changeling.log.schema_registry import Registry, Version
-from changeling.log.source_state import State
+from changeling.log.source_state import State, stored_state
 from changeling.model.errors import ChangelingError
 from changeling.model.layout import tables_array
 
@@ -29,8 +29,8 @@ class Log:
         """Reads again what the tables have: after a failure it is not known which of the commits were made."""
         self.registry.versions = Registry.from_rows(self.lake.rows(layout.SCHEMAS).to_pylist()).versions
         self.plans = Plans(self.lake)
-        self.state: State = self.lake.state(layout.CHANGES)
-        self.reject_state: State = self.lake.state(layout.REJECTS)
+        self.state: State = stored_state(self.lake, layout.CHANGES)
+        self.reject_state: State = stored_state(self.lake, layout.REJECTS)
 
     def register(self, versions: list[Version]) -> None:
         """Commits new versions of schemas."""

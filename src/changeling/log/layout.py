@@ -1,26 +1,13 @@
 """How the tables of a pipeline look: names, columns, what they are sorted and partitioned by."""
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
+from changeling.iceberg.table import Table
 from changeling.model import layout
 
 VERSION = 1
 """The layout that this code writes; a table says its own in the property `changeling.layout`."""
 MOMENT = pa.timestamp("us", "UTC")
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table of a pipeline."""
-
-    name: str
-    columns: pa.Schema
-    days: str | None = None
-    """The moment by whose day it is partitioned: retention drops whole days."""
-    sort: tuple[str, ...] = ()
-    """What files are sorted by when they are compacted."""
 
 
 CHANGES = Table(

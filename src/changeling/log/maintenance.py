@@ -9,8 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 from changeling.iceberg.catalog import NAME
 from changeling.iceberg.lake import Lake, quoted
+from changeling.iceberg.table import Table
 from changeling.log import layout
-from changeling.log.layout import TABLES, Table
+from changeling.log.layout import TABLES
+from changeling.log.source_state import PROPERTY, STATE_TAG
 
 READER_TAG = "reader-"
 """Readers of the log tag the snapshot they have read up to with their name behind this."""
@@ -41,7 +43,7 @@ def maintain(
     keep_changes: datetime | None = None,
 ) -> list[Done]:
     """Looks after every table of a pipeline; the log alone has a retention. What came in since `keep_changes` stays in any case."""
-    if not lake.exists():
+    if not lake.has(layout.CHANGES):
         return []
     there = set(lake.names())
     wanted = [table for table in TABLES if table.name in there]
@@ -51,7 +53,7 @@ def maintain(
 def expire(lake: Lake) -> None:
     """Expires old snapshots only: a run does so now and then, since each batch adds some and every commit writes their list."""
     for table in TABLES:
-        lake.tag_state(table)
+        lake.tag_newest(table, STATE_TAG, PROPERTY)
         lake.expire(table, _earlier(datetime.now(UTC) - KEEP_SNAPSHOTS, _slowest_reader(lake, table)))
 
 
@@ -67,7 +69,7 @@ def _maintain(
         dropped = _drop_days(lake, table, before_day)
     rewritten = compact(lake, table)
     # Nothing may be committed by us between these two: it would bury a state that came in meanwhile.
-    lake.tag_state(table)
+    lake.tag_newest(table, STATE_TAG, PROPERTY)
     expired = lake.expire(table, _earlier(now - keep_snapshots, slowest))
     orphans = remove_orphans(lake, table, now - _ORPHANS_AFTER) if table.days is not None else 0
     return Done(table.name, before.files, lake.size(table).files, rewritten, expired, dropped, orphans)

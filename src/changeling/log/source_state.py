@@ -1,9 +1,11 @@
 """How far each source is: kept in the summary of the snapshot that brought the batch, so that both come or none."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
+
+from changeling.iceberg.table import Table
 
 PROPERTY = "changeling.state"
 """The entry of a snapshot's summary. It tells of every source, not only of the one whose batch the snapshot holds."""
@@ -58,6 +60,18 @@ class State(msgspec.Struct, frozen=True):
     def to_text(self) -> str:
         """For the summary."""
         return msgspec.json.encode(self).decode()
+
+
+class Summarised(Protocol):
+    """Tables whose snapshots have summaries: through Spark, or without it."""
+
+    def summaries(self, table: Table, tag: str) -> Iterable[Mapping[str, Any]]:
+        """From the newest back, and that of the tagged one."""
+
+
+def stored_state(tables: Summarised, table: Table) -> State:
+    """How far each source is, by the snapshots of a table."""
+    return newest(tables.summaries(table, STATE_TAG))
 
 
 def newest(summaries: Iterable[Mapping[str, Any]]) -> State:

@@ -127,7 +127,7 @@ class Pipeline:
         wanted = WantedTable(TableName.parse(table), source)
         with self._redacted(), in_one_sentence():
             lake = lake_of(self._loaded)
-            if not lake.exists():
+            if not lake.has(layout.CHANGES):
                 raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` makes it")
             return asked.of(States(Log(lake), rules_of(self._loaded).policy, unknown_of(self._loaded, lake)), wanted)
 
@@ -210,7 +210,7 @@ class Pipeline:
         file = lock_file(self._loaded)
         retention = span_millis(self._loaded.definition.retention)
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
-            if not lake.exists():
+            if not lake.has(layout.CHANGES):
                 return []
             kept = maintenance.merged_until(lake)
             replicas = maintenance.maintain(lake, timedelta(milliseconds=retention))
@@ -229,7 +229,7 @@ class Pipeline:
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
             dropped, left = [], []
             lake = lake_of(self._loaded)
-            written = lake if lake.exists() else None
+            written = lake if lake.has(layout.CHANGES) else None
             for source in postgres_sources(self._loaded):
                 removed = postgres_removal.remove(capture_settings(self._loaded, source, written))
                 dropped += removed.dropped
@@ -253,14 +253,14 @@ class Pipeline:
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
             lake = lake_of(self._loaded)
-            lake.create()
-            lake.claim(lock.holder, take_over)
+            lake.create(layout.TABLES, layout.VERSION)
+            lake.claim(lock.holder, layout.BATCHES, take_over)
             try:
                 yield lake, lock
             finally:
                 # What ends a run may have ended Spark as well; on this machine the note is of no consequence.
                 with suppress(ChangelingError):
-                    lake.let_go()
+                    lake.release(layout.BATCHES)
 
     @contextmanager
     def _redacted(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ from typing import Any
 from changeling.iceberg.lock import is_held, last_holder
 from changeling.iceberg.reader import Tables
 from changeling.log import layout
-from changeling.log.source_state import SourceState
+from changeling.log.source_state import SourceState, stored_state
 from changeling.model import times
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.definition import PostgresSource, PostgresTarget
@@ -23,7 +23,7 @@ _NANOS = 1_000_000_000
 def status(loaded: Loaded) -> list[dict[str, Any]]:
     """One object a source, then one a table of which a schema is known."""
     tables = tables_of(loaded)
-    state = tables.state(layout.CHANGES)
+    state = stored_state(tables, layout.CHANGES)
     file = lock_file(loaded)
     holder = last_holder(file)
     errors = {} if holder is None else holder.errors

@@ -8,6 +8,7 @@ from changeling.iceberg.lock import is_held
 from changeling.iceberg.reader import Tables
 from changeling.log import layout
 from changeling.log.change_log import Log
+from changeling.log.source_state import stored_state
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.table import TableName
 from changeling.pipelines.definition import PostgresSource
@@ -179,7 +180,7 @@ def _compared(
 def _is_read_again(loaded: Loaded, source: PostgresSource, point: TablesAtPoint, table: TableName) -> bool:
     """Whether a table was altered before the point, and its rows come into the log only behind it."""
     tables = tables_of(loaded)
-    state = tables.state(layout.CHANGES).of(source.name)
+    state = stored_state(tables, layout.CHANGES).of(source.name)
     known = KnownTables(state.kept)
     for plan in _plans_read(tables, source, state.batch).values():
         if isinstance(plan, Snapshot):
@@ -212,7 +213,7 @@ def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
         if not is_held(lock_file(loaded)):
             raise ChangelingError("the run ended meanwhile: verify again")
         tables = tables_of(loaded)
-        plans_read = _plans_read(tables, source, tables.state(layout.CHANGES).batch(source.name))
+        plans_read = _plans_read(tables, source, stored_state(tables, layout.CHANGES).batch(source.name))
         read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end > lsn]
         points = tables.rows(layout.POINTS, columns=("sources",)).to_pylist()
         merged = max(

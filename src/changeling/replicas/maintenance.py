@@ -27,7 +27,7 @@ def merged_until(lake: Lake) -> datetime:
 
 def maintain(lake: Lake, retention: timedelta, keep_snapshots: timedelta = KEEP_SNAPSHOTS) -> list[Done]:
     """Looks after every replica of a pipeline, and after what their folds left beside the points."""
-    if not lake.exists():
+    if not lake.has(layout.CHANGES):
         return []
     now = datetime.now(UTC)
     points = points_of(lake)

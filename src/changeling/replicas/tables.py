@@ -12,8 +12,8 @@ import msgspec
 import pyarrow as pa
 
 from changeling.iceberg.lake import PROPERTIES, Lake, quoted
+from changeling.iceberg.table import Table
 from changeling.log import layout
-from changeling.log.layout import Table
 from changeling.replicas.metadata_columns import SERVICE, service_names
 from changeling.replicas.replica_names import replica_names
 from changeling.replicas.replica_reader import BEHIND, FORMER, IDENTITY, SHAPE, STATE, Identity, ReplicaState
