@@ -15,8 +15,10 @@ from tests.log.lakes import Shop
 from tests.postgres.older_versions import IN_SOAK, OLDEST_AT_ONCE
 from tests.postgres.server import Database, started
 from tests.sources.captures import assert_equal, capture, replica, source
-from tests.sources.workloads import NAMES, TABLES, write_at_once
+from tests.sources.workloads import TABLES, write_at_once
 
+CAPTURED = ("keyed", "bag", "parts")
+"""One with a key, one with whole rows, one of partitions."""
 _TLS_ALONE = "hostssl all all 127.0.0.1/32 trust\n"
 
 
@@ -61,18 +63,16 @@ def test_a_capture_is_equal_and_leaves_nothing(spark: SparkSession, tmp_path: Pa
     database.execute("INSERT INTO sums VALUES (1)")
     for thread in write_at_once(database.url, version, writers=1, transactions=40):
         thread.join()
-    made = capture(tmp_path, database)
+    made = capture(tmp_path, database, source={"tables": [f"public.{name}" for name in (*CAPTURED, "sums")]})
     made.pipeline.run(once=True)
-    assert_equal(made, database, *NAMES)
+    assert_equal(made, database, *CAPTURED)
     for thread in write_at_once(database.url, version + 1, writers=2, transactions=40):
         thread.join()
     database.execute("ALTER TABLE keyed ADD COLUMN extra int DEFAULT 7", "INSERT INTO sums VALUES (2)")
     made.pipeline.run(once=True)
-    assert_equal(made, database, *NAMES)
+    assert_equal(made, database, *CAPTURED)
     # Servers before 18 cannot publish what they generate.
     assert replica(made, "sums") == [{"a": 1}, {"a": 2}]
-    found = {one.table.name: one.different for one in made.pipeline.verify()}
-    assert found == dict.fromkeys([*NAMES, "sums"], 0)
     made.pipeline.remove()
     assert database.rows("SELECT slot_name FROM pg_replication_slots") == []
     assert database.rows("SELECT pubname FROM pg_publication") == []
