@@ -14,7 +14,7 @@ from changeling.model import json_text, layout
 from changeling.model.change import Change
 from changeling.model.operation import Image
 from changeling.model.table import schema_from_json
-from tests.conformance.cases import CASES, ROW, SHOP, batch
+from tests.conformance.cases import CASES, ROW, SHOP, TIME, batch
 from tests.conformance.comparing import canonical_changes, same
 
 FORMATS = registry.names()
@@ -22,6 +22,14 @@ FORMATS = registry.names()
 
 def encoded(changes: pa.RecordBatch, name: str, drop: frozenset[str] = frozenset()) -> tuple[pa.Table, pa.Table]:
     return changeling.encode(changes, name, drop=drop)
+
+
+def held(change: Change, name: str) -> pa.Table | None:
+    """The records of a change in a format, None where it has no place there; it gets a time where the format needs one."""
+    records, rejects = encoded(batch([change]), name)
+    if rejects["feature"].to_pylist() == ["commit_time"] and change.commit_time is None:
+        records, rejects = encoded(batch([msgspec.structs.replace(change, commit_time=TIME)]), name)
+    return None if rejects.num_rows else records
 
 
 def decoded(records: pa.Table, name: str, like: Change) -> pa.RecordBatch:
@@ -96,8 +104,8 @@ def test_a_change_comes_back_or_is_refused_by_name(case: str, name: str) -> None
 @pytest.mark.parametrize("case", CASES)
 def test_each_format_into_each_other(case: str, through: str, name: str) -> None:
     change = CASES[case]
-    records, rejects = encoded(batch([change]), through)
-    if rejects.num_rows:
+    records = held(change, through)
+    if records is None:
         return
     native = decoded(records, through, change)
     for place in range(native.num_rows):
