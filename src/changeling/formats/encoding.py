@@ -132,7 +132,7 @@ class Encoder:
             strict=True,
         )
         for place, (change, origin, source, encoding, counts) in enumerate(columns):
-            lost: Counter[str] = Counter()
+            lost: set[str] = set()
             standing = self._standing(place, source, change, numbering, transactions)
             out = Outgoing(
                 change=change,
@@ -150,13 +150,13 @@ class Encoder:
             try:
                 made = self._one(out, encoding)
             except LeftOut:
-                dropped.update(lost.keys())
+                dropped.update(lost)
             except CannotCarry as lack:
                 rejected[place] = (f"{self._format.name} cannot carry {lack.feature}: {lack.why}", lack.feature)
             except (ValueError, RecursionError) as error:
                 rejected[place] = (reason_of(error), None)
             else:
-                dropped.update(lost.keys())
+                dropped.update(lost)
                 if out.placed is not None:
                     placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
                 if out.native and origin.topic is not None and not self._names_topic:

@@ -1,6 +1,5 @@
 """What a format is: a name, its options, what it can carry, and how it reads and writes one record."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,8 +39,8 @@ class Outgoing(msgspec.Struct, gc=False):
     arrived: bool
     """The position is the place of arrival: the source has no order of its own."""
     drop: frozenset[str]
-    dropped: Counter[str]
-    """What this change loses, by feature."""
+    dropped: set[str]
+    """The features that this change loses."""
     standing: Standing = Standing()
     """What the output holds of the change's transaction, for formats that say `counts_transactions`."""
     halves: bool = False
@@ -55,13 +54,13 @@ class Outgoing(msgspec.Struct, gc=False):
         return None if self.change.schema is None else schema_from_json(self.change.schema)
 
     def lose(self, feature: str, why: str) -> None:
-        """Counts what the user allowed to be lost; raises `CannotCarry` where that was not allowed.
+        """Notes what the user allowed to be lost; raises `CannotCarry` where that was not allowed.
 
         Where nothing worth writing is left without the feature, it raises `LeftOut`: encoders need not go on.
         """
         if feature not in self.drop:
             raise CannotCarry(feature, why)
-        self.dropped[feature] += 1
+        self.dropped.add(feature)
         if feature in SKIPPING:
             raise LeftOut(feature)
 
