@@ -92,7 +92,7 @@ def test_tables_on_one_topic_are_not_mixed(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text("\n".join([debezium(ROWS[0], 1), other]))
     call = ("convert", "in.jsonl", "--from", "debezium-json", "--key", "id", "--carrier", "kcat", "-O", "o")
     assert "table:" in run(*call, "--to", "dataworks", "--drop", "position").stderr
-    assert run(*call, "--to", "ydb-debezium", "--drop", "position").returncode == 0
+    assert run(*call, "--to", "ydb-debezium", "--drop", "commit_time,position").returncode == 0
     done = run("decode", "o", "--from", "ydb-debezium", "--carrier", "kcat", "--key", "id")
     assert [json.loads(line)["table"]["catalog"] for line in done.stdout.splitlines()] == ["d", "e"]
 
