@@ -167,7 +167,7 @@ def test_a_log_without_its_plans_is_refused(spark: SparkSession, tmp_path: Path)
 def test_ingest_and_upkeep_at_once_lose_nothing(spark: SparkSession, tmp_path: Path) -> None:
     source = {"name": "drop", "type": "files", "path": "in/*.json", "format": "xtdb", "batch_files": 1}
     made = shop(tmp_path, source)
-    for number in range(12):
+    for number in range(6):
         made.write(f"{number:02d}.json", event(number), "broken")
     failures: list[BaseException] = []
     over = threading.Event()
@@ -187,10 +187,10 @@ def test_ingest_and_upkeep_at_once_lose_nothing(spark: SparkSession, tmp_path: P
         over.set()
         beside.join()
     assert failures == []
-    assert numbers(made) == list(range(12))
-    assert len(made.rows(layout.REJECTS)) == 12
+    assert numbers(made) == list(range(6))
+    assert len(made.rows(layout.REJECTS)) == 6
     made.pipeline.maintain()
-    assert numbers(made) == list(range(12))
+    assert numbers(made) == list(range(6))
     assert made.pipeline.run(once=True)[0].read == 0
 
 

@@ -149,7 +149,7 @@ def check(folder: Path, seed: int, transactions: int, count: int, disorder: str)
         # Histories in order go through replicas on their way into targets as well.
         pytest.param(2, 4, "ordered", marks=pytest.mark.soak),
         (3, 3, "late"),
-        (4, 5, "shuffled"),
+        (4, 3, "shuffled"),
     ],
 )
 def test_replicas_are_the_tables(seed: int, count: int, disorder: str, spark: SparkSession, tmp_path: Path) -> None:
