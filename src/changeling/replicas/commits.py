@@ -1,6 +1,6 @@
 """Commits of replicas: each brings rows and what it says of them at once, or nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -76,13 +76,16 @@ class Committer:
             self._lake.repeated(writer.replace)
         return self._tables.committed(made, state)
 
+    def needs_spark(self, work: Work, outcome: TableOutcome) -> bool:
+        """Whether the commit of a table runs statements of Spark: others may be committed at the same time."""
+        return work.from_scratch and (work.folded.history or (work.folded.staged and bool(outcome.files)))
+
     def commit(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Brings the outcome of a fold into a replica; the replica as it is then."""
         if work.folded.history:
             return self._history(work, outcome, state)
         if work.folded.staged:
             return self._on_top(work, outcome, state)
-        self._keep_aside(work, outcome, None, state)
         reach("replica.before")
         said = {STATE: msgspec.json.encode(state).decode()}
         if work.replica.snapshot is None or (work.folded.listed and not work.from_scratch):
@@ -115,7 +118,6 @@ class Committer:
     def _on_top(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
         if not outcome.files:
             return work.replica
-        self._keep_aside(work, outcome, lambda: staged_frame(self._spark, outcome.files), state)
         reach("replica.before")
         committed = (self._overwritten if work.from_scratch else self._replaced)(work, outcome, state)
         reach("replica.after")
@@ -169,16 +171,16 @@ class Committer:
             return recounted_frame(rows, base, shape)
         return completed_frame(rows, base if outcome.patched else None, shape)
 
-    def _keep_aside(
-        self, work: Work, outcome: TableOutcome, rows: Callable[[], DataFrame] | None, state: ReplicaState
-    ) -> None:
-        """First of all: a replica that says that it is at a point has everything beside it."""
+    def keep_aside(self, work: Work, outcome: TableOutcome, point: int) -> None:
+        """Before any commit of rows: a replica that says that it is at a point has everything beside it."""
+        if work.folded.history or (work.folded.staged and not outcome.files):
+            return
         # A list of changes only grows, and so does what is kept aside of it.
         any_before = (work.replica.state.asides > 0 or self.after_cut_off) and not work.folded.listed
         reach("asides.before")
         names = [column.name for column in work.folded.shape.columns]
-        identity = work.replica.identity
-        self._asides.take(identity, state.point, rows, names, outcome.aside_files, any_before=any_before)
+        rows = (lambda: staged_frame(self._spark, outcome.files)) if work.folded.staged else None
+        self._asides.take(work.replica.identity, point, rows, names, outcome.aside_files, any_before=any_before)
         reach("asides.after")
 
     @contextmanager
