@@ -20,7 +20,7 @@ from changeling.replicas.merge_tasks import Work
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.quarantine import Asides
 from changeling.replicas.replica_reader import STATE, ReplicaState
-from changeling.replicas.row_replacement import Scan, Stored, completed, read_staged, recounted, scan_keyed
+from changeling.replicas.row_replacement import MOST_ROWS, Scan, Stored, completed, read_staged, recounted, scan_keyed
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_merge import (
     columns,
@@ -110,8 +110,15 @@ class Committer:
             if not (outcome.files or truncates):
                 return replica
             span = HistoryRange("" if work.base is None else work.base.position, truncates[0] if truncates else None)
-            rows = read_staged(outcome.files, shape, history=True)
-            committed = self._rows.replace(replica, lambda stored: replaced_states(rows, stored, span), state)
+
+            def states(stored: Stored) -> Iterator[tuple[Scan, pa.Table]]:
+                # A truncate ends what no row of the fold touches: for that all of them must be known.
+                rows = read_staged(outcome.files, shape, history=True, most=None if truncates else MOST_ROWS)
+                nothing = staged_rows.staged_layout(shape, history=True).empty_table()
+                for part in rows if outcome.files else [nothing]:
+                    yield replaced_states(part, stored, span)
+
+            committed = self._rows.replace(replica, states, state)
         reach("replica.after")
         return committed
 
@@ -137,14 +144,16 @@ class Committer:
     def _replaced(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """The rows that changed take the place of those that are stored."""
         shape = work.folded.shape
-        rows = read_staged(outcome.files, shape)
         below = self._below(work, outcome) if work.folded.again else None
 
-        def found(current: Stored) -> tuple[Scan, pa.Table]:
-            if not shape.key:
-                return recounted(rows, current, below)
-            scan = scan_keyed(rows, current, below)
-            return scan, completed(rows, scan, current.columns, current.key)
+        def found(current: Stored) -> Iterator[tuple[Scan, pa.Table]]:
+            # Rows without a key are counted by their content, so all of them must be known.
+            for rows in read_staged(outcome.files, shape, most=MOST_ROWS if shape.key else None):
+                if not shape.key:
+                    yield recounted(rows, current, below)
+                    continue
+                scan = scan_keyed(rows, current, below)
+                yield scan, completed(rows, scan, current.columns, current.key)
 
         return self._rows.replace(work.replica, found, state)
 

@@ -4,7 +4,7 @@ A scan looks the keys of a fold up in some data files; files whose bounds exclud
 found is put together into deleted positions and new rows, which one commit then brings into the table.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,8 @@ from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import Shape
 
 NO_ROWS = np.zeros(0, np.int64)
+MOST_ROWS = 500_000
+"""Rows of a fold that are looked up at once."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,22 @@ class Scan:
     below: pa.Table | None = None
 
 
-def read_staged(files: Sequence[Written], shape: Shape, history: bool = False) -> pa.Table:
-    """What a fold wrote of the rows that it touched."""
+def read_staged(
+    files: Sequence[Written], shape: Shape, history: bool = False, most: int | None = MOST_ROWS
+) -> Iterator[pa.Table]:
+    """What a fold wrote of the rows that it touched, in parts of bounded size: no row is in two of them."""
     layout = staged.staged_layout(shape, history)
-    parts = [layout.empty_table()]
+    waiting: list[pa.Table] = []
     for written in files:
         store, path = filesystem(written.path)
-        parts.append(pq.read_table(path, filesystem=store).cast(layout))
-    return pa.concat_tables(parts)
+        with pq.ParquetFile(store.open_input_file(path)) as file:
+            for group in range(file.num_row_groups):
+                waiting.append(file.read_row_group(group).cast(layout))
+                if most is not None and sum(part.num_rows for part in waiting) >= most:
+                    yield pa.concat_tables(waiting)
+                    waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
 
 
 def lookup_columns(rows: pa.Table, places: Sequence[str], columns: pa.Schema) -> pa.Table:

@@ -4,11 +4,12 @@ A look-up and its commit belong together: where others wrote the table in betwee
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from changeling.iceberg import row_delta
@@ -24,8 +25,8 @@ from changeling.replicas.stored_types import arrow_type, is_promotion
 from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.spark.errors import in_one_sentence
 
-Found = Callable[[Stored], tuple[Scan, pa.Table]]
-"""Looks rows up among the stored ones: which of them go, and which rows come."""
+Found = Callable[[Stored], Iterable[tuple[Scan, pa.Table]]]
+"""Looks rows up among the stored ones, part by part: which of them go, and which rows come."""
 
 
 class StoredRows:
@@ -84,14 +85,14 @@ class StoredRows:
         files = self._files(replica.name, java, planned)
         target = self._lake.target_of(java, replica.table)
         stored = Stored(files, pa.schema(list(target.columns)), _key(replica.shape))
-        scan, rows = found(stored)
-        delta = RowDelta(_written(target, rows), vectors(target.location, files, scan.deleted))
+        added, deleted = _written(target, found(stored))
+        delta = RowDelta(added, vectors(target.location, files, deleted))
         # Where this fails, its outcome is not known: the files stay, since they may be in the table.
-        added = row_delta.commit(java, jvm, planned, delta, {STATE: msgspec.json.encode(state).decode()})
+        there = row_delta.commit(java, jvm, planned, delta, {STATE: msgspec.json.encode(state).decode()})
         vector = {file.path: made for file, made in delta.deleted}
         now = tuple(msgspec.structs.replace(file, vector=vector.get(file.path, file.vector)) for file in files)
         snapshot = java.currentSnapshot().snapshotId()
-        self._known[replica.name] = (snapshot, (*now, *added))
+        self._known[replica.name] = (snapshot, (*now, *there))
         return self._tables.note(replace(replica, state=state, snapshot=snapshot))
 
     def _files(self, name: str, java: Any, snapshot: int | None) -> tuple[DataFile, ...]:
@@ -115,14 +116,17 @@ class StoredRows:
             return False
 
 
-def _written(target: Target, rows: pa.Table) -> list[Written]:
-    if not rows.num_rows:
-        return []
+def _written(target: Target, parts: Iterable[tuple[Scan, pa.Table]]) -> tuple[list[Written], dict[str, np.ndarray]]:
+    """Files of the rows that come, and the positions of those that go, by data file."""
     writer = Writer(target)
+    deleted: dict[str, np.ndarray] = {}
     try:
-        for batch in pa.table(rows.columns, names=target.columns.names).to_batches():
-            writer.write(batch)
-        return writer.close()
+        for scan, rows in parts:
+            for path, positions in scan.deleted.items():
+                deleted[path] = np.union1d(deleted[path], positions) if path in deleted else positions
+            for batch in pa.table(rows.columns, names=target.columns.names).to_batches():
+                writer.write(batch)
+        return writer.close(), deleted
     except BaseException:
         writer.abandon()
         raise
