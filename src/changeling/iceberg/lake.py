@@ -21,13 +21,12 @@ from changeling.spark.errors import in_one_sentence
 Result = TypeVar("Result")
 LAYOUT = "changeling.layout"
 HOLDER = "changeling.holder"
-_CONFLICTS = (
+CONFLICTS = (
     "ValidationException",
     "CommitFailedException",
     "NotFoundException",
-    "IllegalArgumentException: Cannot fast-forward",
 )
-_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
+PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 PROPERTIES = {
     "format-version": "3",
     "write.delete.mode": "merge-on-read",
@@ -64,7 +63,7 @@ class Lake:
             check_place(catalog, namespace)
         self.namespace = namespace
         self.is_remote = "://" in catalog.spark.get(f"spark.sql.catalog.{NAME}.warehouse", "")
-        self._jvm: Any = self.spark._jvm
+        self.jvm: Any = self.spark._jvm
 
     def name(self, table: Table) -> str:
         """The table's full name for SQL."""
@@ -127,17 +126,21 @@ class Lake:
     def load(self, table: Table) -> Any:
         """The table as Iceberg's own library has it, as it is now."""
         # Spark looks for catalogs in the session that is active in a thread, which may be another pipeline's.
-        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.spark._jsparkSession)
-        return self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.spark._jsparkSession)
+        return self.jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
             self.spark._jsparkSession, self.name(table)
         )
 
     def target(self, table: Table, moment: datetime) -> Target:
         """Where files with rows of that moment go."""
         with in_one_sentence():
-            java = self.load(table)
-            schema = msgspec.json.decode(self._jvm.org.apache.iceberg.SchemaParser.toJson(java.schema()))
-            return Target(java.location(), numbered(table, schema), table.sort, _partition(table, moment))
+            return self.target_of(self.load(table), table, moment)
+
+    def target_of(self, java: Any, table: Table, moment: datetime | None = None) -> Target:
+        """The same of a table that is loaded; one that has no partitions needs no moment."""
+        schema = msgspec.json.decode(self.jvm.org.apache.iceberg.SchemaParser.toJson(java.schema()))
+        partition = None if moment is None else _partition(table, moment)
+        return Target(java.location(), numbered(table, schema), table.sort, partition)
 
     def append(
         self, table: Table, files: Sequence[Written], moment: datetime, summary: Mapping[str, str] | None = None
@@ -157,27 +160,13 @@ class Lake:
         with in_one_sentence():
             java = self.load(table)
             commit = java.newOverwrite().overwriteByRowFilter(
-                self._jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
+                self.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
             )
             for written in files:
                 commit.addFile(self._data_file(java, table, written, datetime.now(UTC)))
             for name, value in summary.items():
                 commit.set(name, value)
             commit.commit()
-
-    def branch(self, table: Table, name: str) -> None:
-        """A branch of a table as it is now, in place of one that somebody left behind."""
-        with in_one_sentence():
-            java = self.load(table)
-            change = java.manageSnapshots()
-            there = name in dict(java.refs())
-            current = java.currentSnapshot().snapshotId()
-            (change.replaceBranch(name, current) if there else change.createBranch(name, current)).commit()
-
-    def become(self, table: Table, name: str) -> None:
-        """The table becomes what its branch is, at once; raises `ChangelingError` where others wrote it meanwhile."""
-        with in_one_sentence():
-            self.load(table).manageSnapshots().fastForwardBranch("main", name).removeBranch(name).commit()
 
     def append_rows(self, table: Table, rows: list[dict[str, object]], moment: datetime) -> None:
         """Commits a few rows that the driver has."""
@@ -186,7 +175,7 @@ class Lake:
         self.append(table, writer.close(), moment)
 
     def _data_file(self, java: Any, table: Table, written: Written, moment: datetime) -> Any:
-        iceberg = self._jvm.org.apache.iceberg
+        iceberg = self.jvm.org.apache.iceberg
         file = java.io().newInputFile(written.path)
         metrics = iceberg.parquet.ParquetUtil.fileMetrics(file, iceberg.MetricsConfig.forTable(java))
         made = iceberg.DataFiles.builder(java.spec()).withInputFile(file).withFormat("parquet").withMetrics(metrics)
@@ -257,9 +246,9 @@ class Lake:
                     f"pipeline {self.namespace} is held by {other}: one writer at a time; stop it first, or go on with "
                     "--take-over where it is gone for certain"
                 )
-            entry = self._jvm.java.util.HashMap()
+            entry = self.jvm.java.util.HashMap()
             entry.put(HOLDER, holder.to_text())
-            metadata = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(base).setProperties(entry).build()
+            metadata = self.jvm.org.apache.iceberg.TableMetadata.buildFrom(base).setProperties(entry).build()
             operations.commit(base, metadata)
 
     def release(self, table: Table) -> None:
@@ -296,12 +285,12 @@ class Lake:
 
     def repeated(self, action: Callable[[], Result]) -> Result:
         """Does what others may get in the way of: a few times."""
-        for pause in _PAUSES:
+        for pause in PAUSES:
             try:
                 with in_one_sentence():
                     return action()
             except ChangelingError as error:
-                if not str(error).startswith(_CONFLICTS):
+                if not str(error).startswith(CONFLICTS):
                     raise
             time.sleep(pause)
         with in_one_sentence():

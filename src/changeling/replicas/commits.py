@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from uuid import uuid4
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -14,26 +14,29 @@ from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake, quoted
 from changeling.replicas import staged_rows
 from changeling.replicas.fold_task import TableOutcome
-from changeling.replicas.history_rows import closings_and_openings, intervals, merge_statement
+from changeling.replicas.history_replacement import HistoryRange, replaced_states
+from changeling.replicas.history_rows import intervals
 from changeling.replicas.merge_tasks import Work
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.quarantine import Asides
 from changeling.replicas.replica_reader import STATE, ReplicaState
+from changeling.replicas.row_replacement import MOST_ROWS, Scan, Stored, completed, read_staged, recounted, scan_keyed
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_merge import (
     columns,
-    completed,
     key_places,
     named,
     placed,
     placed_columns,
-    recounted,
+    same,
     staged_frame,
     together,
 )
+from changeling.replicas.stored_merge import completed as completed_frame
+from changeling.replicas.stored_merge import recounted as recounted_frame
+from changeling.replicas.stored_rows import StoredRows
 from changeling.replicas.tables import Replica, ReplicaTables, properties
 
-_BRANCH = "merging"
 _SAID = f"spark.sql.iceberg.snapshot-property.{STATE}"
 
 
@@ -43,6 +46,7 @@ class Committer:
     def __init__(self, lake: Lake, tables: ReplicaTables, asides: Asides) -> None:
         self._tables, self._asides = tables, asides
         self._lake = tables.lake
+        self._rows = StoredRows(tables)
         self._spark = lake.spark
         self.after_cut_off = False
         """A merge that was cut off may have kept something aside already."""
@@ -72,13 +76,16 @@ class Committer:
             self._lake.repeated(writer.replace)
         return self._tables.committed(made, state)
 
+    def needs_spark(self, work: Work, outcome: TableOutcome) -> bool:
+        """Whether the commit of a table runs statements of Spark: others may be committed at the same time."""
+        return work.from_scratch and (work.folded.history or (work.folded.staged and bool(outcome.files)))
+
     def commit(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Brings the outcome of a fold into a replica; the replica as it is then."""
         if work.folded.history:
             return self._history(work, outcome, state)
         if work.folded.staged:
             return self._on_top(work, outcome, state)
-        self._keep_aside(work, outcome, None, state)
         reach("replica.before")
         said = {STATE: msgspec.json.encode(state).decode()}
         if work.replica.snapshot is None or (work.folded.listed and not work.from_scratch):
@@ -91,118 +98,99 @@ class Committer:
     def _history(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Every state of rows: nothing is taken away but what late changes tell otherwise."""
         shape, replica = work.folded.shape, work.replica
-        rows = staged_frame(self._spark, outcome.files) if outcome.files else None
-        name = self._lake.name(replica.table)
         reach("replica.before")
         if work.from_scratch:
-            writer = intervals(self._spark, rows, shape).writeTo(name)
+            rows = staged_frame(self._spark, outcome.files) if outcome.files else None
+            writer = intervals(self._spark, rows, shape).writeTo(self._lake.name(replica.table))
             with self._saying(state):
                 self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
+            committed = self._tables.committed(replica, state)
         else:
-            source = closings_and_openings(rows, self._lake.frame(replica.table), work)
-            if source is None:
+            truncates = work.folded.truncates_of(again=False)
+            if not (outcome.files or truncates):
                 return replica
-            with self._saying(state), self._viewed(source) as view:
-                self._lake.retried(merge_statement(name, view, work))
+            span = HistoryRange("" if work.base is None else work.base.position, truncates[0] if truncates else None)
+
+            def states(stored: Stored) -> Iterator[tuple[Scan, pa.Table]]:
+                # A truncate ends what no row of the fold touches: for that all of them must be known.
+                rows = read_staged(outcome.files, shape, history=True, most=None if truncates else MOST_ROWS)
+                nothing = staged_rows.staged_layout(shape, history=True).empty_table()
+                for part in rows if outcome.files else [nothing]:
+                    yield replaced_states(part, stored, span)
+
+            committed = self._rows.replace(replica, states, state)
         reach("replica.after")
-        return self._tables.committed(replica, state)
+        return committed
 
     def _on_top(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
         if not outcome.files:
             return work.replica
+        reach("replica.before")
+        committed = (self._overwritten if work.from_scratch else self._replaced)(work, outcome, state)
+        reach("replica.after")
+        return committed
+
+    def _overwritten(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+        """The rows that changed and those of the base take the place of all that is stored."""
         shape, base = work.folded.shape, work.base
         rows = staged_frame(self._spark, outcome.files)
-        current = self.rows_at(work.replica, None, shape)
-        again = None if base is None or base.snapshot is None else self.rows_at(work.replica, base.snapshot, shape)
-        self._keep_aside(work, outcome, rows, state)
-        reach("replica.before")
-        if work.from_scratch:
-            whole = together(again, self._now(work, outcome, rows, again, again), shape)
-            writer = named(whole, shape).writeTo(self._lake.name(work.replica.table))
-            with self._saying(state):
-                self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
-        else:
-            self._merge(work.replica, self._now(work, outcome, rows, current, again), shape, state)
-        reach("replica.after")
+        below = None if base is None or base.snapshot is None else self.rows_at(work.replica, base.snapshot, shape)
+        whole = together(below, self._now(outcome, rows, below, shape), shape)
+        writer = named(whole, shape).writeTo(self._lake.name(work.replica.table))
+        with self._saying(state):
+            self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
         return self._tables.committed(work.replica, state)
 
-    def _now(
-        self,
-        work: Work,
-        outcome: TableOutcome,
-        rows: DataFrame,
-        current: DataFrame | None,
-        again: DataFrame | None,
-    ) -> DataFrame:
-        """The rows that changed, as they are now."""
+    def _replaced(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+        """The rows that changed take the place of those that are stored."""
         shape = work.folded.shape
+        below = self._below(work, outcome) if work.folded.again else None
+
+        def found(current: Stored) -> Iterator[tuple[Scan, pa.Table]]:
+            # Rows without a key are counted by their content, so all of them must be known.
+            for rows in read_staged(outcome.files, shape, most=MOST_ROWS if shape.key else None):
+                if not shape.key:
+                    yield recounted(rows, current, below)
+                    continue
+                scan = scan_keyed(rows, current, below)
+                yield scan, completed(rows, scan, current.columns, current.key)
+
+        return self._rows.replace(work.replica, found, state)
+
+    def _below(self, work: Work, outcome: TableOutcome) -> Stored:
+        """The rows on which those stand that are folded again: of the base, in the types that the replica has now."""
+        shape, base = work.folded.shape, work.base
+        snapshot = None if base is None else base.snapshot
+        stored = self._rows.at(work.replica, snapshot, shape)
+        if stored is not None:
+            return stored
+        # Some columns were rewritten since: what is wanted of the base is converted as they were.
+        rows = staged_frame(self._spark, outcome.files).where(staged_rows.AGAIN)
+        names = columns(shape)
+        keys = key_places(shape) or names
+        wanted = [staged_rows.base_name(place) for place in range(len(shape.key))] or names
+        looked = rows.select(*(f.col(name).alias(f"n{name}") for name in wanted)).distinct()
+        pairs = [(f.col(f"n{own}"), f.col(name)) for own, name in zip(wanted, keys, strict=True)]
+        found = self.rows_at(work.replica, snapshot, shape).join(looked, same(pairs), "left_semi").toArrow()
+        return self._rows.kept_beside(work.replica, shape, found)
+
+    def _now(self, outcome: TableOutcome, rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
+        """The rows that changed, as they are now on top of a base."""
         if not shape.key:
-            made = recounted
-        elif outcome.patched:
-            made = completed
-        else:
-            return completed(rows, None, shape)
-        if not work.folded.again:
-            return made(rows, current, shape)
-        is_again = f.coalesce(f.col(staged_rows.AGAIN), f.lit(False))
-        return made(rows.where(~is_again), current, shape).unionByName(made(rows.where(is_again), again, shape))
+            return recounted_frame(rows, base, shape)
+        return completed_frame(rows, base if outcome.patched else None, shape)
 
-    def _merge(self, replica: Replica, now: DataFrame, shape: Shape, state: ReplicaState) -> None:
-        if shape.key:
-            self._replace_by_key(replica, now, shape, state)
+    def keep_aside(self, work: Work, outcome: TableOutcome, point: int) -> None:
+        """Before any commit of rows: a replica that says that it is at a point has everything beside it."""
+        if work.folded.history or (work.folded.staged and not outcome.files):
             return
-        names = [quoted(column.name) for column in shape.columns]
-        places = columns(shape)
-        same_row = " AND ".join(f"t.{name} <=> s.{place}" for name, place in zip(names, places, strict=True))
-        insert = f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{place}' for place in places)})"
-        with self._saying(state), self._viewed(now) as view:
-            self._lake.retried(
-                f"MERGE INTO {self._lake.name(replica.table)} t USING {view} s ON s.effect = 'gone' AND {same_row} "
-                f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND s.effect <> 'gone' THEN {insert}"
-            )
-
-    def _replace_by_key(self, replica: Replica, now: DataFrame, shape: Shape, state: ReplicaState) -> None:
-        """Takes the rows of these keys away and adds them as they are now, on a branch that then becomes the table.
-
-        MERGE does both in one commit, but carries all columns of the stored rows through a join: it took twice the time.
-        """
-        places = columns(shape)
-        names = [quoted(column.name) for column in shape.columns]
-        by_place = dict(zip(places, names, strict=True))
-        own = " AND ".join(f"t.{by_place[place]} <=> s.{place}" for place in key_places(shape))
-        branch = f"{self._lake.name(replica.table)}.branch_{_BRANCH}"
-
-        def replaced(view: str) -> None:
-            self._lake.branch(replica.table, _BRANCH)
-            self._lake.sql(f"DELETE FROM {branch} t WHERE EXISTS (SELECT 1 FROM {view} s WHERE {own})").collect()
-            self._lake.sql(
-                f"INSERT INTO {branch} ({', '.join(names)}) SELECT {', '.join(places)} FROM {view} "
-                "WHERE effect <> 'gone'"
-            ).collect()
-            self._lake.become(replica.table, _BRANCH)
-
-        with self._saying(state), self._viewed(now) as view:
-            self._lake.repeated(lambda: replaced(view))
-
-    def _keep_aside(self, work: Work, outcome: TableOutcome, rows: DataFrame | None, state: ReplicaState) -> None:
-        """First of all: a replica that says that it is at a point has everything beside it."""
         # A list of changes only grows, and so does what is kept aside of it.
         any_before = (work.replica.state.asides > 0 or self.after_cut_off) and not work.folded.listed
         reach("asides.before")
         names = [column.name for column in work.folded.shape.columns]
-        identity = work.replica.identity
-        self._asides.take(identity, state.point, rows, names, outcome.aside_files, any_before=any_before)
+        rows = (lambda: staged_frame(self._spark, outcome.files)) if work.folded.staged else None
+        self._asides.take(work.replica.identity, point, rows, names, outcome.aside_files, any_before=any_before)
         reach("asides.after")
-
-    @contextmanager
-    def _viewed(self, rows: DataFrame) -> Iterator[str]:
-        """A name for rows, as long as a statement needs it."""
-        view = f"changeling_{uuid4().hex}"
-        rows.createOrReplaceTempView(view)
-        try:
-            yield view
-        finally:
-            self._spark.catalog.dropTempView(view)
 
     @contextmanager
     def _saying(self, state: ReplicaState) -> Iterator[None]:

@@ -5,15 +5,15 @@ nearest earlier point that the late changes do not disturb. What a commit says o
 a merge that was cut off is finished by the next one, and no replica is changed twice.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from time import monotonic
 
 import msgspec
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import Target, discard
@@ -34,10 +34,13 @@ from changeling.replicas.replica_reader import Identity, ReplicaState
 from changeling.replicas.row_events import FoldedTable
 from changeling.replicas.schema_inference import Learner, Policies
 from changeling.replicas.staged_rows import staged_layout
-from changeling.replicas.staging_folder import place_of_merge
+from changeling.replicas.staging_folder import place_of_merge, read_plan, write_plan
 from changeling.replicas.table_lookup import WantedTable
 from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import in_one_sentence
+
+_COMMITS = 6
+"""Commits at a time: each waits for files and the catalog most of its time."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Merge:
         self._asides = Asides(self._lake)
         self._frontier = Frontier(self._lake, settle)
         self._learner = Learner(log.registry, rules.policy, log.register)
+        self._commits = ThreadPoolExecutor(_COMMITS, "changeling-commit")
         self._begin()
 
     def _begin(self) -> None:
@@ -105,7 +109,7 @@ class Merge:
         """The plan of a merge that some replicas have and others do not."""
         last = self._points.last.number
         plans = [known.state.plan for known in self._tables.known.values() if known.state.point > last]
-        return msgspec.json.decode(plans[0], type=Delta) if plans else None
+        return msgspec.json.decode(read_plan(plans[0]), type=Delta) if plans else None
 
     def step(self, *, end: bool) -> Report | None:
         """Merges what is new; None where there is nothing. `end`: what the log has is all there is, transactions included."""
@@ -144,8 +148,7 @@ class Merge:
                 return table, Target(place, staged_layout(table.shape, table.history))
             return table, self._tables.lake.target(work.replica.table, datetime.now(UTC))
 
-        wanted = reduce(Column.__or__, (self._planner.changes(work, delta) for work in works))
-        changes: DataFrame = self._lake.frame(layout.CHANGES).where(wanted)
+        changes: DataFrame = self._lake.frame(layout.CHANGES).where(self._planner.changes(works, delta))
         outcomes = fold(
             changes,
             [work.folded for work in works],
@@ -161,9 +164,8 @@ class Merge:
             discard([file for _, outcome in outcomes for file in (*outcome.files, *outcome.aside_files)])
             works = self._planner.works(later)
             return self._merge(works, _disturbed(later, works))
-        plan = msgspec.json.encode(delta).decode()
-        for work, (_, outcome) in zip(works, outcomes, strict=True):
-            self._commit(work, outcome, plan, delta.point.number)
+        plan = write_plan(staging, msgspec.json.encode(delta))
+        self._commit_all([(work, outcome) for work, (_, outcome) in zip(works, outcomes, strict=True)], plan, delta)
         discard(
             [
                 file
@@ -227,6 +229,21 @@ class Merge:
         self._record(delta)
         rows = self._tables.known.get(Identity(source, name), works[0].replica)
         return self._tables.lake.frame(rows.table).count()
+
+    def _commit_all(self, found: Sequence[tuple[Work, TableOutcome]], plan: str, delta: Delta) -> None:
+        """Commits every table: those that need Spark in turn, the others several at a time. All end before one's error is raised."""
+        for work, outcome in found:
+            self._committer.keep_aside(work, outcome, delta.point.number)
+        on_spark = [one for one in found if self._committer.needs_spark(*one)]
+        for work, outcome in on_spark:
+            self._commit(work, outcome, plan, delta.point.number)
+        light = [one for one in found if not self._committer.needs_spark(*one)]
+        started = [
+            self._commits.submit(self._commit, work, outcome, plan, delta.point.number) for work, outcome in light
+        ]
+        wait(started)
+        for one in started:
+            one.result()
 
     def _commit(self, work: Work, outcome: TableOutcome, plan: str, point: int) -> None:
         before = work.replica.state

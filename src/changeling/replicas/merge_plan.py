@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
@@ -63,19 +64,24 @@ class Planner:
                     made.append(replace(work, version=version, version_at=told[1]))
         return made
 
-    def changes(self, work: Work, delta: Delta) -> Column:
-        """The changes that a work takes."""
+    def changes(self, works: Sequence[Work], delta: Delta) -> Column:
+        """The changes that the tables take: of most of them what is new, by one condition a source; each fold passes over the rest."""
+        fresh = {work.delta.source for work in works if self._takes_new(work)}
+        parts = [
+            (f.col("source") == source) & self._new(self._points.last.of(source), delta, source)
+            for source in sorted(fresh)
+        ]
+        parts += [self._own_changes(work, delta) for work in works if not self._takes_new(work)]
+        return reduce(Column.__or__, parts)
+
+    def _takes_new(self, work: Work) -> bool:
+        """Whether a table takes what the last point does not have, and nothing older."""
+        on_top = work.folded.floor == (self._points.last.of(work.delta.source).position or "")
+        return not work.from_scratch and (work.folded.listed or on_top)
+
+    def _own_changes(self, work: Work, delta: Delta) -> Column:
         source = work.delta.source
-        before = self._points.last.of(source)
-        if work.folded.listed and not work.from_scratch:
-            return of_table(source, work.delta.table) & self._new(before, delta, source)
-        on_top = work.folded.floor == before.position and not work.from_scratch
-        span = between(
-            work.folded.floor,
-            delta.limits.get(source),
-            delta.point.of(source).batch,
-            before.whole_batch if on_top else 0,
-        )
+        span = between(work.folded.floor, delta.limits.get(source), delta.point.of(source).batch)
         return of_table(source, work.delta.table) & span
 
     def _new(self, before: SourcePoint, delta: Delta, source: str) -> Column:

@@ -1,6 +1,6 @@
 """What replicas cannot hold, kept beside them: it goes when its row is written anew, and stays when it is not."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
@@ -29,7 +29,7 @@ class Asides:
         self,
         identity: Identity,
         point: int,
-        rows: DataFrame | None,
+        rows: Callable[[], DataFrame] | None,
         names: Sequence[str],
         files: Sequence[Written],
         *,
@@ -40,7 +40,7 @@ class Asides:
         `names` are the table's columns in their places. It may be done twice.
         """
         if any_before:
-            self._let_go(identity, point, rows, names)
+            self._let_go(identity, point, None if rows is None else rows(), names)
         if files:
             self._lake.append(ASIDES, files, datetime.now(UTC))
 

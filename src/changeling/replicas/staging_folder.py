@@ -18,6 +18,26 @@ def place_of_merge(points: str, number: int) -> str:
     return f"{points}/{_FOLDER}/point-{number}-{uuid4()}"
 
 
+def write_plan(place: str, plan: bytes) -> str:
+    """Keeps the plan of a merge with its rows, until its point is recorded; returns where."""
+    path = f"{place}/plan.json"
+    store, inner = filesystem(path)
+    if isinstance(store, fs.LocalFileSystem):
+        store.create_dir(inner.rpartition("/")[0], recursive=True)
+    with store.open_output_stream(inner) as sink:
+        sink.write(plan)
+    return path
+
+
+def read_plan(kept: str) -> bytes:
+    """The plan of an interrupted merge, by what a commit says of it: where it is, or the plan itself as older commits have it."""
+    if kept.startswith("{"):
+        return kept.encode()
+    store, inner = filesystem(kept)
+    with store.open_input_stream(inner) as source:
+        return bytes(source.readall())
+
+
 def place_of_reader(points: str) -> str:
     """A new place for the rows of somebody who reads a state."""
     return f"{points}/{_FOLDER}/{uuid4()}"

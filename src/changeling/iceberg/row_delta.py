@@ -1,0 +1,85 @@
+"""One commit of rows added and rows deleted: data files and deletion vectors together, or not at all."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from changeling.iceberg.data_files import DataFile, parsed
+from changeling.iceberg.deletion_vectors import Vector
+from changeling.iceberg.parquet_files import Written
+
+
+class RowDelta(msgspec.Struct, frozen=True):
+    """What becomes of a table: files of new rows, and the data files of which rows are deleted."""
+
+    added: list[Written] = []
+    deleted: list[tuple[DataFile, Vector]] = []
+    """Each data file as it was, with the vector that takes the place of the one it had."""
+
+
+def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, said: Mapping[str, str]) -> list[DataFile]:
+    """Commits a row delta, with these entries in the snapshot's summary; the files that were added, with their bounds.
+
+    `planned` is the snapshot in which the rows were looked up. The commit is refused where others removed or added rows since:
+    files that went away, files and vectors that came. Without rows to delete, nothing can be in the way.
+    """
+    iceberg = jvm.org.apache.iceberg
+    commit = table.newRowDelta()
+    added = []
+    for written in delta.added:
+        made = _new_file(iceberg, table, written)
+        commit.addRows(made)
+        added.append(parsed(iceberg.ContentFileParser.toJson(made, table.spec())))
+    specs = table.specs()
+    mapper = iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
+    for file, vector in delta.deleted:
+        spec = specs.get(file.spec)
+        partition = None
+        if file.json and spec.isPartitioned():
+            partition = iceberg.ContentFileParser.fromJson(mapper.readTree(file.json), spec).partition()
+        commit.addDeletes(_delete_file(iceberg, spec, partition, file.path, vector))
+        if file.vector is not None:
+            commit.removeDeletes(_delete_file(iceberg, spec, partition, file.path, file.vector))
+    for name, value in said.items():
+        commit.set(name, value)
+    if planned is not None:
+        commit.validateFromSnapshot(planned)
+    if delta.deleted:
+        commit.conflictDetectionFilter(iceberg.expressions.Expressions.alwaysTrue())
+        commit.validateDataFilesExist(_texts(jvm, [file.path for file, _ in delta.deleted]))
+        commit.validateDeletedFiles()
+        commit.validateNoConflictingDataFiles()
+        commit.validateNoConflictingDeleteFiles()
+    commit.commit()
+    return added
+
+
+def _new_file(iceberg: Any, table: Any, written: Written) -> Any:
+    file = table.io().newInputFile(written.path)
+    metrics = iceberg.parquet.ParquetUtil.fileMetrics(file, iceberg.MetricsConfig.forTable(table))
+    return (
+        iceberg.DataFiles.builder(table.spec()).withInputFile(file).withFormat("parquet").withMetrics(metrics).build()
+    )
+
+
+def _delete_file(iceberg: Any, spec: Any, partition: Any, data_file: str, vector: Vector) -> Any:
+    made = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes().withFormat(iceberg.FileFormat.PUFFIN)
+    if partition is not None:
+        made = made.withPartition(partition)
+    return (
+        made.withPath(vector.path)
+        .withFileSizeInBytes(vector.file_size)
+        .withReferencedDataFile(data_file)
+        .withContentOffset(vector.offset)
+        .withContentSizeInBytes(vector.size)
+        .withRecordCount(vector.count)
+        .build()
+    )
+
+
+def _texts(jvm: Any, values: Sequence[str]) -> Any:
+    found = jvm.java.util.ArrayList()
+    for value in values:
+        found.add(value)
+    return found

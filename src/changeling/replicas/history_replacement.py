@@ -1,0 +1,172 @@
+"""States of rows that end, states that begin: what a merge of a history takes from its table and adds to it, by Arrow alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.iceberg.bounds import may_hold
+from changeling.iceberg.data_files import OpenFile
+from changeling.iceberg.row_matching import matching
+from changeling.replicas import staged_rows as staged
+from changeling.replicas.row_effect import Effect
+from changeling.replicas.row_replacement import (
+    NO_ROWS,
+    Scan,
+    Stored,
+    base_names,
+    completed,
+    is_again,
+    lookup_columns,
+    own_names,
+    standing,
+)
+from changeling.replicas.row_writer import CLOSE
+
+_VALID_TO, _IS_CURRENT, _FIRST, _LAST = 1, 2, 4, 5
+"""The places of columns among those that a history has beside its table's own."""
+_SERVICE = 6
+
+
+@dataclass(frozen=True)
+class HistoryRange:
+    """From where on states are folded again, and where all open states end."""
+
+    start: str = ""
+    """States that begin behind this position are made again."""
+    truncate: tuple[str, int | None] | None = None
+
+
+def replaced_states(rows: pa.Table, stored: Stored, span: HistoryRange) -> tuple[Scan, pa.Table]:
+    """The positions of states that go, and the states that come: closed ones as they are now, and new ones."""
+    width = len(stored.columns) - _SERVICE
+    looked = _Lookup(rows, stored, span)
+    deleted: dict[str, np.ndarray] = {}
+    closed, found, below = [], [NO_ROWS], []
+    for file in stored.files:
+        if not looked.concerns(file):
+            continue
+        with OpenFile(file) as opened:
+            states = opened.columns(looked.columns)
+            live = opened.live()
+            goes, ends, times = looked.endings(states, live)
+            if len(goes):
+                deleted[file.path] = goes
+                staying = ends != _NOTHING
+                old = opened.rows(goes[staying], stored.columns)
+                closed.append(_ended(old, width, ends[staying], times[staying]))
+            places, standing_rows = looked.below(states, live)
+            if len(places):
+                unique, back = np.unique(places, return_inverse=True)
+                found.append(standing_rows)
+                below.append(opened.rows(unique, stored.columns).take(pa.array(back)))
+    scan = Scan(deleted, np.concatenate(found), pa.concat_tables(below) if below else None)
+    return scan, pa.concat_tables([*closed, _begun(rows, scan, stored, width)])
+
+
+_NOTHING = object()
+"""In place of a position: the state does not end, it goes."""
+
+
+class _Lookup:
+    """Which stored states the rows of a fold concern."""
+
+    def __init__(self, rows: pa.Table, stored: Stored, span: HistoryRange) -> None:
+        self._span, self._rows = span, rows
+        again = is_again(rows)
+        effect = rows.column(staged.EFFECT)
+        self._closing = np.flatnonzero(np.asarray(pc.equal(effect, CLOSE)))
+        patched = np.flatnonzero(np.asarray(pc.equal(effect, Effect.PATCH.value)))
+        self._again, self._patched = again, patched
+        self._own = lookup_columns(rows.take(self._closing), own_names(stored), stored.key_columns)
+        self._bases = lookup_columns(rows.take(patched), base_names(stored), stored.key_columns)
+        self._touched = lookup_columns(rows, own_names(stored), stored.key_columns)
+        width = len(stored.columns) - _SERVICE
+        service = [stored.columns.field(width + place) for place in (_IS_CURRENT, _FIRST, _LAST)]
+        self.columns = pa.schema([*stored.key_columns, *service])
+        self._key = len(stored.key)
+
+    def concerns(self, file: object) -> bool:
+        """Whether a file may hold any of them."""
+        if self._span.truncate is not None:
+            return True
+        return may_hold(file, self._own) or may_hold(file, self._bases)  # type: ignore[arg-type]
+
+    def endings(self, states: pa.Table, live: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The states that go from their place, ascending; where each ends, and when."""
+        current, first, last = self._service(states)
+        pairs = matching(self._own.columns, states.columns[: self._key])
+        rows = self._closing[pairs.wanted]
+        again = self._again[rows]
+        behind = last[pairs.stored] > self._span.start
+        taken = live[pairs.stored] & np.where(again, behind, current[pairs.stored])
+        rows, places, again = rows[taken], pairs.stored[taken], again[taken]
+        until = self._rows.column(staged.UNTIL).take(pa.array(rows)).to_pylist()
+        times = self._rows.column(staged.UNTIL_TIME).take(pa.array(rows)).to_pylist()
+        made_again = again & (first[places] > self._span.start)
+        ends = np.array([_NOTHING if gone else end for gone, end in zip(made_again, until, strict=True)], object)
+        moments = np.array(times, object)
+        if self._span.truncate is not None:
+            untouched = np.ones(len(live), bool)
+            untouched[matching(self._touched.columns, states.columns[: self._key]).stored] = False
+            emptied = np.flatnonzero(live & current & untouched)
+            position, time = self._span.truncate
+            places = np.concatenate([places, emptied])
+            ends = np.concatenate([ends, np.array([position] * len(emptied), object)])
+            moments = np.concatenate([moments, np.array([time] * len(emptied), object)])
+        order = np.argsort(places, kind="stable")
+        return places[order], ends[order], moments[order]
+
+    def below(self, states: pa.Table, live: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """States that complete rows which are known in part, and the rows of the fold that stand on them."""
+        current, first, last = self._service(states)
+        pairs = matching(self._bases.columns, states.columns[: self._key])
+        rows = self._patched[pairs.wanted]
+        held = (first[pairs.stored] <= self._span.start) & (last[pairs.stored] > self._span.start)
+        taken = live[pairs.stored] & np.where(self._again[rows], held, current[pairs.stored])
+        return pairs.stored[taken], rows[taken]
+
+    def _service(self, states: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Whether each state is open, the position at which it began, and the one at which it ended (behind all if open)."""
+        current = np.asarray(pc.fill_null(states.column(self._key), False), bool)
+        first = np.array(states.column(self._key + 1).to_pylist(), object)
+        last = np.array([_ENDLESS if end is None else end for end in states.column(self._key + 2).to_pylist()], object)
+        return current, first, last
+
+
+_ENDLESS = "~"
+"""Behind every position."""
+
+
+def _ended(states: pa.Table, width: int, ends: np.ndarray, times: np.ndarray) -> pa.Table:
+    """Stored states with their ends."""
+    columns = list(states.columns)
+    columns[width + _VALID_TO] = _moments(pa.array(times.tolist(), pa.int64()))
+    columns[width + _IS_CURRENT] = pa.repeat(pa.scalar(False), len(ends))
+    columns[width + _LAST] = pa.array(ends.tolist(), pa.string())
+    return pa.table(columns, names=_names(len(columns)))
+
+
+def _begun(rows: pa.Table, scan: Scan, stored: Stored, width: int) -> pa.Table:
+    """The states that the fold found."""
+    own = pa.schema(list(stored.columns)[:width])
+    values = completed(rows, scan, own, stored.key)
+    told = rows.take(pa.array(standing(rows)))
+    service = [
+        _moments(told.column(staged.TIME)),
+        _moments(told.column(staged.UNTIL_TIME)),
+        told.column(staged.UNTIL).is_null(),
+        told.column(staged.OP),
+        told.column(staged.POSITION),
+        told.column(staged.UNTIL),
+    ]
+    return pa.table([*values.columns, *service], names=_names(width + _SERVICE))
+
+
+def _names(count: int) -> list[str]:
+    return [staged.column_name(place) for place in range(count)]
+
+
+def _moments(nanoseconds: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    return pc.divide(nanoseconds, 1000).cast(pa.timestamp("us", "UTC"))

@@ -1,0 +1,257 @@
+"""Which stored rows the rows of a fold replace, and what takes their place: by Arrow alone, in a task or in the driver.
+
+A scan looks the keys of a fold up in some data files; files whose bounds exclude all of them are not read. What several scans
+found is put together into deleted positions and new rows, which one commit then brings into the table.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from changeling.iceberg import deletion_vectors
+from changeling.iceberg.bounds import may_hold
+from changeling.iceberg.data_files import DataFile, OpenFile
+from changeling.iceberg.parquet_files import Written, filesystem
+from changeling.iceberg.row_matching import codes, matching
+from changeling.replicas import staged_rows as staged
+from changeling.replicas.row_effect import Effect
+from changeling.replicas.shape import Shape
+
+NO_ROWS = np.zeros(0, np.int64)
+MOST_ROWS = 500_000
+"""Rows of a fold that are looked up at once."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The rows of one snapshot: its files, and its columns in the order of their places, each with its id."""
+
+    files: tuple[DataFile, ...]
+    columns: pa.Schema
+    key: tuple[int, ...] = ()
+    """The places of the key; none where rows have no key."""
+    loose: pa.Table | None = None
+    """Rows that stand in no file."""
+
+    @property
+    def key_columns(self) -> pa.Schema:
+        """What rows are looked up by: all columns where there is no key."""
+        return pa.schema([self.columns.field(place) for place in self.key]) if self.key else self.columns
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a look into some files found."""
+
+    deleted: dict[str, np.ndarray] = field(default_factory=dict)
+    """Positions of live rows that go, by data file."""
+    found: np.ndarray = field(default_factory=lambda: NO_ROWS)
+    """Of each row in `below`, the place of the row of the fold that stands on it."""
+    below: pa.Table | None = None
+
+
+def read_staged(
+    files: Sequence[Written], shape: Shape, history: bool = False, most: int | None = MOST_ROWS
+) -> Iterator[pa.Table]:
+    """What a fold wrote of the rows that it touched, in parts of bounded size: no row is in two of them."""
+    layout = staged.staged_layout(shape, history)
+    waiting: list[pa.Table] = []
+    for written in files:
+        store, path = filesystem(written.path)
+        with pq.ParquetFile(store.open_input_file(path)) as file:
+            for group in range(file.num_row_groups):
+                waiting.append(file.read_row_group(group).cast(layout))
+                if most is not None and sum(part.num_rows for part in waiting) >= most:
+                    yield pa.concat_tables(waiting)
+                    waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def lookup_columns(rows: pa.Table, places: Sequence[str], columns: pa.Schema) -> pa.Table:
+    """Columns of a fold's rows under the ids of the stored columns that they are compared with."""
+    return pa.table([rows.column(name) for name in places], schema=columns)
+
+
+def scan_keyed(rows: pa.Table, current: Stored, base: Stored | None = None) -> Scan:
+    """Looks up the rows of a table with a key: those that go, and those that complete rows which are known in part.
+
+    Rows that are folded again stand on the rows of `base`, the others on those of `current`.
+    """
+    again = is_again(rows)
+    patched = _places(rows, Effect.PATCH)
+    written = np.flatnonzero(np.asarray(pc.not_equal(rows.column(staged.EFFECT), Effect.TOUCH.value)))
+    own = lookup_columns(rows.take(written), own_names(current), current.key_columns)
+    on_current = patched if base is None else patched[~again[patched]]
+    on_base = NO_ROWS if base is None else patched[again[patched]]
+    parts = [_scan(current, own, rows, on_current)]
+    if base is not None:
+        parts.append(_scan(base, own.slice(0, 0), rows, on_base))
+    return together(parts)
+
+
+def _scan(stored: Stored, own: pa.Table, rows: pa.Table, standing: np.ndarray) -> Scan:
+    bases = lookup_columns(rows.take(standing), base_names(stored), stored.key_columns)
+    deleted: dict[str, np.ndarray] = {}
+    found, below = [], []
+    if stored.loose is not None and bases.num_rows:
+        pairs = matching(bases.columns, stored.loose.select(list(stored.key)).columns)
+        found.append(standing[pairs.wanted])
+        below.append(stored.loose.take(pa.array(pairs.stored)))
+    for file in stored.files:
+        goes, completes = may_hold(file, own), may_hold(file, bases)
+        if not (goes or completes):
+            continue
+        with OpenFile(file) as opened:
+            keys, live = opened.columns(stored.key_columns).columns, opened.live()
+            if goes:
+                hits = np.unique(matching(own.columns, keys).stored)
+                hits = hits[live[hits]]
+                if len(hits):
+                    deleted[file.path] = hits
+            if completes:
+                pairs = matching(bases.columns, keys)
+                alive = live[pairs.stored]
+                if alive.any():
+                    places, back = np.unique(pairs.stored[alive], return_inverse=True)
+                    found.append(standing[pairs.wanted[alive]])
+                    below.append(opened.rows(places, stored.columns).take(pa.array(back)))
+    return Scan(deleted, np.concatenate(found) if found else NO_ROWS, pa.concat_tables(below) if below else None)
+
+
+def together(scans: Iterable[Scan]) -> Scan:
+    """What several scans of different files found."""
+    parts = list(scans)
+    below = [part.below for part in parts if part.below is not None]
+    return Scan(
+        {path: hits for part in parts for path, hits in part.deleted.items()},
+        np.concatenate([NO_ROWS, *(part.found for part in parts)]),
+        pa.concat_tables(below) if below else None,
+    )
+
+
+def standing(rows: pa.Table) -> np.ndarray:
+    """The places of the rows of a fold that are there now, in the order in which `completed` gives them."""
+    return np.concatenate([_places(rows, Effect.WHOLE), _places(rows, Effect.PATCH)])
+
+
+def _places(rows: pa.Table, effect: Effect) -> np.ndarray:
+    return np.flatnonzero(np.asarray(pc.equal(rows.column(staged.EFFECT), effect.value)))
+
+
+def completed(rows: pa.Table, scan: Scan, columns: pa.Schema, key: Sequence[int]) -> pa.Table:
+    """The rows of a fold as they are now, without those that are gone or were only touched."""
+    whole, patched = _places(rows, Effect.WHOLE), _places(rows, Effect.PATCH)
+    names = [staged.column_name(place) for place in range(len(columns))]
+    plain = rows.select(names).take(pa.array(whole)).cast(_bare(columns, names))
+    if not len(patched):
+        return plain
+    below = np.full(rows.num_rows, -1, np.int64)
+    below[scan.found] = np.arange(len(scan.found))
+    places = pa.array(below[patched], mask=below[patched] < 0)
+    mentioned = _mentioned(rows.column(staged.TOLD).take(pa.array(patched)), len(columns))
+    filled = []
+    for place, name in enumerate(names):
+        told = rows.column(name).take(pa.array(patched)).combine_chunks()
+        if place in key or scan.below is None:
+            filled.append(told)
+            continue
+        stored = scan.below.column(place).combine_chunks().take(places)
+        filled.append(pc.if_else(pa.array(mentioned[:, place]), told, stored.cast(told.type)))
+    return pa.concat_tables([plain, pa.table(filled, schema=plain.schema)])
+
+
+def _mentioned(told: pa.ChunkedArray, width: int) -> np.ndarray:
+    """Which columns each row mentions."""
+    flat = told.combine_chunks().flatten()
+    found: np.ndarray = np.asarray(flat, bool).reshape(-1, width)
+    return found
+
+
+def recounted(rows: pa.Table, current: Stored, base: Stored | None = None) -> tuple[Scan, pa.Table]:
+    """Rows without a key: as many of each content go or come as the fold counted."""
+    names = [staged.column_name(place) for place in range(len(current.columns))]
+    rows = _added_up(rows, names)
+    again = is_again(rows) if base is not None else np.zeros(rows.num_rows, bool)
+    own = lookup_columns(rows, names, current.columns)
+    held, places = _copies(own, current, np.arange(rows.num_rows))
+    # Rows that are folded again are counted from those of the base on.
+    before = held.copy()
+    if base is not None and again.any():
+        before[again] = _copies(own, base, np.flatnonzero(again))[0][again]
+    wanted = np.maximum(before + np.asarray(rows.column(staged.COUNT), np.int64), 0)
+    deleted: dict[str, list[int]] = {}
+    for row in np.flatnonzero(wanted < held).tolist():
+        for path, position in places[row][: int(held[row] - wanted[row])]:
+            deleted.setdefault(path, []).append(position)
+    copies = np.repeat(np.arange(rows.num_rows), np.maximum(wanted - held, 0))
+    coming = rows.select(names).take(pa.array(copies))
+    return Scan({path: np.array(sorted(hits), np.int64) for path, hits in deleted.items()}), coming
+
+
+def _added_up(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """One row for each content: texts that were spelled in several ways may be one value."""
+    own, _ = codes([rows.column(name) for name in names], [rows.column(name) for name in names])
+    distinct, firsts = np.unique(own, return_index=True)
+    if len(distinct) == rows.num_rows:
+        return rows
+    counts = np.bincount(own, np.asarray(rows.column(staged.COUNT), np.int64)).astype(np.int64)
+    merged = rows.take(pa.array(firsts))
+    return merged.set_column(merged.schema.get_field_index(staged.COUNT), staged.COUNT, pa.array(counts))
+
+
+def _copies(own: pa.Table, stored: Stored, wanted: np.ndarray) -> tuple[np.ndarray, dict[int, list[tuple[str, int]]]]:
+    """How many stored rows are equal to each row, and where they are."""
+    counts: np.ndarray = np.zeros(own.num_rows, np.int64)
+    places: dict[int, list[tuple[str, int]]] = {}
+    part = own.take(pa.array(wanted))
+    if stored.loose is not None and part.num_rows:
+        pairs = matching(part.columns, stored.loose.columns)
+        np.add.at(counts, wanted[pairs.wanted], 1)
+    for file in stored.files:
+        if not may_hold(file, part):
+            continue
+        with OpenFile(file) as opened:
+            pairs, live = matching(part.columns, opened.columns(stored.columns).columns), opened.live()
+            for row, position in zip(wanted[pairs.wanted].tolist(), pairs.stored.tolist(), strict=True):
+                if live[position]:
+                    counts[row] += 1
+                    places.setdefault(row, []).append((file.path, position))
+    return counts, places
+
+
+def vectors(
+    location: str, files: Sequence[DataFile], deleted: dict[str, np.ndarray]
+) -> list[tuple[DataFile, deletion_vectors.Vector]]:
+    """Writes the vectors of the files of which rows go: each with all of its deleted rows, earlier ones included."""
+    by_path = {file.path: file for file in files if file.path in deleted}
+    merged = {}
+    for path, hits in deleted.items():
+        vector = by_path[path].vector
+        merged[path] = hits if vector is None else np.union1d(hits, deletion_vectors.read(vector))
+    written = deletion_vectors.write(location, merged)
+    return [(by_path[path], vector) for path, vector in written.items()]
+
+
+def is_again(rows: pa.Table) -> np.ndarray:
+    """Which rows are folded from an earlier state on."""
+    found: np.ndarray = np.asarray(pc.fill_null(rows.column(staged.AGAIN), False), bool)
+    return found
+
+
+def own_names(stored: Stored) -> list[str]:
+    """The key columns of a fold's rows."""
+    return [staged.column_name(place) for place in stored.key]
+
+
+def base_names(stored: Stored) -> list[str]:
+    """The key columns of the rows that a fold's rows stand on."""
+    return [staged.base_name(place) for place in range(len(stored.key))]
+
+
+def _bare(columns: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([(name, field.type) for name, field in zip(names, columns, strict=True)])

@@ -1,0 +1,154 @@
+"""The stored rows of replicas: their files at a snapshot, and the commits that replace some rows by others.
+
+A look-up and its commit belong together: where others wrote the table in between, the rows are looked up again.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from changeling.iceberg import row_delta
+from changeling.iceberg.data_files import DataFile, listed
+from changeling.iceberg.lake import CONFLICTS, PAUSES, Lake
+from changeling.iceberg.parquet_files import Target, Writer, Written
+from changeling.iceberg.row_delta import RowDelta
+from changeling.model.errors import ChangelingError
+from changeling.replicas.replica_reader import STATE, ReplicaState
+from changeling.replicas.row_replacement import Scan, Stored, vectors
+from changeling.replicas.shape import Shape
+from changeling.replicas.stored_types import arrow_type, is_promotion
+from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.spark.errors import in_one_sentence
+
+Found = Callable[[Stored], Iterable[tuple[Scan, pa.Table]]]
+"""Looks rows up among the stored ones, part by part: which of them go, and which rows come."""
+
+
+class StoredRows:
+    """Looks up and replaces rows of replicas."""
+
+    def __init__(self, tables: ReplicaTables) -> None:
+        self._tables, self._lake = tables, tables.lake
+        self._known: dict[str, tuple[int, tuple[DataFile, ...]]] = {}
+        """The files of tables after our own commits: they hold as long as the snapshot is the current one."""
+
+    def at(self, replica: Replica, snapshot: int | None, shape: Shape) -> Stored | None:
+        """The rows of an earlier snapshot in the places of a shape, none without a snapshot.
+
+        None where its files hold values that the shape stores otherwise.
+        """
+        with in_one_sentence():
+            java = self._lake.load(replica.table)
+            if snapshot is None:
+                return Stored((), _columns(self._lake, java.schema(), shape, shape), _key(shape))
+            stored = self._tables.state_at(replica, snapshot).shape
+            kinds = {column.id: column.kind for column in stored.columns}
+            if not all(is_promotion(kinds.get(column.id, column.kind), column.kind) for column in shape.columns):
+                return None
+            schema = java.schemas().get(java.snapshot(snapshot).schemaId())
+            files = tuple(listed(java, self._lake.jvm, snapshot))
+            return Stored(files, _columns(self._lake, schema, stored, shape), _key(shape))
+
+    def kept_beside(self, replica: Replica, shape: Shape, rows: pa.Table) -> Stored:
+        """Rows that stand in no file of the table, in the places of a shape."""
+        numbered = [
+            pa.field(f"c{place}", arrow_type(column.kind), metadata={"PARQUET:field_id": str(place + 1)})
+            for place, column in enumerate(shape.columns)
+        ]
+        schema = pa.schema(numbered)
+        return Stored((), schema, _key(shape), pa.table(rows.columns, schema=schema))
+
+    def replace(self, replica: Replica, found: Found, state: ReplicaState) -> Replica:
+        """Commits what a look-up finds, with what the commit says; the replica as it is then."""
+        for pause in (*PAUSES, None):
+            try:
+                with in_one_sentence():
+                    return self._replace(replica, found, state)
+            except ChangelingError as error:
+                self._known.pop(replica.name, None)
+                if self._is_there(replica, state):
+                    return self._tables.committed(replica, state)
+                if pause is None or not str(error).startswith(CONFLICTS):
+                    raise
+                time.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _replace(self, replica: Replica, found: Found, state: ReplicaState) -> Replica:
+        java, jvm = self._lake.load(replica.table), self._lake.jvm
+        current = java.currentSnapshot()
+        planned = None if current is None else current.snapshotId()
+        files = self._files(replica.name, java, planned)
+        target = self._lake.target_of(java, replica.table)
+        stored = Stored(files, pa.schema(list(target.columns)), _key(replica.shape))
+        added, deleted = _written(target, found(stored))
+        delta = RowDelta(added, vectors(target.location, files, deleted))
+        # Where this fails, its outcome is not known: the files stay, since they may be in the table.
+        there = row_delta.commit(java, jvm, planned, delta, {STATE: msgspec.json.encode(state).decode()})
+        vector = {file.path: made for file, made in delta.deleted}
+        now = tuple(msgspec.structs.replace(file, vector=vector.get(file.path, file.vector)) for file in files)
+        snapshot = java.currentSnapshot().snapshotId()
+        self._known[replica.name] = (snapshot, (*now, *there))
+        return self._tables.note(replace(replica, state=state, snapshot=snapshot))
+
+    def _files(self, name: str, java: Any, snapshot: int | None) -> tuple[DataFile, ...]:
+        known = self._known.get(name)
+        if known is not None and known[0] == snapshot:
+            return known[1]
+        return tuple(listed(java, self._lake.jvm, snapshot))
+
+    def _is_there(self, replica: Replica, state: ReplicaState) -> bool:
+        """Whether a commit whose outcome is not known is in the table."""
+        with in_one_sentence():
+            java = self._lake.load(replica.table)
+            text = msgspec.json.encode(state).decode()
+            snapshot = java.currentSnapshot()
+            while snapshot is not None:
+                said = snapshot.summary().get(STATE)
+                if said is not None:
+                    return bool(said == text)
+                parent = snapshot.parentId()
+                snapshot = None if parent is None else java.snapshot(parent)
+            return False
+
+
+def _written(target: Target, parts: Iterable[tuple[Scan, pa.Table]]) -> tuple[list[Written], dict[str, np.ndarray]]:
+    """Files of the rows that come, and the positions of those that go, by data file."""
+    writer = Writer(target)
+    deleted: dict[str, np.ndarray] = {}
+    try:
+        for scan, rows in parts:
+            for path, positions in scan.deleted.items():
+                deleted[path] = np.union1d(deleted[path], positions) if path in deleted else positions
+            for batch in pa.table(rows.columns, names=target.columns.names).to_batches():
+                writer.write(batch)
+        return writer.close(), deleted
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def _key(shape: Shape) -> tuple[int, ...]:
+    ids = [column.id for column in shape.columns]
+    return tuple(ids.index(number) for number in shape.key)
+
+
+def _columns(lake: Lake, schema: Any, stored: Shape, wanted: Shape) -> pa.Schema:
+    """The columns of a shape under the ids that a snapshot's schema knows them by; one that it lacks has an id of no column."""
+    known = msgspec.json.decode(lake.jvm.org.apache.iceberg.SchemaParser.toJson(schema))
+    by_name = {field["name"]: field["id"] for field in known["fields"]}
+    names = {column.id: column.name for column in stored.columns}
+    return pa.schema(
+        [
+            pa.field(
+                column.name,
+                arrow_type(column.kind),
+                metadata={"PARQUET:field_id": str(by_name.get(names.get(column.id, ""), 0))},
+            )
+            for column in wanted.columns
+        ]
+    )
