@@ -10,7 +10,7 @@ import pyarrow as pa
 from changeling.formats.capabilities import SKIPPING
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions, WriteOptions
-from changeling.formats.transaction_progress import Standing
+from changeling.formats.transaction_progress import TransactionProgress
 from changeling.formats.type_table import TypeTable
 from changeling.model.change import Change, Record
 from changeling.model.errors import CannotCarry
@@ -41,7 +41,7 @@ class Outgoing(msgspec.Struct, gc=False):
     drop: frozenset[str]
     dropped: set[str]
     """The features that this change loses."""
-    standing: Standing = Standing()
+    progress: TransactionProgress = TransactionProgress()
     """What the output holds of the change's transaction, for formats that say `counts_transactions`."""
     halves: bool = False
     """It was read from a dialect with halves: the last part of its position tells them apart, and is no place."""

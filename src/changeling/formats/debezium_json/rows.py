@@ -50,7 +50,7 @@ class RowWriter:
         parts = rows_of(out, in_part=True)
         records: list[Record] = []
         for place, part in enumerate(parts):
-            record = self._record(out, _behind(part, out.standing.moved + place))
+            record = self._record(out, _behind(part, out.progress.moved + place))
             records.append(record)
             if (
                 part.op is Operation.DELETE

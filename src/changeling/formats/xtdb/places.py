@@ -46,15 +46,15 @@ def _alone(out: Outgoing, parts: tuple[int, ...], events: int) -> Place:
 
 
 def _together(out: Outgoing, transaction: Transaction, parts: tuple[int, ...]) -> Place:
-    standing = out.standing
+    progress = out.progress
     tx_id = number_of(transaction.id, INT64)
     if tx_id is None:
         out.lose("transaction", f"tx_id is the id of the transaction as a number, and {transaction.id!r} is none")
-        tx_id = standing.ordinal
+        tx_id = progress.ordinal
     if transaction.order is not None and parts == (tx_id, transaction.order) and transaction.order < INT64 // 2:
-        order = transaction.order + standing.moved
+        order = transaction.order + progress.moved
     else:
-        order = standing.events
+        order = progress.events
     if transaction.order not in (None, order):
         out.lose(
             "transaction",

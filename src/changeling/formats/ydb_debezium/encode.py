@@ -172,7 +172,7 @@ def _virtual_timestamp(out: Outgoing) -> tuple[int, int]:
     elif parts:
         step, transaction = parts[0], parts[0] if out.halves else parts[1]
     else:
-        step, transaction = out.standing.ordinal, out.number
+        step, transaction = out.progress.ordinal, out.number
     out.placed = step, transaction
     return step, transaction
 
@@ -190,7 +190,7 @@ def _of_transaction(out: Outgoing, declared: Transaction, parts: tuple[int, ...]
     _lose_order(out, declared)
     if parts and not (out.halves and inside):
         out.lose("position", "all records of a transaction have one step and txId, this position tells them apart")
-    step = parts[0] if inside else out.standing.ordinal
+    step = parts[0] if inside else out.progress.ordinal
     return step, step if number is None else number
 
 

@@ -1,4 +1,4 @@
-"""A JVM that is gone is what is told, whatever the call that showed it had to say."""
+"""The end of the JVM is what is reported, whatever the failing call said."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ SHOWN = [Py4JNetworkError("no answer"), Py4JError("no o12"), ConnectionRefusedEr
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """A process in the place of the JVM."""
+    """A process instead of the JVM."""
     processes: list[subprocess.Popen[bytes]] = []
     monkeypatch.setattr(gateway, "_started", processes)
     monkeypatch.setattr(errors, "_SOON", 0.1)
