@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeling.files.framing import Oversized, Piece, json_values
+from changeling.files.framing import Oversized, RawRecord, json_values
 
 SIZES = (1, 2, 3, 7, 64, 1 << 20)
 
 
-def split(text: bytes, *, arrays: bool = True, limit: int = 1 << 20) -> list[Piece]:
+def split(text: bytes, *, arrays: bool = True, limit: int = 1 << 20) -> list[RawRecord]:
     found = [list(json_values(io.BytesIO(text), arrays=arrays, chunk_size=size, limit=limit)) for size in SIZES]
     assert all(each == found[0] for each in found)
     return found[0]

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from changeling.files.spans import cut_lines
+from changeling.files.raw_records import cut_lines
 from changeling.model.errors import ChangelingError
 from changeling.model.json_text import SIZE_LIMIT
 
