@@ -136,8 +136,8 @@ def test_many_lines_that_never_end_take_no_quadratic_time() -> None:
     ],
 )
 def test_a_record_over_the_limit_is_told_and_not_held(before: bytes, large: bytes, behind: bytes) -> None:
-    told = Oversized(large[:1024], len(large))
-    assert split(before + large + behind, limit=2000) == [b'{"a":1}', told, b'{"b":2}']
+    oversized = Oversized(large[:1024], len(large))
+    assert split(before + large + behind, limit=2000) == [b'{"a":1}', oversized, b'{"b":2}']
 
 
 def test_a_record_at_the_limit_is_a_record() -> None:

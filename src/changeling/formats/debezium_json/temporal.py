@@ -7,7 +7,7 @@ import msgspec
 
 from changeling.formats.time_spans import Interval, months_and_nanos
 from changeling.model import canonical, json_text, times
-from changeling.model.canonical import Convert, moment_text
+from changeling.model.canonical import Convert, timestamp_text
 from changeling.model.errors import CannotCarry, Rejected
 from changeling.model.json_text import quote
 from changeling.model.types import Type
@@ -46,7 +46,7 @@ def from_count(unit: int, kind: str) -> Convert:
         nanos = _count(raw) * unit
         if not _FIRST <= nanos <= _LAST:
             raise Rejected(f"{_shown(raw)} lies outside the years 1 to 9999")
-        return quote(moment_text(nanos)[:10] if kind == "date" else moment_text(nanos) + zone)
+        return quote(timestamp_text(nanos)[:10] if kind == "date" else timestamp_text(nanos) + zone)
 
     return read
 

@@ -10,7 +10,7 @@ import re
 from changeling.formats.time_spans import MICROSECOND, from_count, from_words, to_count, to_words
 from changeling.formats.type_table import TypeTable
 from changeling.model import canonical, json_text, times, types
-from changeling.model.canonical import Convert, moment_text
+from changeling.model.canonical import Convert, timestamp_text
 from changeling.model.errors import CannotCarry, Rejected
 from changeling.model.json_text import quote
 
@@ -127,7 +127,7 @@ def _moment_from(unit: int, kind: str) -> Convert:
         nanos = int(raw) * unit
         if not _FIRST <= nanos <= _LAST:
             raise Rejected(f"{_shown(raw)} lies outside the years 1 to 9999")
-        return quote(moment_text(nanos)[:10] if kind == "date" else f"{moment_text(nanos)}Z")
+        return quote(timestamp_text(nanos)[:10] if kind == "date" else f"{timestamp_text(nanos)}Z")
 
     return read
 
@@ -157,7 +157,7 @@ _micros = _moment_to(_MICRO, "YDB's microseconds")
 
 def _moment_text(raw: bytes) -> bytes:
     seconds, micros = divmod(int(_micros(raw)), 1_000_000)
-    return quote(f"{moment_text(seconds * times.NANOS_PER_SECOND)}.{micros:06d}Z")
+    return quote(f"{timestamp_text(seconds * times.NANOS_PER_SECOND)}.{micros:06d}Z")
 
 
 def _number(raw: bytes) -> bytes:
@@ -178,7 +178,7 @@ def _pg_bool(raw: bytes) -> bytes:
 
 def _pg_moment(zone: str) -> Convert:
     def write(raw: bytes) -> bytes:
-        text = moment_text(int(_micros(raw)) * _MICRO)
+        text = timestamp_text(int(_micros(raw)) * _MICRO)
         return quote(text.replace("T", " ") + zone)
 
     return write
