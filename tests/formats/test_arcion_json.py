@@ -76,7 +76,7 @@ def test_000_30_31_and_32_exists_decides_what_is_there(
         (record(exists={"c": -1}), "exists of column 'c' is -1: it must be 0, 1, 2 or 3"),
         (record(exists={"c": "3", "d": "1"}), "column 'd' is missing from after, where exists says it is"),
         (record(exists={"c": "3", "d": "2"}), "column 'd' is missing from before, where exists says it is"),
-        (record(before={"c": "1", "e": "null"}), "column 'e' stands in before, but not in exists"),
+        (record(before={"c": "1", "e": "null"}), "column 'e' is in before, but not in exists"),
         (record(opType="D"), "a delete with c in after: exists may be 0 or 2 only"),
         (record(cursor="7461"), "cursor is not a JSON object in a string: Expected `object`, got `int`"),
         (record(cursor=None), "cursor is not a JSON object in a string: Expected `object`, got `null`"),

@@ -159,7 +159,7 @@ def test_a_delete_that_tells_nothing_is_refused_and_can_be_left_out() -> None:
     change = Change(op=Operation.DELETE, table=TableName(None, None, "t"))
     assert refusal(change, drop="keyless") == (
         "delete",
-        "dataworks cannot carry delete: it tells neither the row nor its key",
+        "dataworks cannot carry delete: it has neither the row nor its key",
     )
 
 

@@ -186,8 +186,8 @@ def test_a_record_that_was_read_can_be_written_in_another_mode() -> None:
     [
         (change("update", key=None, **AFTER), {}, "keyless", "without a key"),
         (change("upsert", after='{"name":"b"}', after_image=Image.PARTIAL), {}, "partial", "unchanged columns"),
-        (change("upsert"), {"mode": "NEW_IMAGE"}, "after", "does not tell it"),
-        (change("upsert", **AFTER), {"mode": "OLD_IMAGE"}, "before", "does not tell it"),
+        (change("upsert"), {"mode": "NEW_IMAGE"}, "after", "does not have it"),
+        (change("upsert", **AFTER), {"mode": "OLD_IMAGE"}, "before", "does not have it"),
         (change("insert", position=position(1, 2), **AFTER), {}, "position", "one number"),
         (change("insert", position=position(10**40), **AFTER), {}, "position", "up to 40 digits"),
         (change("insert", commit_time=TIME + 1, **AFTER), {"time_unit": "milliseconds"}, "commit_time", "milliseconds"),

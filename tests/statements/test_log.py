@@ -206,8 +206,8 @@ def test_000_23_001_10_001_12_003_06_and_004_39_what_no_source_may_send_is_rejec
         ],
         "items": [f"unknown Kind 'MERGE'; {kinds}"],
         "feed": [
-            "the record has update and erase: it must have exactly one, since they tell what happened",
-            "the record has none of update, reset, erase: it must have exactly one, since they tell what happened",
+            "the record has update and erase: it must have exactly one, since they say what happened",
+            "the record has none of update, reset, erase: it must have exactly one, since they say what happened",
         ],
     }
     found: dict[str, list[tuple[str, bytes, str]]] = {name: [] for name in reasons}

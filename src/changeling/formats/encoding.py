@@ -1,4 +1,4 @@
-"""The writing kernel: a batch of changes into wire records. Running numbers come in as columns, none is kept here."""
+"""The writing kernel: a batch of changes into wire records. Running numbers are passed in; none is kept here."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _COUNTED = {
 
 
 class Placed(NamedTuple):
-    """The position that the record of a change got; of several, the last one's."""
+    """The position that the record of a change got; of several records, that of the last."""
 
     parts: tuple[int, ...]
     own: bool
@@ -53,7 +53,7 @@ class Encoded:
     places: Sequence[int] = ()
     """For each record, the place of its change in the batch."""
     placed: Mapping[int, Placed] = field(default_factory=dict)
-    """By the place of their change in the batch, the positions that records got."""
+    """The positions that records got, by the place of their change in the batch."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Encoder:
             out.change = transcoder(out.change, out.lose)
         made = self._encode(out)
         if not self._keyed and any(record.value is None for record in made):
-            out.lose("message", "a tombstone is a message without a value, which a plain file cannot hold")
+            out.lose("message", "a tombstone is a message without a value, which a plain file cannot contain")
         return list(made)
 
     def _transcoder(self, encoding: str) -> Transcoder | None:
@@ -204,7 +204,7 @@ class Encoder:
 
 
 def _on_topic(record: Record, topic: str) -> Record:
-    """A record on the topic that it came from, whatever its dialect would call it."""
+    """A record on its original topic, whatever its dialect would call it."""
     return Record(record.value, record.key, record.headers, topic)
 
 
