@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 TIME = 1703505330123
 METADATA = ["_sequence_id_", "_operation_type_", "_execute_time_", "_before_image_", "_after_image_"]
 FREE = "position,transaction"
-"""What every change of a dialect with an order of its own must let go."""
+"""What every change of a dialect with an order of its own loses."""
 
 
 def decode(*records: Any, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:

@@ -58,9 +58,7 @@ def roles_of(names: Collection[str]) -> dict[str, str]:
     for role in METADATA:
         name = role if role in names else ALIASES.get(role, role)
         if name not in names:
-            raise Rejected(
-                f"there is no `{role}`: a change has five metadata fields, and a plain row without is none"
-            )
+            raise Rejected(f"there is no `{role}`: a change has five metadata fields, and a plain row without is none")
         found[role] = name
     if SOURCE_TABLE in names:
         found[SOURCE_TABLE] = SOURCE_TABLE
