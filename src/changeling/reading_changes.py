@@ -110,5 +110,5 @@ def _refuse(batch: pa.RecordBatch, fail: bool, rejects: RejectSink) -> None:
         return
     if fail:
         origin = layout.origins(batch)[0]
-        raise ChangelingError(f"{origin}: {batch.column('reason')[0].as_py()} (--on-error reject goes on without it)")
+        raise ChangelingError(f"{origin}: {batch.column('reason')[0].as_py()} (--on-error reject continues without it)")
     rejects.add(batch)

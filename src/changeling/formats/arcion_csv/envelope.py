@@ -1,4 +1,4 @@
-"""A row of Arcion's CSV as it stands on the wire: which field is what, and the header that names them."""
+"""A row of Arcion's CSV on the wire: which field is what, and the header that names them."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Arcion's JSON record as it stands on the wire, and the letters of its operations."""
+"""Arcion's JSON record on the wire, and the letters of its operations."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The metadata fields of DataWorks' rows as they stand on the wire, under every name that they have had."""
+"""The metadata fields of DataWorks' rows on the wire, under every name that they have had."""
 
 from collections.abc import Collection
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""DataWorks' whole-database message as it stands on the wire, and what its operations mean."""
+"""DataWorks' whole-database message on the wire, and what its operations mean."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Debezium's envelope as it stands on the wire: operations, source blocks of all connectors, and what we add to ours."""
+"""Debezium's envelope on the wire: operations, source blocks of all connectors, and what we add to ours."""
 
 import base64
 

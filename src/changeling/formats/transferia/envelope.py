@@ -1,4 +1,4 @@
-"""Transferia's two records as they stand on the wire, and the names of their operations."""
+"""Transferia's two records on the wire, and the names of their operations."""
 
 from typing import Annotated
 

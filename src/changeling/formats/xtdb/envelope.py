@@ -1,4 +1,4 @@
-"""XTDB's envelope as it stands on the wire, and the names of its parts."""
+"""XTDB's envelope on the wire, and the names of its parts."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A stream record as it stands on the wire: its members, its times and numbers, and the shell that keeps its shape."""
+"""A stream record on the wire: its members, its times and numbers, and the shell that keeps its shape."""
 
 import functools
 import re

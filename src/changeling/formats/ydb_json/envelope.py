@@ -1,4 +1,4 @@
-"""A changefeed's record as it stands on the wire: its members, its modes, its stamps, and the shell that keeps its shape."""
+"""A changefeed's record on the wire: its members, its modes, its stamps, and the shell that keeps its shape."""
 
 from enum import StrEnum
 from itertools import combinations
