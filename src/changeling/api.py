@@ -1,4 +1,4 @@
-"""Decode and encode on Arrow tables: the whole of Changeling without Spark and without files."""
+"""Decode and encode on Arrow tables, without Spark and without files."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
@@ -17,8 +17,8 @@ Records: TypeAlias = pa.Table | pa.RecordBatch | Iterable[bytes | str | Mapping[
 def decode(records: Records, format: str, **options: Any) -> tuple[pa.Table, pa.Table]:
     """Decodes wire records into a table of changes and a table of rejects.
 
-    `records` are texts, or a table of layout `RECORDS` of which only `value` must be there. Options are those of the format
-    (`changeling formats` lists them) and `table`, `key`, `source`, `columns`, `schemas`, which all formats take.
+    `records` are texts, or a table of layout `RECORDS` of which only `value` is required. Options are those of the format
+    (`changeling formats` lists them) and `table`, `key`, `source`, `columns`, `schemas`, which all formats accept.
     """
     form = registry.get(format)
     decoder = Decoder(form, read_options(form, options))
@@ -32,7 +32,7 @@ def decode(records: Records, format: str, **options: Any) -> tuple[pa.Table, pa.
 def encode(changes: pa.Table | pa.RecordBatch, format: str, **options: Any) -> tuple[pa.Table, pa.Table]:
     """Encodes changes into a table of wire records and a table of rejects.
 
-    A reject is a change that has what the format cannot carry (`feature` names it) and that `drop` does not allow to be lost.
+    A reject is a change with something that the format cannot carry (`feature` names it) and that `drop` does not list.
     """
     form = registry.get(format)
     encoder = Encoder(form, write_options(form, options))

@@ -22,7 +22,7 @@ Table: TypeAlias = tuple[str | None, ...]
 
 
 class Conversion:
-    """Writes changes as records of another format, and refuses as a whole where something would be lost."""
+    """Writes changes as records of another format, and refuses the entire input if something would be lost."""
 
     def __init__(self, form: Format, options: WriteOptions, rejects: RejectSink, report: Report) -> None:
         self._form, self._options, self._rejects, self._report = form, options, rejects, report
@@ -33,9 +33,9 @@ class Conversion:
         self._order = OutputOrder()
 
     def records_of(self, batches: Iterable[pa.RecordBatch], source: Format) -> Iterator[pa.RecordBatch]:
-        """The written records; raises `LossError` at the end, naming everything that had no place, with an example each.
+        """The written records; raises `LossError` at the end, naming everything that the format cannot carry, with an example each.
 
-        Updates that `source` tells as two records are joined first, save on the way back into the same dialect.
+        Updates that `source` writes as two records are joined first, except into the same dialect.
         """
         if source.halves and source.name != self._form.name:
             batches = _paired(batches, Pairing(lone_as_deletes=True))
@@ -53,9 +53,9 @@ class Conversion:
             raise LossError(self._losses.explanation())
 
     def _encoded(self, batch: pa.RecordBatch) -> Encoded:
-        """The batch as if all that has no place had been allowed to go: a change is refused for one thing at a time.
+        """The batch as if all losses were allowed: the encoder refuses a change for one feature at a time.
 
-        So everything that is to be named is found before anything is refused.
+        So every lost feature is known before anything is refused.
         """
         encoded = self._encoder(batch, self._numbering)
         while found := self._losses.examples(encoded.rejects):
@@ -70,7 +70,7 @@ class Conversion:
         return encoded
 
     def _check_tables(self, batch: pa.RecordBatch, encoded: Encoded) -> None:
-        """Records that do not name their table must not mix two: only another topic tells them apart."""
+        """Records that do not name their table must not mix two: only the topic distinguishes them."""
         if self._form.names_table or self._options.names_table:
             return
         for (topic, table), count in _tables_by_topic(batch, encoded, self._options.keyed).items():

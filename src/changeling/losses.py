@@ -1,4 +1,4 @@
-"""What a conversion loses: counted where the user allowed it, else gathered for one refusal that names all of it."""
+"""What a conversion loses: counted where the user allowed it, else collected for one refusal that names all of it."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ class Losses:
 
     @property
     def names(self) -> frozenset[str]:
-        """What was lost without leave."""
+        """Features that were lost without permission."""
         return frozenset(self._examples)
 
     def examples(self, rejects: pa.RecordBatch) -> frozenset[str]:
-        """Keeps the reasons of changes that were refused; the features that no change was refused for before."""
+        """Keeps the reasons of refused changes; returns the features that no change was refused for before."""
         found = set()
         reasons, features = rejects.column("reason").to_pylist(), rejects.column("feature").to_pylist()
         for reason, feature, origin in zip(reasons, features, layout.origins(rejects), strict=True):
@@ -38,7 +38,7 @@ class Losses:
         return frozenset(found)
 
     def add(self, feature: str, changes: int, example: str | None = None) -> None:
-        """Counts changes that are written without the feature, or not at all for want of it."""
+        """Counts changes that are written without the feature, or not at all because of it."""
         if feature in self._allowed:
             self._dropped[feature] += changes
             return
@@ -62,7 +62,7 @@ _BEFORE = "the position that the record gets is before that of an earlier record
 
 
 class OutputOrder:
-    """Whether an output whose records do not have their own positions is in the order of these."""
+    """Whether an output whose records do not carry positions is in the order of the positions."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
@@ -72,7 +72,7 @@ class OutputOrder:
     def breaks(self, batch: pa.RecordBatch, encoded: Encoded) -> Iterator[tuple[int, str]]:
         """The changes of a batch that are out of order, each with its place in the batch and the reason."""
         if not encoded.dropped["position"] and not encoded.placed:
-            self._pass(batch)
+            self._note_positions(batch)
             return
         sources, positions = batch.column("source").to_pylist(), batch.column("position").to_pylist()
         arrived = batch.column("arrived").to_pylist()
@@ -86,14 +86,14 @@ class OutputOrder:
             elif not self._follows(encoded, place):
                 yield place, _BEFORE
 
-    def _pass(self, batch: pa.RecordBatch) -> None:
+    def _note_positions(self, batch: pa.RecordBatch) -> None:
         for source in pc.unique(batch.column("source")).to_pylist():
             own = batch.filter(pc.and_(pc.equal(batch.column("source"), source), pc.invert(batch.column("arrived"))))
             if own.num_rows:
                 self._last[source] = max(self._last.get(source, ""), pc.max(own.column("position")).as_py())
 
     def _follows(self, encoded: Encoded, place: int) -> bool:
-        """Whether a record whose position is another than its change's, or that comes after such a one, is in order."""
+        """Whether a record is in order whose position differs from its change's, or that comes after such a record."""
         placed = encoded.placed.get(place)
         if placed is None:
             return True

@@ -16,7 +16,7 @@ from changeling.model.errors import ChangelingError
 from changeling.rejects import RejectSink
 
 Progress = Callable[[int], None]
-"""Is told how many bytes of the input have been read since it was last told."""
+"""Called with the number of bytes of the input that were read since the last call."""
 
 
 @dataclass
@@ -32,13 +32,13 @@ class Report:
 
     @property
     def accepted(self) -> int:
-        """Records that gave changes."""
+        """Records that were decoded."""
         return self.records - self.rejected
 
 
 @dataclass(frozen=True)
 class Input:
-    """What to read, and what the user said of it."""
+    """What to read, and the user's options for it."""
 
     places: Sequence[paths.Place]
     form: Format
@@ -46,7 +46,7 @@ class Input:
     carrier: reading.Carrier = "plain"
     fail_on_reject: bool = False
     limit: int | None = None
-    """Stop after so many changes."""
+    """Stop after this many changes."""
 
 
 def changes_of(
@@ -74,7 +74,7 @@ def changes_of(
             refused.append(rejects.with_raw_records(unfit))
         records = part.records.num_rows + part.rejects.num_rows
         if left is not None and changes.num_rows >= left:
-            changes = changes.slice(0, _whole(changes, left) if given.form.halves else left)
+            changes = changes.slice(0, _complete(changes, left) if given.form.halves else left)
             last = _places(changes)[-1] if left else (-1, -1)
             refused = [
                 batch.filter(pa.array([place <= last for place in _places(batch)], pa.bool_())) for batch in refused
@@ -92,8 +92,8 @@ def changes_of(
             return
 
 
-def _whole(changes: pa.RecordBatch, limit: int) -> int:
-    """How many changes to take so that an update is not cut in two: its halves differ in the last part of the position."""
+def _complete(changes: pa.RecordBatch, limit: int) -> int:
+    """How many changes to take without splitting an update: its halves differ in the last part of the position."""
     events = [position.rpartition(".")[0] for position in changes.column("position").to_pylist()]
     while 0 < limit < len(events) and events[limit] == events[limit - 1]:
         limit += 1
@@ -110,5 +110,5 @@ def _refuse(batch: pa.RecordBatch, fail: bool, rejects: RejectSink) -> None:
         return
     if fail:
         origin = layout.origins(batch)[0]
-        raise ChangelingError(f"{origin}: {batch.column('reason')[0].as_py()} (--on-error reject goes on without it)")
+        raise ChangelingError(f"{origin}: {batch.column('reason')[0].as_py()} (--on-error reject continues without it)")
     rejects.add(batch)

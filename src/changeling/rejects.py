@@ -1,4 +1,4 @@
-"""Rejected records as lines of JSON: the reason, where the record lies, and its raw bytes."""
+"""Rejected records as lines of JSON: the reason, the origin of the record, and its raw bytes."""
 
 import base64
 import contextlib
@@ -13,7 +13,7 @@ from changeling.model import layout
 
 
 class RejectSink:
-    """Writes rejects to a file that exists only once there is something in it.
+    """Writes rejects to a file that is created with the first reject.
 
     Rejects of an earlier run are never lost: a file of that name is first renamed to `NAME.1`, `NAME.2`, …
     """
@@ -33,11 +33,11 @@ class RejectSink:
             self._file.close()
 
     def remember(self, records: pa.RecordBatch) -> None:
-        """Keeps the wire records at hand, for changes of theirs that are rejected later."""
+        """Keeps the current wire records, for changes of theirs that are rejected later."""
         self._recent = records
 
     def with_raw_records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rejects of changes with the bytes of the records that they came from, as far as these are still at hand."""
+        """Rejects of changes with the bytes of their records, as far as these are still kept."""
         if self._recent is None or not batch.num_rows:
             return batch
         places = {_place(origin): number for number, origin in enumerate(self._recent.column("origin").to_pylist())}
@@ -51,11 +51,11 @@ class RejectSink:
         return batch
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Keeps every record of a batch of layout `REJECTS`."""
+        """Writes every record of a batch of layout `REJECTS`."""
         if not batch.num_rows:
             return
         if self._file is None:
-            _put_aside(Path(self.path))
+            _rename_existing(Path(self.path))
             self._file = Path(self.path).open("wb")  # noqa: SIM115 - closed when the sink is
         for row in batch.to_pylist():
             self._file.write(json.dumps(reject_line(row), ensure_ascii=False).encode() + b"\n")
@@ -66,7 +66,7 @@ def _place(origin: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(origin.values())
 
 
-def _put_aside(path: Path) -> None:
+def _rename_existing(path: Path) -> None:
     if not path.is_file() or path.stat().st_size == 0:
         return
     number = 1
@@ -76,7 +76,7 @@ def _put_aside(path: Path) -> None:
 
 
 def reject_line(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of layout `REJECTS` for people and machines; `raw` is there where the bytes are text."""
+    """A row of layout `REJECTS` for people and machines; it has `raw` if the bytes are text."""
     raw = row["raw"]
     line: dict[str, Any] = {
         "reason": row["reason"],

@@ -9,7 +9,7 @@ from tests.cli.conftest import Run
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "hint"),
     [
         (("decod", "x"), "there is no verb 'decod'; did you mean 'decode'?"),
         (("decode", "xtdb.jsonl"), "required: --from"),
@@ -21,7 +21,7 @@ from tests.cli.conftest import Run
         ),
         (("decode", "xtdb.jsonl", "--from", "xtdb", "--rejects", "s3://b/r"), "kept in a local file"),
         (("decode", "xtdb.jsonl", "--from", "xtdb", "--key", "a,a"), "names a column twice"),
-        (("decode", "xtdb.jsonl", "--from", "xtdb", "--columns", "a:int8,a:json"), "stands there twice"),
+        (("decode", "xtdb.jsonl", "--from", "xtdb", "--columns", "a:int8,a:json"), "is listed twice"),
         (("decode", "xtdb.jsonl", "--from", "xtdbb"), "there is no format 'xtdbb'; did you mean 'xtdb'?"),
         (("decode", "xtdb.json", "--from", "xtdb"), "xtdb.json"),
         (("decode", "xtdb.jsonl", "--from", "xtdb", "-o", "topic_prefx=a"), "did you mean 'topic_prefix'?"),
@@ -52,10 +52,10 @@ from tests.cli.conftest import Run
         ),
     ],
 )
-def test_a_wrong_call_is_told_the_right_one(run: Run, arguments: tuple[str, ...], told: str) -> None:
+def test_a_wrong_call_is_told_the_right_one(run: Run, arguments: tuple[str, ...], hint: str) -> None:
     done = run(*arguments)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert hint in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -236,7 +236,7 @@ def test_001_16_halves_of_an_update_are_joined_again(run: Run, tmp_path: Path) -
 
 
 def test_messages_of_kcat_come_back_on_their_topics_with_their_keys_and_headers(run: Run, tmp_path: Path) -> None:
-    """A topic whose last part is not the usual one, and a key that stands in a header."""
+    """A topic whose last part is not the usual one, and a key in a header."""
     stamp = {"connector": "ydb", "version": "1.0.0", "ts_ms": 5, "step": 5, "txId": 6, "snapshot": False}
     deleted = json.dumps({"payload": {"op": "d", "source": stamp}}, separators=(",", ":"))
     messages = {

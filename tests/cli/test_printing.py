@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from changeling.cli import main
-from changeling.cli.tables import show, table
+from changeling.cli.display import show_table, table
 from changeling.model.errors import nearest
 from changeling.model.printable import printable, printable_lines
 from changeling.model.table import TableName
@@ -45,7 +45,7 @@ def test_rows_of_tables_are_of_one_line(capsys: pytest.CaptureFixture[str]) -> N
     made = table("a\nb", numbers=("n",))
     made.add_row("x\ny\x1b[2J", "1")
     made.add_row("[red]z", "2")
-    show(made)
+    show_table(made)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines == [[r"a\nb", "n"], [r"x\ny\x1b[2J", "1"], ["[red]z", "2"]]
 

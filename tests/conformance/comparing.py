@@ -1,4 +1,4 @@
-"""When two changes say the same: what a reader of the log could tell apart, and nothing else."""
+"""When two changes are equal: by what a reader of the log could distinguish, and nothing else."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def canonical_changes(batch: pa.RecordBatch) -> list[Change]:
 
 
 def essence(change: Change, arrived: bool, form: Format) -> dict[str, Any]:
-    """What must come back from `form`: labels only if it has them, places only if they are the source's own."""
+    """What must be read back from `form`: labels only if it has them, positions only if they are the source's own."""
     return {
         "op": "write" if change.op in LABELS and change.op not in form.carries else change.op.value,
         "table": change.table and change.table.name,
@@ -52,7 +52,7 @@ def _row(text: str | bytes | None, key: str | bytes | None, image: Image) -> dic
 def same(expected: Change, found: Change, arrived: bool, form: Format, halves: bool = False) -> None:
     """Asserts that `found` says all that `expected` said; what the format adds (a catalog, an order) is no difference.
 
-    `halves`: the last part of the position only tells the halves of an update apart, which are joined here.
+    `halves`: the last part of the position only distinguishes the halves of an update, which are joined here.
     """
     wanted, got = essence(expected, arrived, form), essence(found, arrived, form)
     if halves and not arrived:

@@ -1,4 +1,4 @@
-"""Every registered format is put through the same cases: a change comes back, or is refused by name. Nothing else."""
+"""Every registered format runs the same cases: a change is read back equal, or is refused by name. Nothing else."""
 
 from functools import cache
 
@@ -27,7 +27,7 @@ def encoded(changes: pa.RecordBatch, name: str, drop: frozenset[str] = frozenset
 
 
 def held(change: Change, name: str) -> pa.Table | None:
-    """The records of a change in a format, None where it has no place there; it gets a time where the format needs one."""
+    """The records of a change in a format, None where the format cannot carry it; it gets a time where the format needs one."""
     records, rejects = encoded(batch([change]), name)
     if rejects["feature"].to_pylist() == ["commit_time"] and change.commit_time is None:
         records, rejects = encoded(batch([msgspec.structs.replace(change, commit_time=TIME)]), name)
@@ -63,7 +63,7 @@ def native(case: str, name: str) -> list[pa.RecordBatch]:
 
 
 def check_pair(change: Change, given: pa.RecordBatch, name: str) -> None:
-    """`given` is the one change, in whatever convention; it goes through `name` and must come back or be refused."""
+    """`given` is the one change, in whatever convention; it goes through `name` and must be read back or be refused."""
     form = registry.get(name)
     arrived = given.column("arrived")[0].as_py()
     records, rejects = encoded(given, name)
@@ -147,7 +147,7 @@ def test_what_was_refused_can_be_dropped_by_its_name(case: str, name: str) -> No
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_duplicates_and_order_are_kept(name: str) -> None:
-    """Five writes of one row, one of them twice: the same five come back, in order."""
+    """Five writes of one row, one of them twice: the same five are read back, in order."""
     counts = [3, 1, 1, 2, 9]
     changes = [
         msgspec.structs.replace(

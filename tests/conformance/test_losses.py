@@ -42,7 +42,7 @@ def _late() -> list[Change]:
 
 @cache
 def changes_of(name: str) -> tuple[pa.RecordBatch, ...]:
-    """What the format can hold of all cases, as it reads it, and two tables out of order, a few changes a batch."""
+    """What the format can carry of all cases, as it reads it, and two tables out of order, a few changes a batch."""
     found = []
     for change in [*CASES.values(), *_late()]:
         records = held(change, name)
@@ -66,11 +66,13 @@ def check(batches: Sequence[pa.RecordBatch], source: str, target: str, folder: P
     try:
         report, written = converted(batches, source, target, "", folder)
     except LossError as refusal:
-        told = Counter({name: int(count) for name, count in re.findall(r"^  (\S+): (\d+) changes", str(refusal), re.M)})
+        counted = Counter(
+            {name: int(count) for name, count in re.findall(r"^  (\S+): (\d+) changes", str(refusal), re.M)}
+        )
         (proposal,) = re.findall(r"--drop (\S+);", str(refusal))
-        assert sorted(told) == proposal.split(",")
+        assert sorted(counted) == proposal.split(",")
         report, written = converted(batches, source, target, proposal, folder)
-        assert report.dropped == told
+        assert report.dropped == counted
     else:
         assert report.dropped == Counter()
     assert report.written == written

@@ -1,4 +1,4 @@
-"""Generated changes through every format: they come back or are refused by name, whatever the values are."""
+"""Generated changes through every format: they are read back equal or refused by name, whatever the values are."""
 
 import pytest
 from hypothesis import given

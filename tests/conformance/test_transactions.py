@@ -65,7 +65,7 @@ STREAMS = {
 
 
 def written(changes: pa.RecordBatch, name: str, size: int) -> pa.Table:
-    """The records of changes that are handed over in batches of this size; whatever has no place is dropped."""
+    """The records of changes passed in batches of this size; whatever the format cannot carry is dropped."""
     encoder = Encoder(registry.get(name), write_options(registry.get(name), {"drop": ANYTHING}))
     numbering, made = Numbering(), []
     for start in range(0, changes.num_rows, size):
@@ -102,10 +102,10 @@ def check_xtdb(given: pa.RecordBatch, size: int) -> None:
     made = events(written(given, "xtdb", size))
     orders: dict[int, list[int]] = {}
     for event in made:
-        told = event["transaction"]
-        if told is not None:
-            assert told["id"] == str(event["source"]["tx_id"])
-            orders.setdefault(event["source"]["tx_id"], []).append(told["data_collection_order"])
+        transaction = event["transaction"]
+        if transaction is not None:
+            assert transaction["id"] == str(event["source"]["tx_id"])
+            orders.setdefault(event["source"]["tx_id"], []).append(transaction["data_collection_order"])
     for found in orders.values():
         assert found == list(range(len(found)))
     named = [name for name in transactions(given) if name is not None]
@@ -196,8 +196,8 @@ def test_both_events_of_a_moved_row_have_places_of_their_own() -> None:
 def test_debezium_counts_both_events_of_a_moved_row() -> None:
     records, rejects = changeling.encode(batch(WITH_A_MOVE), "debezium-json", keyed=True)
     assert rejects.num_rows == 0
-    told = [event["transaction"] for event in events(records.filter(pc.is_valid(records["value"])))]
-    assert [(found["id"], found["data_collection_order"]) for found in told] == [
+    transactions = [event["transaction"] for event in events(records.filter(pc.is_valid(records["value"])))]
+    assert [(found["id"], found["data_collection_order"]) for found in transactions] == [
         ("7", 0),
         ("7", 1),
         ("7", 2),

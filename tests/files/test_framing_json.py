@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeling.files.framing import Oversized, Piece, json_values
+from changeling.files.framing import Oversized, RawRecord, json_values
 
 SIZES = (1, 2, 3, 7, 64, 1 << 20)
 
 
-def split(text: bytes, *, arrays: bool = True, limit: int = 1 << 20) -> list[Piece]:
+def split(text: bytes, *, arrays: bool = True, limit: int = 1 << 20) -> list[RawRecord]:
     found = [list(json_values(io.BytesIO(text), arrays=arrays, chunk_size=size, limit=limit)) for size in SIZES]
     assert all(each == found[0] for each in found)
     return found[0]
@@ -136,8 +136,8 @@ def test_many_lines_that_never_end_take_no_quadratic_time() -> None:
     ],
 )
 def test_a_record_over_the_limit_is_told_and_not_held(before: bytes, large: bytes, behind: bytes) -> None:
-    told = Oversized(large[:1024], len(large))
-    assert split(before + large + behind, limit=2000) == [b'{"a":1}', told, b'{"b":2}']
+    oversized = Oversized(large[:1024], len(large))
+    assert split(before + large + behind, limit=2000) == [b'{"a":1}', oversized, b'{"b":2}']
 
 
 def test_a_record_at_the_limit_is_a_record() -> None:

@@ -1,4 +1,4 @@
-"""An output appears whole or not at all."""
+"""An output appears complete or not at all."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""What paths stand for, and how files are opened."""
+"""Which files paths match, and how files are opened."""
 
 import gzip
 import io

@@ -58,7 +58,7 @@ def rewritten(*rows: str, read: dict[str, Any], **options: Any) -> list[str]:
 @pytest.mark.parametrize(("bits", "before", "after"), [("0", 0, 0), ("1", 0, 1), ("2", 1, 0), ("3", 1, 1)])
 @pytest.mark.parametrize("null", [False, True])
 def test_000_07_08_10_and_11_exists_decides_what_is_there(bits: str, before: bool, after: bool, null: bool) -> None:
-    """NEW is in `after`, OLD in `before`; with its bit NULL is a value, without it nothing is told."""
+    """NEW is in `after`, OLD in `before`; with its bit NULL is a value, without it the column is unknown."""
     new, old = ("NULL", "NULL") if null else ("n" if after else "NULL", "o" if before else "NULL")
     row = realtime(f"{new},{old},{bits},1,1,3")
     (found,) = decoded(row, columns="c:string,id:int64")
@@ -203,7 +203,7 @@ def test_000_09_null_text_is_an_option() -> None:
 
 
 def test_a_row_is_written_in_another_style_than_it_was_read_in() -> None:
-    """The first spelling comes back only where it means the same in the style that is written."""
+    """The original spelling is restored only where it means the same in the style that is written."""
     row = '"1","a;b"'
     assert rewritten(row, read={"mode": "snapshot", **TWO}) == [row]
     assert rewritten(row, read={"mode": "snapshot", **TWO}, delimiter=";", quote="'") == ["1;'a;b'"]

@@ -76,7 +76,7 @@ def test_000_30_31_and_32_exists_decides_what_is_there(
         (record(exists={"c": -1}), "exists of column 'c' is -1: it must be 0, 1, 2 or 3"),
         (record(exists={"c": "3", "d": "1"}), "column 'd' is missing from after, where exists says it is"),
         (record(exists={"c": "3", "d": "2"}), "column 'd' is missing from before, where exists says it is"),
-        (record(before={"c": "1", "e": "null"}), "column 'e' stands in before, but not in exists"),
+        (record(before={"c": "1", "e": "null"}), "column 'e' is in before, but not in exists"),
         (record(opType="D"), "a delete with c in after: exists may be 0 or 2 only"),
         (record(cursor="7461"), "cursor is not a JSON object in a string: Expected `object`, got `int`"),
         (record(cursor=None), "cursor is not a JSON object in a string: Expected `object`, got `null`"),
@@ -183,7 +183,7 @@ def test_000_20_25_and_40_a_change_of_another_dialect_written_whole() -> None:
     )
     texts = {"id": "101", "ok": "true", "price": "1.50", "tags": '["a","b"]', "note": "null"}
     (found,) = written(given)
-    told = found.pop("cursor")
+    cursor_text = found.pop("cursor")
     assert found == {
         "tableName": REGION,
         "opType": "U",
@@ -192,7 +192,7 @@ def test_000_20_25_and_40_a_change_of_another_dialect_written_whole() -> None:
         "exists": dict.fromkeys(texts, "1"),
         "operationcount": '{"insertCount":0,"updateCount":1,"deleteCount":0,"replaceCount":0}',
     }
-    assert json.loads(told) == {
+    assert json.loads(cursor_text) == {
         "extractorId": 0,
         "timestamp": 1657516903000,
         "extractionTimestamp": 1657516903000,
@@ -207,7 +207,7 @@ def test_000_20_25_and_40_a_change_of_another_dialect_written_whole() -> None:
             "transaction": {"id": "12350", "order": 2, "total": None, "complete": None},
         },
     }
-    (back,) = decoded({**found, "cursor": told})
+    (back,) = decoded({**found, "cursor": cursor_text})
     assert {**back, "meta": None} == {
         "source": "arcion-json",
         "table": {"catalog": None, "schema": "io_blitzz", "name": "region"},

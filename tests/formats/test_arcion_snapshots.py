@@ -51,9 +51,9 @@ def test_a_row_of_a_snapshot_stands_before_every_change(format: str, record: str
         {"log": "bin.000001", "position": 4},
         {"dscId": 0, "mutId": 1},
     ):
-        told = cursor.position(cursor.read(json.dumps(earliest).encode()))
-        assert told is not None
-        assert latest < told
+        position = cursor.position(cursor.read(json.dumps(earliest).encode()))
+        assert position is not None
+        assert latest < position
 
 
 def test_an_insert_with_a_cursor_is_no_row_of_a_snapshot() -> None:

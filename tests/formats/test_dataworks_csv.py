@@ -95,12 +95,12 @@ def test_csv_files_come_back_letter_for_letter(header: str) -> None:
         (
             ",".join([*METADATA, "a"]),
             '1,I,5,N,Y,"x',
-            "field 6 of the row begins with a quote that nothing closes rightly",
+            "field 6 of the row begins with a quote that is not closed properly",
         ),
         (
             ",".join([*METADATA, "a"]),
             '1,I,5,N,Y,"x"y',
-            "field 6 of the row begins with a quote that nothing closes rightly",
+            "field 6 of the row begins with a quote that is not closed properly",
         ),
         (",".join([*METADATA, "a"]), ",I,5,N,Y,x", "`_sequence_id_` is empty"),
         (

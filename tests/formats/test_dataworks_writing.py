@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 TIME = 1703505330123
 METADATA = ["_sequence_id_", "_operation_type_", "_execute_time_", "_before_image_", "_after_image_"]
 FREE = "position,transaction"
-"""What every change of a dialect with an order of its own must let go."""
+"""What every change of a dialect with an order of its own loses."""
 
 
 def decode(*records: Any, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
@@ -159,7 +159,7 @@ def test_a_delete_that_tells_nothing_is_refused_and_can_be_left_out() -> None:
     change = Change(op=Operation.DELETE, table=TableName(None, None, "t"))
     assert refusal(change, drop="keyless") == (
         "delete",
-        "dataworks cannot carry delete: it tells neither the row nor its key",
+        "dataworks cannot carry delete: it has neither the row nor its key",
     )
 
 

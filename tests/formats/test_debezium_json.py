@@ -40,12 +40,12 @@ def _text(record: Any) -> Any:
 @pytest.mark.parametrize("case", [case for case in CASES if case.parent.name == "xtdb"], ids=lambda case: case.name)
 def test_xtdb_events_say_the_same_as_in_their_own_format(case: Path) -> None:
     """Checklist 002-34: same op, images, transaction; and the same key, position and time."""
-    told = [changeling.decode(records_of(case), name)[0] for name in ("xtdb", "debezium-json")]
-    assert told[0].num_rows == told[1].num_rows
+    decoded = [changeling.decode(records_of(case), name)[0] for name in ("xtdb", "debezium-json")]
+    assert decoded[0].num_rows == decoded[1].num_rows
     same = ["op", "before", "after", "before_image", "after_image", "position", "commit_time", "transaction"]
-    if "message" not in told[0]["op"].to_pylist():
+    if "message" not in decoded[0]["op"].to_pylist():
         same += ["key", "table"]
-    assert told[1].select(same) == told[0].select(same)
+    assert decoded[1].select(same) == decoded[0].select(same)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_the_schema_part_types_the_columns_and_the_user_wins_where_given() -> No
         ("id",),
     )
     assert schema_from_json(read(message)[0].schema or "") == own
-    told = read(message, columns="id:int64,day:timestamp,extra:string")[0].schema
-    assert schema_from_json(told or "").columns == (
+    schema = read(message, columns="id:int64,day:timestamp,extra:string")[0].schema
+    assert schema_from_json(schema or "").columns == (
         Column("id", "int64", "int32"),
         Column("day", "timestamp", "io.debezium.time.Date"),
         Column("other", "int64", "com.acme.Unknown"),

@@ -215,7 +215,7 @@ ALL = {
     [{}, *({"times": t, "decimals": d} for t in ("isostring", "adaptive", "connect") for d in ("string", "precise"))],
 )
 def test_rows_with_the_schema_part_come_back_with_their_types(options: dict[str, str]) -> None:
-    """The schema part alone tells the reader all types: nothing is said with --columns."""
+    """The schema part alone gives the reader all types: --columns is not needed."""
     schema = TableSchema(tuple(Column(name, kind) for name, (kind, _) in ALL.items()), ("id",))
     row = "{" + ",".join(f'"{name}":{value}' for name, (_, value) in ALL.items()) + "}"
     change = Change(
@@ -237,9 +237,11 @@ def test_rows_with_the_schema_part_come_back_with_their_types(options: dict[str,
     found = layout.changes(back)[0]
     assert found.after == row
     assert found.key == '{"id":7}'
-    told = schema_from_json(found.schema or "")
-    assert told.key == ("id",)
-    assert {column.name: column.type for column in told.columns} == {name: kind for name, (kind, _) in ALL.items()}
+    read_schema = schema_from_json(found.schema or "")
+    assert read_schema.key == ("id",)
+    assert {column.name: column.type for column in read_schema.columns} == {
+        name: kind for name, (kind, _) in ALL.items()
+    }
 
 
 def test_the_schema_part_as_a_connector_with_default_settings_writes_it() -> None:

@@ -180,7 +180,7 @@ class TestSchemaId:
 
     @pytest.mark.parametrize("form", [4, {"SchemaID": 4}])
     def test_a_number_stands_for_a_schema(self, form: Any) -> None:
-        """003-14: TableSchema may be a SchemaID, resolved by `--schema`, and comes back as it was."""
+        """003-14: TableSchema may be a SchemaID, resolved by `--schema`, and is written back as it was."""
         record = seed("INSERT", [1, "a"], TableSchema=form)
         found = decoded(record, schemas=self.SCHEMAS)[0]
         assert (found["key"], found["after"]) == ({"id": 1}, {"id": 1, "note": "a"})

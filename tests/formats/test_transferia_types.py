@@ -1,4 +1,4 @@
-"""Transferia's types: values of every source read to canonical ones, and canonical ones come back from both shapes."""
+"""Transferia's types: values of every source read to canonical ones, and canonical ones restored from both shapes."""
 
 import json
 

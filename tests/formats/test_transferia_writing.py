@@ -32,7 +32,7 @@ class TestSeedShape:
             assert record["Kind"] == kind
 
     def test_old_values_stand_on_updates_alone(self) -> None:
-        """003-11, 003-12: an update tells its row before, a delete has its values in `Values`."""
+        """003-11, 003-12: an update has its row before, a delete has its values in `Values`."""
         update = written(batch([self._bare("update with both images")]), shape="seed")[0]
         assert (update["Values"][1], update["OldValues"][1]) == (False, True)
         delete = written(batch([self._bare("delete with before")]), shape="seed")[0]
@@ -181,5 +181,5 @@ class TestItemsOfOtherDialects:
         changes, _ = changeling.decode([text(record)], "transferia")
         assert changes["schema"].to_pylist() == [None]
         assert written(changes) == [record]
-        told, _ = changeling.decode([text(record)], "transferia", columns="a:int8")
-        assert told["schema"].to_pylist() == ['{"columns":[{"name":"a","type":"int8"}],"key":["_id"]}']
+        typed, _ = changeling.decode([text(record)], "transferia", columns="a:int8")
+        assert typed["schema"].to_pylist() == ['{"columns":[{"name":"a","type":"int8"}],"key":["_id"]}']

@@ -98,8 +98,8 @@ def stream_record(event: str = "MODIFY", **body: Any) -> dict[str, Any]:
 
 def test_a_change_of_any_dialect_becomes_a_record_of_six_fields() -> None:
     """004-42, 004-47: awsRegion, dynamodb, eventID, eventName, eventSource and eventVersion, whole."""
-    moment = msgspec.structs.replace(UPDATE, position=position(17), commit_time=TIME)
-    assert write(moment) == [
+    update = msgspec.structs.replace(UPDATE, position=position(17), commit_time=TIME)
+    assert write(update) == [
         {
             "awsRegion": "",
             "dynamodb": {
@@ -156,7 +156,7 @@ def test_every_mode_shows_its_images_and_insert_in_one_of_them(mode: str) -> Non
 
 
 def test_without_a_mode_a_record_shows_what_its_change_has() -> None:
-    """004-46: the view is the narrowest that tells all of it."""
+    """004-46: the view is the narrowest that shows all of it."""
     given = [
         (INSERT, "INSERT", "NEW_AND_OLD_IMAGES"),
         (change("read", **AFTER), "MODIFY", "NEW_IMAGE"),
@@ -186,8 +186,8 @@ def test_a_record_that_was_read_can_be_written_in_another_mode() -> None:
     [
         (change("update", key=None, **AFTER), {}, "keyless", "without a key"),
         (change("upsert", after='{"name":"b"}', after_image=Image.PARTIAL), {}, "partial", "unchanged columns"),
-        (change("upsert"), {"mode": "NEW_IMAGE"}, "after", "does not tell it"),
-        (change("upsert", **AFTER), {"mode": "OLD_IMAGE"}, "before", "does not tell it"),
+        (change("upsert"), {"mode": "NEW_IMAGE"}, "after", "does not have it"),
+        (change("upsert", **AFTER), {"mode": "OLD_IMAGE"}, "before", "does not have it"),
         (change("insert", position=position(1, 2), **AFTER), {}, "position", "one number"),
         (change("insert", position=position(10**40), **AFTER), {}, "position", "up to 40 digits"),
         (change("insert", commit_time=TIME + 1, **AFTER), {"time_unit": "milliseconds"}, "commit_time", "milliseconds"),

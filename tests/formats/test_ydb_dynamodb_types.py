@@ -55,7 +55,7 @@ def test_every_type_both_ways() -> None:
 
 
 def typed_row(record: dict[str, Any], schema: str | None) -> str | bytes | None:
-    """The canonical image after the change that a record tells, by a schema."""
+    """The canonical image after the change of a record, by a schema."""
     options = {"table": "users", "schemas": (msgspec.json.decode(schema or "", type=TableSchema),)}
     changes, rejects = changeling.decode([json.dumps(record)], NAME, **options)
     assert rejects.to_pylist() == []

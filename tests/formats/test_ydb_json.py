@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parents[1] / "golden" / "ydb-json"
 
 
 def rows(name: str) -> list[bytes]:
-    """The lines of a table beside the golden cases, each a JSON object."""
+    """The lines of a table in the folder of the golden cases, each a JSON object."""
     return (FOLDER / name).read_bytes().splitlines()
 
 

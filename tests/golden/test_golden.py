@@ -1,4 +1,4 @@
-"""Every record of the seeds and samples: it decodes to a change written down whole, and encodes back to an equal record."""
+"""Every record of the seeds and samples: it decodes to a change that is written down in full, and encodes to an equal record again."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ CASES = sorted(path.parent for path in FOLDER.glob("*/*/changes.jsonl"))
 
 
 def exact(text: bytes | str | None) -> Any:
-    """JSON with every number as the digits that stand there."""
+    """JSON with the original digits of every number."""
     return None if text is None else json.loads(text, parse_float=_Digits, parse_int=_Digits)
 
 

@@ -1,4 +1,4 @@
-"""Moments: RFC 3339 with the fewest exact digits, and ISO-8601 as dialects write it."""
+"""Timestamps: RFC 3339 with the fewest exact digits, and ISO-8601 as dialects write it."""
 
 import pytest
 

@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 
 from changeling.model.errors import ChangelingError
 from changeling.sources.kafka_plan import Plan
-from changeling.spark.errors import SPARKS, told
+from changeling.spark.errors import SPARK_ERRORS, translate_error
 from tests.brokers.broker import Broker
 from tests.brokers.topics import Topics
 from tests.sources.kafka_reading import drain, kafka_source, read, read_all
@@ -64,9 +64,9 @@ def test_a_plan_whose_offsets_are_gone_is_broken_and_its_reading_fails(
     topics.cut("broken", 0, 2)
     reason = "topic 'broken' partition 0: offsets 0 to 1 were deleted before they were read, it begins at 2"
     assert source.broken(plan) == reason
-    with pytest.raises(SPARKS) as failure:
+    with pytest.raises(SPARK_ERRORS) as failure:
         read(spark, source, plan)
-    assert "OffsetOutOfRange" in str(told(failure.value))
+    assert "OffsetOutOfRange" in str(translate_error(failure.value))
     with pytest.raises(ChangelingError, match=re.escape(reason)):
         source.next()
 

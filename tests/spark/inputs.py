@@ -57,12 +57,12 @@ def union(frames: list[DataFrame]) -> DataFrame:
 
 
 def in_order(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows by origin; what one record gave stays in its order."""
+    """The rows by origin; those of one record stay in their order."""
     return sorted(table.to_pylist(), key=lambda row: (row["origin"]["ordinal"], row["origin"]["record"]))
 
 
 def lines_file(path: Path, name: str) -> tuple[list[bytes], dict[str, Any]]:
-    """Writes records of a format that stand on one line each; gives them back, and the options to read them by."""
+    """Writes records of a format, one a line; returns them, and the options to read them with."""
     options, rows = groups(name)[0]
     values = [row["value"] for row in rows if isinstance(row.get("value"), str)]
     lines = [value.encode() for value in values if value and "\n" not in value]

@@ -209,12 +209,12 @@ def test_a_stream_gives_the_same(spark: SparkSession, tmp_path: Path) -> None:
     expected, refused = changeling.decode(rows, "xtdb")
     assert len(changes) == 3
 
-    def told(tables: list[pa.Table]) -> list[dict[str, Any]]:
-        # Places are those inside one micro-batch.
+    def without_origins(tables: list[pa.Table]) -> list[dict[str, Any]]:
+        # Origins are those inside one micro-batch.
         return sorted(pa.concat_tables(tables).drop(["origin"]).to_pylist(), key=str)
 
-    assert told(changes) == told([expected])
-    assert told(rejects) == told([refused])
+    assert without_origins(changes) == without_origins([expected])
+    assert without_origins(rejects) == without_origins([refused])
 
 
 def test_streams_of_changes_are_encoded(spark: SparkSession, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Growing:
         self._note(name)
 
     def _note(self, name: str) -> None:
-        # With all moments: nothing of a row may change.
+        # With all timestamps: nothing of a row may change.
         self.states[name] = tables_of(load(self.made.file)).rows(layout.CHANGES).to_pylist()
         self.schemas[name] = tables_of(load(self.made.file)).rows(layout.SCHEMAS).sort_by("id").to_pylist()
 

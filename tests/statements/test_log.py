@@ -50,9 +50,13 @@ class Seeds:
 
 def sources() -> Iterator[dict[str, Any]]:
     for name, cases in CASES.items():
-        told = options_of(FOLDER / cases[0], "read")
-        key = {"key": told["key"].split(",") if isinstance(told["key"], str) else told["key"]} if "key" in told else {}
-        table = {"table": told["table"]} if "table" in told else {}
+        declared = options_of(FOLDER / cases[0], "read")
+        key = (
+            {"key": declared["key"].split(",") if isinstance(declared["key"], str) else declared["key"]}
+            if "key" in declared
+            else {}
+        )
+        table = {"table": declared["table"]} if "table" in declared else {}
         form = cases[0].split("/")[0]
         yield {"name": name, "type": "files", "path": f"in/{name}/*", "format": form, **table, **key}
     yield {"name": "lag", "type": "files", "path": "in/lag", "format": "arcion-json", "key": ["n_nationkey"]}
@@ -120,8 +124,8 @@ def test_000_26_and_000_27_cursors_order_the_changes_and_000_28_tell_when_the_qu
 
 def test_000_29_status_shows_the_lag_of_the_source(seeds: Seeds) -> None:
     call = ("status", "--pipeline", str(seeds.made.file))
-    (told,) = (row for row in printed_objects(seeds.made, *call) if (row["kind"], row["name"]) == ("source", "lag"))
-    assert told["extraction_lag_seconds"] == 1.088
+    (status,) = (row for row in printed_objects(seeds.made, *call) if (row["kind"], row["name"]) == ("source", "lag"))
+    assert status["extraction_lag_seconds"] == 1.088
     header, row = (
         line for line in printed(seeds.made, *call).splitlines() if line.split()[:1] in (["source"], ["lag"])
     )
@@ -206,14 +210,14 @@ def test_000_23_001_10_001_12_003_06_and_004_39_what_no_source_may_send_is_rejec
         ],
         "items": [f"unknown Kind 'MERGE'; {kinds}"],
         "feed": [
-            "the record has update and erase: it must have exactly one, since they tell what happened",
-            "the record has none of update, reset, erase: it must have exactly one, since they tell what happened",
+            "the record has update and erase: it must have exactly one, since they say what happened",
+            "the record has none of update, reset, erase: it must have exactly one, since they say what happened",
         ],
     }
     found: dict[str, list[tuple[str, bytes, str]]] = {name: [] for name in reasons}
     for row in sorted(seeds.made.rejects(), key=lambda row: int(row["origin"]["record"])):
         found[row["source"]].append((row["origin"]["file"].rpartition("/")[2], row["raw"], row["reason"]))
     assert found == {
-        name: [("wrong", raw, reason) for raw, reason in zip(WRONG[name], told, strict=True)]
-        for name, told in reasons.items()
+        name: [("wrong", raw, reason) for raw, reason in zip(WRONG[name], expected, strict=True)]
+        for name, expected in reasons.items()
     }

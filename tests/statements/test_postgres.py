@@ -45,8 +45,8 @@ def test_003_21_and_003_16_postgresql_is_source_and_target_and_both_gain_a_colum
     assert rows_of(copy, "public.users") == rows_of(database, "public.users")
     assert replica(made, "public__users") == rows_of(database, "public.users")
     assert main(["verify", "--pipeline", str(made.file)]) == 0
-    (told,) = (row for row in made.pipeline.status() if row["kind"] == "target")
-    assert (told["name"], told["last_error"]) == ("copy", None)
+    (status,) = (row for row in made.pipeline.status() if row["kind"] == "target")
+    assert (status["name"], status["last_error"]) == ("copy", None)
     dropped = made.pipeline.remove()
     assert "public.users of target copy" in dropped
     copy.drop()

@@ -50,7 +50,7 @@ def test_targets_of_a_pipeline(
     assert "hunter2" not in str(rows)
     assert [line for line in printed(made, *call).splitlines() if line.startswith("target")] == [
         "target away: unknown, it cannot be reached",
-        "target mirror: at point 2, 1 row kept aside (changeling.asides lists them)",
+        "target mirror: at point 2, 1 row quarantined (changeling.asides lists them)",
     ]
 
     made = shop(tmp_path, SOURCE, targets=[mirror])

@@ -1,9 +1,9 @@
-"""Arguments that verbs share: what is read, and what is said of it."""
+"""Arguments that verbs share: the files to read and their options, and the pipeline."""
 
 import argparse
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from changeling.files import paths
 from changeling.formats import registry
@@ -12,15 +12,18 @@ from changeling.model.errors import UsageError
 from changeling.model.table import parse_schemas
 from changeling.reading_changes import Input
 
+if TYPE_CHECKING:
+    from changeling.pipelines.pipeline import Pipeline
+
 
 def add_input(parser: argparse.ArgumentParser) -> None:
-    """FILE... --from F, and everything that can be said about the records."""
+    """FILE... --from F, and all options of the records."""
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="a file, folder, glob, s3://bucket/…, or - for the input"
     )
     parser.add_argument("--from", dest="format", required=True, metavar="F", help="the format that is read")
-    parser.add_argument("--table", help="[catalog.][schema.]name, where the records do not say")
-    parser.add_argument("--key", help="key columns a,b, where the records do not say")
+    parser.add_argument("--table", help="[catalog.][schema.]name, where the records do not name it")
+    parser.add_argument("--key", help="key columns a,b, where the records do not name them")
     parser.add_argument("--source", help="name of the stream (default: the format's name)")
     parser.add_argument("--columns", help="columns and types: id:int64,price:decimal(10,2)")
     parser.add_argument("--schema", metavar="FILE", help="table schemas as JSON")
@@ -34,7 +37,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         help="messages as kcat -J prints them, read and written",
     )
     parser.add_argument(
-        "--record-bytes", type=int, metavar="N", help="reject records over N bytes (default: 64 MB after unpacking)"
+        "--record-bytes", type=int, metavar="N", help="reject records over N bytes (default: 64 MB after decompression)"
     )
     parser.add_argument("--on-error", choices=("reject", "fail"), default="reject", help="what a bad record does")
     parser.add_argument("--rejects", default="rejects.jsonl", metavar="PATH", help="where bad records are kept")
@@ -42,7 +45,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 
 def input_of(parsed: argparse.Namespace) -> Input:
-    """The input that the arguments describe; raises `UsageError` for what does not fit."""
+    """The input that the arguments describe; raises `UsageError` for invalid ones."""
     form = registry.get(parsed.format)
     given: dict[str, Any] = settings(parsed.options, "-o")
     for name in ("table", "key", "source", "columns", "record_bytes"):
@@ -66,7 +69,7 @@ def input_of(parsed: argparse.Namespace) -> Input:
 
 
 def rejects_path(parsed: argparse.Namespace, given: Input, output: str | None = None) -> str:
-    """Where rejects go; raises `UsageError` for what is no file of its own."""
+    """The file of the rejects; raises `UsageError` if it is no local file, or one that the command reads or writes."""
     path: str = parsed.rejects
     if path == "-" or "://" in path:
         raise UsageError(f"--rejects {path}: rejects are kept in a local file; give its path")
@@ -85,3 +88,21 @@ def settings(pairs: list[str], flag: str) -> dict[str, Any]:
             raise UsageError(f"{flag} {pair}: write {flag} NAME=VALUE")
         given[name] = value
     return given
+
+
+def add_pipeline(parser: argparse.ArgumentParser) -> None:
+    """--pipeline FILE."""
+    parser.add_argument("--pipeline", metavar="FILE", help="the pipeline (default: the one *.yaml here)")
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """--source NAME."""
+    parser.add_argument("--source", metavar="NAME", help="the source, where several have a table of that name")
+
+
+def pipeline_of(path: str | None) -> "Pipeline":
+    """The named pipeline, or the only one in this folder."""
+    from changeling.pipelines.loading import find
+    from changeling.pipelines.pipeline import Pipeline
+
+    return Pipeline.load(find(path))

@@ -39,7 +39,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Writes the output whole or not at all, and reports what it did; exits with 3 where records were rejected."""
+    """Writes all of the output or nothing, and prints a report; exits with 3 if records were rejected."""
     form = registry.get(parsed.target)
     own = _options_of_the_target_alone(parsed, form)
     given = input_of(parsed)
@@ -64,7 +64,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _options_of_the_target_alone(parsed: argparse.Namespace, form: Format) -> list[str]:
-    """Takes from `-o` what only the written format knows: nothing else can be meant by it."""
+    """Takes from `-o` the options that only the written format has: they can mean nothing else."""
     reading = {field.name for field in msgspec.structs.fields(registry.get(parsed.format).read_options)}
     writing = {field.name for field in msgspec.structs.fields(form.write_options)}
     own = [pair for pair in parsed.options if pair.partition("=")[0] in writing - reading]
@@ -94,7 +94,7 @@ def _summary(report: Report, parsed: argparse.Namespace) -> str:
     ]
     lines += [f"dropped   {count:>10,} {feature}" for feature, count in report.dropped.most_common()]
     lines += [
-        f"relabelled{count:>10,} {label}s, which {parsed.target} tells by another word"
+        f"relabelled{count:>10,} {label}s, which {parsed.target} writes as another operation"
         for label, count in report.relabelled.most_common()
     ]
     return "\n".join(lines)

@@ -22,15 +22,15 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Prints one line a change; exits with 3 where records were rejected."""
+    """Prints one line a change; exits with 3 if records were rejected."""
     if parsed.pretty:
-        from changeling.cli.pretty import show
+        from changeling.cli.display import show_changes
     given = input_of(parsed)
     report = Report()
     with RejectSink(rejects_path(parsed, given)) as rejects, progress_bar(paths.total_bytes(given.places)) as progress:
         for batch in changes_of(given, rejects, report, progress, show_typed=parsed.typed):
             if parsed.pretty:
-                show(batch)
+                show_changes(batch)
             elif batch.num_rows:
                 sys.stdout.buffer.write(b"\n".join(lines(batch)) + b"\n")
                 sys.stdout.buffer.flush()

@@ -29,7 +29,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     table = Table(box=None, pad_edge=False)
     table.add_column("format", no_wrap=True)
-    for title in ("what it is", "position", "cannot carry", "tells by another word"):
+    for title in ("what it is", "position", "cannot carry", "writes as another operation"):
         table.add_column(title)
     for form in forms:
         lacking = [name for name in FEATURES if name not in form.carries]

@@ -1,10 +1,10 @@
-"""`changeling history`: the life of one row, change by change; needs no Spark."""
+"""`changeling history`: the changes of one row, in order; needs no Spark."""
 
 import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from changeling.cli.pipeline import add_pipeline, add_source, pipeline_of
+from changeling.cli.arguments import add_pipeline, add_source, pipeline_of
 
 if TYPE_CHECKING:
     from changeling.replicas.row_history import Moment
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("history", help="the life of one row", description=__doc__)
+    parser = verbs.add_parser("history", help="the changes of one row", description=__doc__)
     parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
     parser.add_argument("--key", required=True, help="""the row's key: '{"id": 1}'""")
     add_source(parser)
@@ -40,7 +40,7 @@ def run(parsed: argparse.Namespace) -> int:
 def _show(moment: "Moment") -> None:
     from rich.console import Console
 
-    from changeling.cli.pretty import column_line, heading
+    from changeling.cli.display import column_line, heading
     from changeling.model import layout
 
     console = Console(highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Signals that ask a command to stop: the first one politely, the second one at once."""
+"""Signals that stop a command: the first one gracefully, the second one at once."""
 
 import os
 import signal
@@ -7,10 +7,10 @@ from types import FrameType
 
 
 def stop_at_once(number: int) -> None:
-    """Ends the process, and Spark with it, wherever it is: what was not finished is finished by the next run."""
-    # Whoever asks for the third time does not wait for Spark to tidy up.
+    """Ends the process and Spark immediately; the next run completes what was not finished."""
+    # A third signal does not wait for Spark to shut down.
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, lambda asked, frame: os._exit(128 + asked))
+        signal.signal(each, lambda received, frame: os._exit(128 + received))
     shown = "\x1b[?25h" if sys.stderr.isatty() else ""
     os.write(2, f"{shown}changeling: stopped at once\n".encode())
     gateway = sys.modules.get("changeling.spark.gateway")
@@ -20,14 +20,14 @@ def stop_at_once(number: int) -> None:
 
 
 def interrupt_once() -> None:
-    """The first Ctrl-C ends a command where it is, and lets it tidy up; the second does not wait for that."""
-    asked = False
+    """The first Ctrl-C interrupts a command and lets it clean up; the second does not wait for that."""
+    interrupted = False
 
     def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal interrupted
+        if interrupted:
             stop_at_once(number)
-        asked = True
+        interrupted = True
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, ask)

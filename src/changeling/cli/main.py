@@ -1,4 +1,4 @@
-"""The entry point: picks the verb, turns errors into one clear message and an exit code."""
+"""The entry point: selects the verb, turns errors into one clear message and an exit code."""
 
 import argparse
 import os
@@ -29,7 +29,7 @@ from changeling.model.printable import printable_lines
 _VERBS = (formats, decode, convert, run, status, replica, history, verify, snapshot, rejects, maintain, remove)
 _ON_SPARK = ("run", "maintain", "remove", "verify")
 _WITH_SPARK = ("replay", "as_of", "as_of_transaction", "point", "base", "rebuild")
-"""What makes other verbs need it."""
+"""Arguments that make other verbs need it."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -42,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command.
 
-    Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected (or something of a removed pipeline left), 4 something would
+    Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected (or part of a removed pipeline left), 4 something would
     be lost, 5 replicas differ from their database.
     """
     if arguments is None:
@@ -54,15 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = parsed.run(parsed)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (head, less) has what it wants: Python must not complain when it flushes at exit.
+        # The reader (head, less) has closed the pipe: Python must not complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ChangelingError as error:
         print(f"changeling: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
-        told = f"{error.filename or ''}: {error.strerror or error}".removeprefix(": ")
-        print(f"changeling: {printable_lines(told)}", file=sys.stderr)
+        message = f"{error.filename or ''}: {error.strerror or error}".removeprefix(": ")
+        print(f"changeling: {printable_lines(message)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("changeling: stopped", file=sys.stderr)
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_flags(arguments: list[str], verb: argparse.ArgumentParser) -> None:
-    """Names the near flag of a mistyped one, before argparse complains of what is missing for it."""
+    """Suggests the flag closest to a mistyped one, before argparse complains about what is missing."""
     known = verb._option_string_actions
     for argument in arguments:
         name = argument.partition("=")[0]

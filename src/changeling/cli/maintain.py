@@ -1,15 +1,15 @@
-"""`changeling maintain`: small files into large ones, old snapshots and days past retention away."""
+"""`changeling maintain`: compacts small files, expires old snapshots, drops days past retention."""
 
 import argparse
 import dataclasses
 import json
 
-from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline, pipeline_of
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("maintain", help="look after the tables of a pipeline", description=__doc__)
+    parser = verbs.add_parser("maintain", help="maintain the tables of a pipeline", description=__doc__)
     add_pipeline(parser)
     parser.add_argument("--json", action="store_true", help="lines of JSON, one a table")
     parser.set_defaults(run=run)
@@ -22,13 +22,13 @@ def run(parsed: argparse.Namespace) -> int:
         print("\n".join(json.dumps(dataclasses.asdict(one)) for one in done))
         return 0
     if not done:
-        print("there is nothing to look after: the pipeline has no log yet")
+        print("there is nothing to maintain: the pipeline has no log yet")
         return 0
-    from changeling.cli.tables import show, table
+    from changeling.cli.display import show_table, table
 
     counts = ("files before", "after", "rewritten", "snapshots expired", "files past retention", "orphans removed")
     shown = table("table", numbers=counts)
     for one in done:
         shown.add_row(*(str(value) for value in dataclasses.astuple(one)))
-    show(shown)
+    show_table(shown)
     return 0

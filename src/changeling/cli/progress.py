@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(total: int | None) -> Iterator[Callable[[int], None]]:
-    """Gives a function to call with the bytes read since the last call."""
+    """Yields a function to call with the number of bytes read since the last call."""
     if not sys.stderr.isatty():
         yield lambda amount: None
         return

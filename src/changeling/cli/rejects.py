@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline, pipeline_of
 from changeling.rejects import reject_line
 
 
@@ -12,7 +12,9 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser("rejects", help="records that could not be read", description=__doc__)
     add_pipeline(parser)
-    parser.add_argument("--replay", action="store_true", help="read them again; what gives changes now joins the log")
+    parser.add_argument(
+        "--replay", action="store_true", help="read them again; those that can be read now join the log"
+    )
     parser.add_argument("--take-over", action="store_true", help="as `run` takes it")
     parser.add_argument("--limit", type=int, metavar="N", help="show the first N")
     parser.add_argument("--json", action="store_true", help="lines of JSON, with the raw bytes")
@@ -20,18 +22,20 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Shows the rejects, or replays them; a replay exits with 3 where some stay."""
+    """Shows the rejects, or replays them; a replay exits with 3 if some remain."""
     pipeline = pipeline_of(parsed.pipeline)
     if parsed.replay:
         found = pipeline.replay(take_over=parsed.take_over)
-        for source, (accepted, stay) in found.items():
-            text = {"source": source, "accepted": accepted, "rejected": stay}
+        for source, (accepted, remaining) in found.items():
+            text = {"source": source, "accepted": accepted, "rejected": remaining}
             print(
-                json.dumps(text) if parsed.json else f"{source}: {accepted:,} in the log now, {stay:,} still rejected"
+                json.dumps(text)
+                if parsed.json
+                else f"{source}: {accepted:,} in the log now, {remaining:,} still rejected"
             )
         if not found and not parsed.json:
             print("there are no rejects")
-        return 3 if any(stay for _, stay in found.values()) else 0
+        return 3 if any(remaining for _, remaining in found.values()) else 0
     rows = list(pipeline.rejects(parsed.limit))
     if parsed.json:
         for row in rows:
@@ -45,11 +49,11 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _show(rows: list[dict[str, object]]) -> None:
-    from changeling.cli.tables import show, table
+    from changeling.cli.display import show_table, table
 
-    made = table("record", "reason", "begins with")
+    shown = table("record", "reason", "begins with")
     for row in rows:
         raw = row["raw"]
         start = "" if not isinstance(raw, bytes) else raw[:60].decode(errors="replace")
-        made.add_row(str(row["id"]), str(row["reason"]), start)
-    show(made)
+        shown.add_row(str(row["id"]), str(row["reason"]), start)
+    show_table(shown)

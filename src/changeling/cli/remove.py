@@ -1,9 +1,9 @@
-"""`changeling remove`: drops a pipeline's tables with all that is in them."""
+"""`changeling remove`: drops a pipeline's tables and their data."""
 
 import argparse
 import sys
 
-from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline, pipeline_of
 from changeling.model.errors import UsageError
 from changeling.model.printable import printable
 
@@ -17,7 +17,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Asks first, unless told not to; the pipeline file and what it reads stay."""
+    """Asks first, unless `--yes` is given; the pipeline file and its sources stay."""
     pipeline = pipeline_of(parsed.pipeline)
     if not parsed.yes:
         if not sys.stdin.isatty():

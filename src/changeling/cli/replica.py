@@ -4,8 +4,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from changeling.cli.pipeline import add_pipeline, add_source, pipeline_of
-from changeling.cli.startup import bring_back_pandas
+from changeling.cli.arguments import add_pipeline, add_source, pipeline_of
+from changeling.cli.startup import restore_pandas
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,17 +23,15 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
     add_source(parser)
     when = parser.add_mutually_exclusive_group()
-    when.add_argument("--as-of", metavar="T", help="as of a moment: RFC 3339 with an offset, inclusive")
+    when.add_argument("--as-of", metavar="T", help="as of a time: RFC 3339 with an offset, inclusive")
     when.add_argument("--as-of-transaction", metavar="N", help="after a transaction, by its id")
     when.add_argument("--point", metavar="N", type=int, help="at a point, by its number in the table `points`")
     when.add_argument(
         "--base", metavar="PLACE", help="a full load (Parquet, CSV, JSON lines or a table), the log on top"
     )
-    when.add_argument("--rebuild", action="store_true", help="make the replica again from the log, and swap it in")
-    parser.add_argument("--before", metavar="T", help="with --base: only changes strictly before a moment")
-    parser.add_argument(
-        "--limit", metavar="N", type=int, help=f"show so many rows (default: {_SHOWN}; all with --json)"
-    )
+    when.add_argument("--rebuild", action="store_true", help="rebuild the replica from the log, and swap it in")
+    parser.add_argument("--before", metavar="T", help="with --base: only changes strictly before a time")
+    parser.add_argument("--limit", metavar="N", type=int, help=f"show N rows (default: {_SHOWN}; all with --json)")
     add_pipeline(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
     parser.set_defaults(run=run)
@@ -62,7 +60,7 @@ def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, 
         if found is not None:
             return found
     # Without a replica its rows are folded from the log.
-    bring_back_pandas()
+    restore_pandas()
     state = pipeline.state(parsed.table, asked, source=parsed.source)
     return state.rows.toArrow(), state.shape
 
@@ -76,16 +74,16 @@ def _print_lines(rows: "pa.Table", shape: "Shape") -> None:
 
 
 def _print_table(rows: "pa.Table", shape: "Shape", limit: int) -> None:
-    from changeling.cli.tables import show, table
+    from changeling.cli.display import show_table, table
     from changeling.replicas.json_output import json_column
 
     names = [column.name for column in shape.columns]
-    made = table(*names)
+    grid = table(*names)
     shown = rows.slice(0, limit)
     texts = [json_column(shown.column(column.name), column.kind) for column in shape.columns]
     for row in zip(*texts, strict=True):
-        made.add_row(*(_cell(value) for value in row))
-    show(made)
+        grid.add_row(*(_cell(value) for value in row))
+    show_table(grid)
     left = rows.num_rows - shown.num_rows
     if left > 0:
         print(f"{left:,} more rows; --limit {rows.num_rows} shows all", file=sys.stderr)
@@ -105,5 +103,5 @@ def _cell(value: bytes) -> "Text":
 
 def _rebuild(pipeline: "Pipeline", table: str, source: str | None) -> int:
     found = pipeline.rebuild(table, source=source)
-    print(f"{table}: {found:,} rows, made again from the log", file=sys.stderr)
+    print(f"{table}: {found:,} rows, rebuilt from the log", file=sys.stderr)
     return 0

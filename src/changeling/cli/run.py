@@ -1,4 +1,4 @@
-"""`changeling run`: brings what is new into the log, to the end of what is there or for ever."""
+"""`changeling run`: reads new records into the log, to the end of the input or continuously."""
 
 import argparse
 import signal
@@ -6,8 +6,8 @@ import sys
 import threading
 from types import FrameType
 
+from changeling.cli.arguments import pipeline_of
 from changeling.cli.interrupts import stop_at_once
-from changeling.cli.pipeline import pipeline_of
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -15,17 +15,19 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("run", help="run a pipeline: its sources into its log", description=__doc__)
     parser.add_argument("file", nargs="?", metavar="PIPELINE", help="the pipeline (default: the one *.yaml here)")
     parser.add_argument("--pipeline", metavar="FILE", help="the same, as other verbs take it")
-    parser.add_argument("--once", action="store_true", help="stop when all that is there now has been read")
-    parser.add_argument("--take-over", action="store_true", help="go on where a run on another machine is gone")
+    parser.add_argument("--once", action="store_true", help="stop when all present input has been read")
+    parser.add_argument("--take-over", action="store_true", help="continue after a run on another machine that is gone")
     parser.add_argument(
-        "--resnapshot", action="store_true", help="take all tables of PostgreSQL sources anew, as after a lost slot"
+        "--resnapshot",
+        action="store_true",
+        help="snapshot all tables of PostgreSQL sources again, as after a lost slot",
     )
     parser.add_argument("--json", action="store_true", help="the summary as lines of JSON")
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Shows progress while it runs and a summary at the end; exits with 3 where records were rejected, or tables left out."""
+    """Shows progress while it runs and a summary at the end; exits with 3 if records were rejected or tables left out."""
     from changeling.cli.run_progress import Shown, summary, summary_lines
 
     pipeline = pipeline_of(parsed.file or parsed.pipeline)
@@ -46,7 +48,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _stopped_by_signals() -> threading.Event:
-    """Set by the first Ctrl-C (or SIGTERM), which lets the batch at hand end; the second stops at once."""
+    """An event that the first Ctrl-C (or SIGTERM) sets, so that the current batch can end; the second stops at once."""
     stop = threading.Event()
 
     def ask(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""What a run looks like: a line a batch, what goes on at the moment, and a summary at the end."""
+"""The output of a run: a line a batch, the current activity, and a summary at the end."""
 
 import json
 import threading
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from changeling.cli.tables import show, table
+from changeling.cli.display import duration, show_table, table
 from changeling.model.printable import printable_lines
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Shown:
         self._status.stop()
 
     def starts(self, source: str, batch: "Spread") -> None:
-        """Shown while it goes on, on terminals, with the tasks that are done."""
+        """Shown during the batch, on terminals, with the tasks that are done."""
         self._waiting = False
         self._doing = f"{source}: reading {_size(batch)}"
         self._status.update(self._doing)
@@ -70,12 +70,12 @@ class Shown:
             f" [dim]in {seconds:.1f} s, {outcome.read / seconds:,.0f} a second[/dim]"
         )
         for version in report.schemas:
-            told = f": {version.note}" if version.note else ""
+            note = f": {version.note}" if version.note else ""
             style = "red" if version.status == "aside" else "dim"
             self._console.print(
                 printable_lines(
                     f"  schema {version.id}: {version.table} version {version.version}, {version.origin}, "
-                    f"{version.status}{told}"
+                    f"{version.status}{note}"
                 ),
                 style=style,
                 markup=False,
@@ -88,15 +88,15 @@ class Shown:
         changes = sum(table.changes for table in report.tables)
         late = sum(table.late for table in report.tables)
         asides = sum(table.asides for table in report.tables)
-        told = [f"{changes:,} changes in {len(report.tables):,} table{'' if len(report.tables) == 1 else 's'}"]
-        told += [f"{late:,} late"] if late else []
-        told += [f"[red]{asides:,} kept aside[/red]"] if asides else []
+        counts = [f"{changes:,} changes in {len(report.tables):,} table{'' if len(report.tables) == 1 else 's'}"]
+        counts += [f"{late:,} late"] if late else []
+        counts += [f"[red]{asides:,} quarantined[/red]"] if asides else []
         self._console.print(
-            f"replicas: point {report.point.number}, {', '.join(told)} [dim]in {report.seconds:.1f} s[/dim]"
+            f"replicas: point {report.point.number}, {', '.join(counts)} [dim]in {report.seconds:.1f} s[/dim]"
         )
 
     def mirrored(self, report: "TargetReport") -> None:
-        """One line a step of a target."""
+        """One line for each sync of a target."""
         written, deleted = sum(one.written for one in report.tables), sum(one.deleted for one in report.tables)
         self._console.print(
             f"target {report.target}: point {report.point.number}, {written:,} rows written, {deleted:,} deleted "
@@ -108,14 +108,14 @@ class Shown:
         self._console.print(printable_lines(f"{source}: {text}"), style="yellow", markup=False)
 
     def waits(self) -> None:
-        """Once, when there is nothing to do."""
+        """Shown once, when there is nothing to do."""
         if not self._waiting:
             self._waiting = True
             self._status.update("all read; waiting for more (Ctrl-C stops)")
 
 
 def _tasks() -> tuple[int, int]:
-    """How many tasks of the jobs at hand are done, and how many there are."""
+    """How many tasks of the active jobs are done, and how many there are."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
@@ -140,12 +140,12 @@ def _size(batch: "Spread") -> str:
 def summary(totals: "Iterable[Totals]") -> None:
     """A table on standard output."""
     names = ("batches", "read", "accepted", "rejected", "changes", "late", "records/s", "lag")
-    made = table("source", numbers=names)
+    shown = table("source", numbers=names)
     for total in totals:
         rate = f"{total.read / total.seconds:,.0f}" if total.seconds and total.read else ""
         numbers = (total.batches, total.read, total.accepted, total.rejected, total.changes, total.late)
-        made.add_row(total.source, *(f"{number:,}" for number in numbers), rate, span(total.state.log_lag))
-    show(made)
+        shown.add_row(total.source, *(f"{number:,}" for number in numbers), rate, duration(total.state.log_lag))
+    show_table(shown)
 
 
 def summary_lines(totals: "Iterable[Totals]") -> list[str]:
@@ -167,14 +167,3 @@ def summary_lines(totals: "Iterable[Totals]") -> list[str]:
         )
         for total in totals
     ]
-
-
-def span(nanos: int | None) -> str:
-    """A span of time in the unit that suits it."""
-    if nanos is None:
-        return ""
-    seconds = nanos / _NANOS
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if abs(seconds) >= 2 * size:
-            return f"{seconds / size:,.1f} {unit}"
-    return f"{seconds:,.3f} s"

@@ -1,4 +1,4 @@
-"""Keeps the start of commands quick: pandas is installed for Spark, and PyArrow would load it though nothing here uses it."""
+"""Keeps commands quick to start: pandas is installed for Spark, and PyArrow would load it though nothing here uses it."""
 
 import sys
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def leave_out_pandas() -> None:
-    """PyArrow goes without pandas from here on; measured, that saves a third of a short command's time."""
+    """Hides pandas from PyArrow from here on; measured, that saves a third of a short command's time."""
     if "pandas" not in sys.modules:
         sys.meta_path.insert(0, _WithoutPandas())
 
 
-def bring_back_pandas() -> None:
-    """For a command that turns out to need Spark after all."""
+def restore_pandas() -> None:
+    """Undoes `leave_out_pandas`, for a command that needs Spark after all."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _WithoutPandas)]

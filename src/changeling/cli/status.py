@@ -1,22 +1,22 @@
-"""`changeling status`: how far each source is, how far behind, and what went wrong last; needs no Spark."""
+"""`changeling status`: the progress, lag and last error of each source, table and target; needs no Spark."""
 
 import argparse
 import json
 from typing import Any
 
-from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline, pipeline_of
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("status", help="how a pipeline does", description=__doc__)
+    parser = verbs.add_parser("status", help="the state of a pipeline", description=__doc__)
     add_pipeline(parser)
     parser.add_argument("--json", action="store_true", help="lines of JSON: one object a source, a table, a target")
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Prints what the tables of the log tell."""
+    """Prints what the tables of the log contain."""
     pipeline = pipeline_of(parsed.pipeline)
     rows = pipeline.status()
     if parsed.json:
@@ -29,8 +29,7 @@ def run(parsed: argparse.Namespace) -> int:
 def _show(name: str, rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
-    from changeling.cli.run_progress import span
-    from changeling.cli.tables import show, table
+    from changeling.cli.display import duration, show_table, table
     from changeling.model.printable import printable_lines
 
     console = Console(highlight=False, soft_wrap=True)
@@ -42,14 +41,14 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
     for row in sources:
         numbers = (f"{row[column]:,}" for column in ("read", "accepted", "rejected", "changes", "late"))
         lags = (_nanos(row["extraction_lag_seconds"]), _nanos(row["lag_seconds"]))
-        shown.add_row(row["name"], *numbers, *(span(lag) for lag in lags), _to_the_second(row["ingested_at"]))
-    show(shown)
+        shown.add_row(row["name"], *numbers, *(duration(lag) for lag in lags), _to_the_second(row["ingested_at"]))
+    show_table(shown)
     tables = [row for row in rows if row["kind"] == "table"]
     if tables:
         counts = ("applied", "late", "ties", "stale", "aside")
         shown = table("table", "source", "schema", "version", "origin", "status", numbers=counts)
         for row in tables:
-            told = (
+            described = (
                 row["name"],
                 row["source"],
                 str(row["schema_id"]),
@@ -57,9 +56,9 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
                 row["origin"],
                 row["status"],
             )
-            shown.add_row(*told, *("" if row[name] is None else f"{row[name]:,}" for name in counts))
+            shown.add_row(*described, *("" if row[name] is None else f"{row[name]:,}" for name in counts))
         console.print()
-        show(shown)
+        show_table(shown)
     for row in rows:
         if row["kind"] == "target":
             console.print(f"target {row['name']}: {_how_far(row)}", markup=False)
@@ -68,7 +67,7 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
     for row in sources:
         if "slot" in row:
             behind = row["slot_lag_bytes"]
-            kept = "unknown" if behind is None else f"{behind / 1024**2:,.1f} MB kept for it by the server"
+            kept = "unknown" if behind is None else f"{behind / 1024**2:,.1f} MB retained for it by the server"
             console.print(f"slot {row['slot']}: {kept}", markup=False)
             if row["slot_error"]:
                 console.print(printable_lines(f"  {row['slot_error']}"), style="red", markup=False)
@@ -85,7 +84,7 @@ def _how_far(target: dict[str, Any]) -> str:
     if target["point"] is None:
         return "not at a point yet"
     aside = target["aside"]
-    kept = f", {aside:,} row{'' if aside == 1 else 's'} kept aside (changeling.asides lists them)" if aside else ""
+    kept = f", {aside:,} row{'' if aside == 1 else 's'} quarantined (changeling.asides lists them)" if aside else ""
     return f"at point {target['point']}{kept}"
 
 
@@ -93,5 +92,5 @@ def _nanos(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1_000_000_000)
 
 
-def _to_the_second(moment: str | None) -> str:
-    return "never" if moment is None else f"{moment[:19]}Z"
+def _to_the_second(time: str | None) -> str:
+    return "never" if time is None else f"{time[:19]}Z"

@@ -1,10 +1,10 @@
-"""`changeling verify`: is each replica what its PostgreSQL table is, row for row, while writes go on."""
+"""`changeling verify`: compares each replica with its PostgreSQL table, row for row, while writes continue."""
 
 import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from changeling.cli.pipeline import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline, pipeline_of
 
 if TYPE_CHECKING:
     from changeling.pipelines.verification import Verified
@@ -16,7 +16,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser("verify", help="compare replicas with their database", description=__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="[schema.]name or a pattern (default: all)")
-    parser.add_argument("--repair", action="store_true", help="take the tables that differ anew from the database")
+    parser.add_argument("--repair", action="store_true", help="snapshot the tables that differ again")
     parser.add_argument("--limit", metavar="N", type=int, default=_SHOWN, help="rows shown of each table that differs")
     add_pipeline(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a row that differs")
@@ -24,7 +24,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Exits with 5 where something differs and was not repaired."""
+    """Exits with 5 if something differs and was not repaired."""
     pipeline = pipeline_of(parsed.pipeline)
     found = []
     for one in pipeline.verify(parsed.tables, most=parsed.limit):
@@ -32,9 +32,9 @@ def run(parsed: argparse.Namespace) -> int:
         _print_lines(one) if parsed.json else _show(one)
     wrong = [one for one in found if one.different]
     if wrong and parsed.repair:
-        mended = pipeline.repair(found)
-        if not mended:
-            print("the run that goes on takes these tables anew", file=sys.stderr)
+        repaired = pipeline.repair(found)
+        if not repaired:
+            print("the current run snapshots these tables again", file=sys.stderr)
             return 0
         again = list(pipeline.verify([one.table.spelled() for one in wrong], most=0))
         wrong = [one for one in again if one.different]
@@ -44,7 +44,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _name(one: "Verified") -> str:
-    """The table with its source and its database: several may have one of that name."""
+    """The table with its source and its database: several may have a table of that name."""
     return f"{one.source}: {one.table}"
 
 
@@ -52,7 +52,7 @@ def _show(one: "Verified") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from changeling.cli.pretty import column_line
+    from changeling.cli.display import column_line
     from changeling.model import json_text
     from changeling.model.printable import printable
 
@@ -60,7 +60,7 @@ def _show(one: "Verified") -> None:
     verdict = Text("equal", style="green") if not one.different else Text(f"{one.different:,} differ", style="red")
     line = Text.assemble((_name(one), "bold"), f"  {one.rows:,} rows  ", verdict)
     if one.aside:
-        line.append(f"  ({one.aside:,} values that no column can hold are kept aside)", style="yellow")
+        line.append(f"  ({one.aside:,} values that do not fit their column are quarantined)", style="yellow")
     console.print(line)
     for each in one.differences:
         place = "only in the source" if each.replica is None else "only in the replica" if each.source is None else ""

@@ -1,11 +1,11 @@
-"""Reads a stream, unpacked where it is gzip; tells how far it came, and what could not be unpacked."""
+"""Reads a stream, decompressed where it is gzip; reports how far it got, and what could not be decompressed."""
 
 import zlib
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from changeling.files.pieces import HEAD, Readable
+from changeling.files.raw_records import HEAD, Readable
 
 _MAGIC = b"\x1f\x8b\x08"
 _PART = 1024 * 1024
@@ -13,22 +13,22 @@ _PART = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Why the rest of a packed stream cannot be read, and the first packed bytes that could not be."""
+    """Why the rest of a compressed stream cannot be read, and the first compressed bytes of it."""
 
     reason: str
     raw: bytes
 
 
 class Input:
-    """A stream to read once. Gzip is known by its first bytes; members that follow each other are one text.
+    """A stream to read once. Gzip is recognised by its first bytes; consecutive members are one text.
 
-    A broken or cut-off gzip stream raises nothing: all that can be unpacked is given, then `damage` is set.
+    A broken or truncated gzip stream raises nothing: all that can be decompressed is returned, then `damage` is set.
     """
 
     def __init__(self, source: Readable) -> None:
         self._source = source
         self.consumed = 0
-        """Bytes taken from the file so far, packed as they are there."""
+        """Bytes read from the file so far, before decompression."""
         self.damage: Damage | None = None
         self._packed = b""
         while len(self._packed) < len(_MAGIC) and (more := self._take(len(_MAGIC) - len(self._packed))):
@@ -36,7 +36,7 @@ class Input:
         self._unpacker = zlib.decompressobj(wbits=31) if self._packed == _MAGIC else None
 
     def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes (a little more before damage); fewer at the end only, none behind it."""
+        """Up to `size` bytes (a little more before damage); fewer only at the end, none after it."""
         if self._unpacker is not None:
             return self._unpack(size)
         parts, self._packed = [self._packed], b""
@@ -47,7 +47,7 @@ class Input:
         return b"".join(parts) if len(parts) != 2 or parts[0] else parts[1]
 
     def close(self) -> None:
-        """Closes the file below; standard input stays open."""
+        """Closes the underlying file; standard input stays open."""
         close = getattr(self._source, "close", None)
         if close is not None:
             close()
@@ -88,7 +88,7 @@ class Input:
         return b"".join(parts)
 
     def _next_member(self) -> bool:
-        """Whether another member follows. Zeros behind the last one are padding; anything else is damage."""
+        """Whether another member follows. Zeros after the last one are padding; anything else is damage."""
         while True:
             self._packed = self._packed.lstrip(b"\0")
             if len(self._packed) >= len(_MAGIC):
@@ -107,7 +107,7 @@ class Input:
 
 
 def _salvage(unpacker: "zlib._Decompress", packed: bytes) -> tuple[bytes, bytes]:
-    """What can be unpacked before the error, and the packed bytes from there on: zlib gives none of it when it fails."""
+    """What can be decompressed before the error, and the compressed bytes from there on: zlib gives none of it when it fails."""
     parts = []
     for place in range(len(packed)):
         try:

@@ -1,4 +1,4 @@
-"""Splits text into JSON values however they stand, and gets past broken ones without losing their neighbours."""
+"""Splits text into JSON values in any layout, and recovers from broken ones without losing their neighbours."""
 
 import re
 from collections.abc import Iterator
@@ -6,15 +6,13 @@ from functools import cache
 
 import msgspec
 
-from changeling.files.json_scan import STRING, Scan, Verdict
-from changeling.files.json_walk import Walk
-from changeling.files.pieces import HEAD, Block, Oversized, Piece, Readable, size
-from changeling.files.straight import cut_straight, is_straight, straight_end
-from changeling.files.structure import cut_values
+from changeling.files.json_cut import cut_plain_lines, cut_values, is_plain_line, plain_lines_end
+from changeling.files.json_scan import STRING, Scan, Verdict, Walk
+from changeling.files.raw_records import HEAD, Block, Oversized, RawRecord, Readable, size
 from changeling.files.window import Window
 
 _BLOCK_ROWS = 50_000
-_PATIENCE = 16
+_MOST_FAILURES = 16
 _SHORTEST_SPAN, _LONGEST_SPAN = 64 * 1024, 8 * 1024 * 1024
 _NEWLINE = re.compile(rb"\n")
 _ITEM = re.compile(rb'(?:[^"\[\]{},\n]++|' + STRING + rb")++|\}++|,++")
@@ -24,19 +22,19 @@ _skip_value = msgspec.json.Decoder(msgspec.Raw).decode
 class JsonSplitter:
     """One pass over one stream.
 
-    Between records stand blanks, at most one comma behind a record, and, with `arrays`, the brackets of arrays at the top
-    level, whose items are the records. Everything else ends in a record, by these rules:
+    Records are separated by blanks, at most one comma after a record, and, with `arrays`, the brackets of arrays at the top
+    level, whose items are the records. Everything else becomes part of a record, by these rules:
 
-    1. A *straight* line (see `is_straight`) at the top level is one record, whole.
+    1. A *plain* line (see `is_plain_line`) at the top level is one record.
     2. Otherwise an opening bracket begins a record that ends with the bracket that closes it, over any number of lines.
-    3. Where that is broken (see `Scan`) or the text ends first, the record ends before the next line that starts with an
-       opening bracket, indented no deeper than the line that the record began on; reading goes on there. A line that starts
-       with `}, {` serves as well, and so does, in an array, one that starts with the array's closing bracket.
+    3. If that is broken (see `Scan`) or the text ends first, the record ends before the next line that starts with an
+       opening bracket, indented no deeper than the line that the record began on; reading continues there. A line that
+       starts with `}, {` serves as well, and so does, in an array, one that starts with the array's closing bracket.
     4. Text that begins with no opening bracket is one record up to the end of its line; in an array, up to a bracket or comma.
     5. In an array, an unindented line that starts with an opening bracket where a comma is due, or with `[` if the array
-       began with an object on its first line, tells that the array was cut short: the line is at the top level again.
-    6. The bracket of an array that was cut short, there or by the end of the text, is a record of its own at the end: a file
-       of which the rest is missing must not pass for a whole one.
+       began with an object on its first line, shows that the array was truncated: the line is at the top level again.
+    6. The bracket of an array that was truncated, there or by the end of the text, is a record of its own at the end: an
+       incomplete file must not pass for a complete one.
     """
 
     def __init__(self, stream: Readable, *, arrays: bool, chunk_size: int, limit: int) -> None:
@@ -44,47 +42,47 @@ class JsonSplitter:
         self._arrays = arrays
         self._walk = Walk(self._window, arrays)
         self._span = _LONGEST_SPAN
-        self._crooked_until = 0
+        self._scan_until = 0
         self._failed_at, self._failures = -1, 0
 
     def blocks(self) -> Iterator[Block]:
         """All records, in blocks of some thousands; memory is bounded by the chunk size and the size limit."""
         while self._walk.reach_record():
-            block = self._cut_block() if self._walk.place >= self._crooked_until else None
+            block = self._cut_block() if self._walk.place >= self._scan_until else None
             yield block or self._scanned_block()
         if unclosed := self._walk.unclosed + self._walk.in_array:
             yield [b"["] * unclosed
 
     def _cut_block(self) -> Block | None:
-        """Many records at once, where that works; the text that it is tried on gets shorter where it does not."""
+        """Many records at once, if that works; if not, the next attempt is on a shorter text."""
         window = self._window
         place = self._walk.place
-        block = self._straight_block() or self._structured_block()
+        block = self._plain_lines_block() or self._structured_block()
         tried = min(place + self._span, window.base + len(window.data)) - place
         if (self._walk.place - place) * 8 > tried:
             self._span = min(self._span * 4, _LONGEST_SPAN)
         else:
             if self._span == _SHORTEST_SPAN:
-                self._crooked_until = place + tried
+                self._scan_until = place + tried
             self._span = max(self._span // 4, _SHORTEST_SPAN)
         return block
 
-    def _straight_block(self) -> Block | None:
-        """The lines at hand, where all of them are straight."""
+    def _plain_lines_block(self) -> Block | None:
+        """The next lines, if all of them are plain."""
         window = self._window
         if not self._walk.at_line_start:
             return None
-        while (end := straight_end(window.data, window.at, window.at + self._span)) <= window.at:
+        while (end := plain_lines_end(window.data, window.at, window.at + self._span)) <= window.at:
             if window.left > min(window.limit, self._span) or not window.fill():
                 return None
-        block = cut_straight(window.data, window.at, end, self._arrays, window.limit)
+        block = cut_plain_lines(window.data, window.at, end, self._arrays, window.limit)
         if block is not None:
             window.at = end
             self._walk.comma_allowed = False
         return block
 
     def _structured_block(self) -> Block | None:
-        """The values at hand, up to one that is broken, or not all there."""
+        """The next values, up to one that is broken or incomplete."""
         window = self._window
         if self._walk.awaits_item or not window.data.startswith(b"{" if self._arrays else (b"{", b"["), window.at):
             return None
@@ -105,30 +103,30 @@ class JsonSplitter:
         self._walk.end_record()
         return found.values
 
-    def _scanned_block(self) -> list[Piece]:
-        """One record, and more of them where cutting many at once is not worth trying."""
-        window, pieces = self._window, [self._take_record()]
+    def _scanned_block(self) -> list[RawRecord]:
+        """One record, and more where cutting many at once is not worth trying."""
+        window, records = self._window, [self._take_record()]
         base = window.base
-        while len(pieces) < _BLOCK_ROWS and window.base == base and self._walk.place < self._crooked_until:
+        while len(records) < _BLOCK_ROWS and window.base == base and self._walk.place < self._scan_until:
             if not self._walk.reach_record():
                 break
-            pieces.append(self._take_record())
-        return pieces
+            records.append(self._take_record())
+        return records
 
-    def _take_record(self) -> Piece:
+    def _take_record(self) -> RawRecord:
         self._walk.begin_record()
-        piece = self._value() if self._window.data[self._window.at] in b"{[" else self._scrap()
+        record = self._value() if self._window.data[self._window.at] in b"{[" else self._scrap()
         self._walk.end_record()
-        return piece
+        return record
 
-    def _value(self) -> Piece:
+    def _value(self) -> RawRecord:
         window = self._window
         if self._walk.first_on_line:
-            line = self._whole_line()
+            line = self._next_line()
             if line is not None:
                 return line
         scan, offset = Scan(window.limit), 0
-        stop = self._line_end() if self._failures > _PATIENCE and self._walk.place < self._failed_at else None
+        stop = self._line_end() if self._failures > _MOST_FAILURES and self._walk.place < self._failed_at else None
         while True:
             end = len(window.data) if stop is None else window.at + stop
             position, verdict = scan.advance(window.data, window.at + offset, end)
@@ -142,8 +140,8 @@ class JsonSplitter:
             if not window.fill():
                 return self._broken(len(window.data))
 
-    def _whole_line(self) -> Piece | None:
-        """The line at hand, where it is straight, or, up to a comma, plainly one value."""
+    def _next_line(self) -> RawRecord | None:
+        """The next line, if it is plain or, up to a comma, clearly one value."""
         window = self._window
         newline = window.find(_NEWLINE)
         end = len(window.data) if newline is None else newline.start()
@@ -155,7 +153,7 @@ class JsonSplitter:
             end = window.at + size
         line = window.data[window.at : end]
         alone = window.data[end + 1 : end + 2] in (b"", b"{", b"[")
-        if self._walk.at_line_start and alone and is_straight(line, self._arrays):
+        if self._walk.at_line_start and alone and is_plain_line(line, self._arrays):
             return window.take(end)
         line = line.rstrip(b" \t\r").removesuffix(b",")
         if line.endswith((b"}", b"]")):
@@ -170,11 +168,11 @@ class JsonSplitter:
         newline = self._window.find(_NEWLINE)
         return self._window.left if newline is None else newline.start() - self._window.at
 
-    def _broken(self, position: int) -> Piece:
+    def _broken(self, position: int) -> RawRecord:
         """Ends a broken record by rule 3.
 
-        Lines that go on failing at one place are given up: from then on a value must end on its own line, up to that place.
-        Otherwise each of many lines could be followed to the same far end.
+        After repeated failures at one offset, a value must end on its own line, up to that offset: otherwise each of many
+        lines could be followed to the same distant end.
         """
         place = self._window.base + position
         self._failures = self._failures + 1 if place <= self._failed_at else 0
@@ -182,8 +180,8 @@ class JsonSplitter:
         self._walk.comma_due = False
         return self._window.take_until(_resume(min(self._walk.indent, HEAD // 4), self._walk.in_array))
 
-    def _oversized(self, scan: Scan, position: int, verdict: Verdict) -> Piece:
-        """Follows a record that is over the limit without holding it; where it is broken, rule 3 holds from there on."""
+    def _oversized(self, scan: Scan, position: int, verdict: Verdict) -> RawRecord:
+        """Follows a record over the limit without keeping it in memory; if it is broken, rule 3 applies from there on."""
         window = self._window
         head, length = window.data[window.at : window.at + HEAD], 0
         while True:
@@ -197,14 +195,14 @@ class JsonSplitter:
                 return Oversized(head, length + size(window.take(len(window.data))))
             position, verdict = scan.advance(window.data, window.at, len(window.data))
 
-    def _scrap(self) -> Piece:
+    def _scrap(self) -> RawRecord:
         window = self._window
         if not self._walk.in_array:
             return window.take_until(_NEWLINE)
         while True:
             match = _ITEM.match(window.data, window.at)
             end = window.at if match is None else match.end()
-            # A string may go on behind what was read, up to the end of its line.
+            # A string may continue after what was read, up to the end of its line.
             open_end = end == len(window.data) or (window.data[end] in b'"' and window.data.find(b"\n", end) < 0)
             if not open_end or window.left > window.limit or not window.fill():
                 return window.take_until(_NEWLINE) if match is None else window.take(end)

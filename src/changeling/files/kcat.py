@@ -1,4 +1,4 @@
-"""Kafka messages in the form that `kcat -J` prints and other tools take: one JSON object a line."""
+"""Kafka messages in the form that `kcat -J` prints and other tools accept: one JSON object a line."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Envelope(msgspec.Struct, gc=False):
 
 
 class Message(msgspec.Struct, gc=False):
-    """A record, and where in Kafka it was."""
+    """A record, and its partition and offset in Kafka."""
 
     record: Record
     partition: int | None
@@ -42,8 +42,8 @@ _STRING = msgspec.json.Decoder(str).decode
 def parse(line: bytes) -> Message:
     """Reads one line; raises `Rejected` with the reason. An object that is no message at all is a plain record.
 
-    The payload is `payload` or `value`: a string is the bytes of the value, null a tombstone, and anything else (kcat
-    unpacks Avro to JSON) is the value as it stands. The same holds for `key`.
+    The payload is `payload` or `value`: a string is the bytes of the value, null is a tombstone, and anything else (kcat
+    decodes Avro to JSON) is the value as it is. The same holds for `key`.
     """
     try:
         found = _decode(line)

@@ -1,4 +1,4 @@
-"""Where an output goes: nothing is seen at its place before it is whole."""
+"""Where an output goes: nothing appears at its path before it is complete."""
 
 import contextlib
 import ctypes
@@ -28,14 +28,14 @@ class _Target(Protocol):
 class Output:
     """`with Output(path) as out: out.write(...)`: a file, an object of S3 (`s3://bucket/key`), or `-` for standard output.
 
-    The output appears at its place when the block ends well. Where it raises, nothing appears, and what was there before
-    stays (standard output alone cannot take back what was written). A name that ends in `.gz` is packed.
+    The output appears at its path when the block ends without an error. If the block raises, nothing appears, and an earlier
+    file stays (only standard output cannot take back what was written). A name that ends in `.gz` is compressed.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._target: _Target | None = None
-        # No time and no name inside: the same records give the same bytes.
+        # Without a time and a name in the header, the same records give the same bytes.
         self._packer = zlib.compressobj(6, zlib.DEFLATED, wbits=31) if path.endswith(".gz") else None
 
     def __enter__(self) -> Self:
@@ -45,7 +45,7 @@ class Output:
     def write(self, data: bytes) -> None:
         """Appends bytes."""
         assert self._target is not None, "used outside of its with block"
-        with _told(self.path):
+        with _naming_errors(self.path):
             self._target.file.write(data if self._packer is None else self._packer.compress(data))
 
     def __exit__(
@@ -56,7 +56,7 @@ class Output:
             return
         try:
             if kind is None:
-                with _told(self.path):
+                with _naming_errors(self.path):
                     if self._packer is not None:
                         target.file.write(self._packer.flush())
                     target.finish()
@@ -68,13 +68,13 @@ class Output:
 
 
 @contextlib.contextmanager
-def _told(path: str) -> Iterator[None]:
+def _naming_errors(path: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        with s3.told(path):
+        with s3.naming_errors(path):
             raise OSError(error.strerror or str(error)) from None
 
 
@@ -83,7 +83,7 @@ def _target(path: str) -> _Target:
         return _Direct(sys.stdout.buffer, ours=False)
     if path.startswith(s3.SCHEME):
         return _Object(path)
-    with _told(path):
+    with _naming_errors(path):
         if os.path.isdir(path):
             raise UsageError(f"{path}: is a folder; name a file in it")
         if os.path.exists(path) and not os.path.isfile(path):
@@ -110,7 +110,7 @@ class _Direct:
 
 
 class _Renamed:
-    """A file under a hidden name beside its place, until it is done."""
+    """A file under a hidden name in the same folder, until it is done."""
 
     def __init__(self, path: str) -> None:
         # Through a link, so that the link stays one.
@@ -143,13 +143,13 @@ class _Object:
         if not key or key.endswith("/"):
             raise UsageError(f"{address}: is a folder; name an object in it")
         s3.check_bucket(bucket)
-        with s3.told(address):
+        with s3.naming_errors(address):
             self.file = s3.filesystem(upload=True).open_output_stream(f"{bucket}/{key}", compression=None)
 
     def finish(self) -> None:
         self.file.close()
 
     def abandon(self) -> None:
-        # Arrow has no call to abort an upload, and would finish it when it forgets the stream: so it must never forget it.
-        # What was uploaded stays with the store as an unfinished upload, which is never seen.
+        # Arrow has no call to abort an upload, and would finish it when the stream is freed: so the stream must never be freed.
+        # What was uploaded stays with the store as an unfinished upload, which is never visible.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.file))

@@ -27,25 +27,25 @@ class Place:
     path: str
     size: int | None = None
     tag: str | None = None
-    """Tells a later version of the file from this one: when it was last changed."""
+    """Distinguishes this version of the file from a later one: when it was last changed."""
 
 
-class NothingThere(UsageError):
-    """A path stands for no file, now."""
+class NoFileFound(UsageError):
+    """A path names or matches no file at present."""
 
 
-def expand(paths: Sequence[str], passed_over: Callable[[str], None] | None = None) -> list[Place]:
-    """The files that paths stand for, in the order given, sorted inside each folder or pattern.
+def expand(paths: Sequence[str], on_skip: Callable[[str], None] | None = None) -> list[Place]:
+    """The files that paths name or match, in the order given, sorted inside each folder or pattern.
 
     A path is a file, a folder (all files below it), a pattern with `*`, `?` or `**` (any number of folders), `-` for standard
     input, or any of the first three under `s3://bucket/`. Names that start with `.` or `_` are left out unless they are
-    spelled out. A path that stands for nothing raises `NothingThere`. What a folder or pattern holds that is no file, or whose
-    name is no text, raises `ChangelingError` or, where there is somebody to tell, is told and passed over.
+    spelled out. A path that matches nothing raises `NoFileFound`. An entry of a folder or pattern that is no file, or whose
+    name is no text, raises `ChangelingError`; with `on_skip`, it is reported there and skipped.
     """
-    return [place for path in paths for place in _expand_one(path, passed_over)]
+    return [place for path in paths for place in _expand_one(path, on_skip)]
 
 
-def _expand_one(path: str, passed_over: Callable[[str], None] | None) -> list[Place]:
+def _expand_one(path: str, on_skip: Callable[[str], None] | None) -> list[Place]:
     if path == STDIN:
         return [Place(STDIN)]
     if path.startswith(s3.SCHEME):
@@ -58,8 +58,8 @@ def _expand_one(path: str, passed_over: Callable[[str], None] | None) -> list[Pl
             matches = glob.glob(path.replace("[", "[[]"), recursive=True) if _is_pattern(path) else []
             files = {name for match in matches for name in (_below(match) if os.path.isdir(match) else [match])}
             found = sorted(name for name in files if _is_spelled_out(name, path))
-        if passed_over is not None:
-            found = [name for name in found if _is_readable(name, passed_over)]
+        if on_skip is not None:
+            found = [name for name in found if _is_readable(name, on_skip)]
         return [_local(name) for name in found] or _nothing(path, lambda: os.listdir(dirname(path) or "."))
     except OSError as error:
         raise ChangelingError(f"{path}: {error.strerror or error}") from None
@@ -75,11 +75,11 @@ def _local(path: str) -> Place:
     return Place(path, status.st_size, str(status.st_mtime_ns))
 
 
-def _is_readable(path: str, passed_over: Callable[[str], None]) -> bool:
+def _is_readable(path: str, on_skip: Callable[[str], None]) -> bool:
     if not os.path.isfile(path):
-        passed_over(f"{path!r} is no file")
+        on_skip(f"{path!r} is no file")
     elif not path.isprintable():
-        passed_over(f"{path!r} has a name that cannot be told: it is not UTF-8, or has signs that cannot be seen")
+        on_skip(f"{path!r} has a name that cannot be shown: it is not UTF-8, or has invisible characters")
     else:
         return True
     return False
@@ -102,7 +102,7 @@ def _is_shown(name: str) -> bool:
 
 
 def _is_spelled_out(path: str, pattern: str) -> bool:
-    """Whether each hidden name in a path is hidden in the pattern, too."""
+    """Whether each hidden name in a path matches a hidden name in the pattern."""
     hidden = [part for part in pattern.split("/") if not _is_shown(part)]
     return all(_is_shown(name) or any(fnmatchcase(name, part) for part in hidden) for name in path.split("/"))
 
@@ -110,7 +110,7 @@ def _is_spelled_out(path: str, pattern: str) -> bool:
 def _expand_object(address: str) -> list[Place]:
     bucket, key = s3.bucket_and_key(address)
     store = s3.filesystem()
-    with s3.told(address):
+    with s3.naming_errors(address):
         s3.check_bucket(bucket)
         if key and not key.endswith("/"):
             found = store.get_file_info(f"{bucket}/{key}")
@@ -147,23 +147,23 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _nothing(path: str, siblings: Callable[[], Iterable[str]]) -> list[Place]:
     if _is_pattern(path):
-        raise NothingThere(f"{path}: no file matches")
+        raise NoFileFound(f"{path}: no file matches")
     try:
         names = [name for name in siblings() if _is_shown(name)]
     except OSError:
-        raise NothingThere(f"{path}: there is no such file, and no such folder") from None
+        raise NoFileFound(f"{path}: there is no such file, and no such folder") from None
     name = basename(path.rstrip("/"))
     if name in names:
-        raise NothingThere(f"{path}: there is no file in this folder")
+        raise NoFileFound(f"{path}: there is no file in this folder")
     hint = nearest(name, names)
-    raise NothingThere(f"{path}: there is no such file" + (f"; {hint}" if hint.startswith("did") else ""))
+    raise NoFileFound(f"{path}: there is no such file" + (f"; {hint}" if hint.startswith("did") else ""))
 
 
 def changed(place: Place) -> str | None:
-    """What became of a file since it was listed, for people; None where it is still the same."""
+    """How a file changed since it was listed, for people; None if it is still the same."""
     try:
         now = expand([place.path])
-    except NothingThere:
+    except NoFileFound:
         return "it is gone"
     if now == [place]:
         return None
@@ -175,11 +175,11 @@ def changed(place: Place) -> str | None:
 
 
 class _Named:
-    """A file whose errors name it. Standard input is not closed: it is not ours."""
+    """A file whose errors name it. Standard input is never closed: it is not ours."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        with s3.told(path):
+        with s3.naming_errors(path):
             if path == STDIN:
                 self._file: Any = sys.stdin.buffer
             elif path.startswith(s3.SCHEME):
@@ -188,7 +188,7 @@ class _Named:
                 self._file = open(path, "rb", buffering=0)  # noqa: SIM115  # the caller closes it
 
     def read(self, size: int, /) -> bytes:
-        with s3.told(self._path):
+        with s3.naming_errors(self._path):
             return bytes(self._file.read(size))
 
     def close(self) -> None:
@@ -197,11 +197,11 @@ class _Named:
 
 
 def open_input(place: Place) -> Input:
-    """Opens a place to read, unpacked where it is gzip (whatever its name says)."""
+    """Opens a file to read, decompressed where it is gzip (whatever its name says)."""
     return Input(_Named(place.path))
 
 
 def total_bytes(places: Sequence[Place]) -> int | None:
-    """How many bytes all places have on storage; None where one of them does not tell."""
+    """How many bytes all files have on storage; None if the size of one is unknown."""
     sizes = [place.size for place in places]
     return None if None in sizes else sum(size for size in sizes if size is not None)

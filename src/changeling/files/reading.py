@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from changeling.files import framing as frames
 from changeling.files import kcat
-from changeling.files.framing import Block, Oversized, Piece
+from changeling.files.framing import Block, Oversized, RawRecord
 from changeling.files.paths import Place, open_input
 from changeling.formats.framing import HEADER, CsvRows, Framing, JsonValues
 from changeling.model import layout
@@ -20,7 +20,7 @@ from changeling.model.json_text import SIZE_LIMIT
 Carrier: TypeAlias = Literal["plain", "kcat"]
 
 BATCH_ROWS, BATCH_BYTES = 8_000, 8 * 1024 * 1024
-"""Measured: larger batches are no quicker, and the objects of 50,000 records at once take a gigabyte."""
+"""Measured: larger batches are no quicker, and 50,000 records at once, as objects, take a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,20 @@ def read(
     """All records of all places, in order.
 
     A batch has at most `batch_rows` rows, and values of at most `batch_bytes` unless one alone is larger. Origins number the
-    places (`ordinal`) and, in each, what was found (`record`), records and rejects alike; with kcat they tell topic, partition
-    and offset, too. Rejected are records over the size limit, lines that are no message, and what cannot be unpacked.
-    With kcat, files hold JSON, whatever the framing of the dialect is. The first row of a CSV file with a header is no
+    places (`ordinal`) and, in each, what was found (`record`), records and rejects alike; with kcat they contain topic, partition
+    and offset, too. Rejected are records over the size limit, lines that are no message, and what cannot be decompressed.
+    With kcat, files contain JSON, whatever the framing of the dialect is. The first row of a CSV file with a header is no
     record: each record of the file has it as the record header `HEADER`.
     """
     pending = _Pending(batch_rows, batch_bytes)
     for ordinal, place in enumerate(places):
         number = consumed = 0
         with open_input(place) as source:
-            stream, style = frames.settled(source, JsonValues() if carrier == "kcat" else framing)
+            stream, style = frames.detect_framing(source, JsonValues() if carrier == "kcat" else framing)
             header: bytes | None = None
             for block in frames.blocks(stream, style, limit=size_limit):
                 if isinstance(style, CsvRows) and number == 0 and header is None:
-                    header, block = _taken_off(block, style)
+                    header, block = _without_header(block, style)
                 parts = _split(block, batch_rows, batch_bytes)
                 pending.bytes_read += source.consumed - consumed
                 consumed = source.consumed
@@ -79,8 +79,8 @@ def read(
     yield from pending.flush()
 
 
-def _taken_off(block: Block, style: CsvRows) -> tuple[bytes | None, Block]:
-    """The header of a file and the other rows of its first block; of a header over the size limit, what was kept."""
+def _without_header(block: Block, style: CsvRows) -> tuple[bytes | None, Block]:
+    """The header of a file and the other rows of its first block; for a header over the size limit, its kept bytes."""
     first = block[0] if isinstance(block, list) else block[0].as_py()
     first = first.head if isinstance(first, Oversized) else first
     return (first, block[1:]) if style.header or first == style.usual_header else (None, block)
@@ -93,7 +93,7 @@ def _with_header(records: pa.RecordBatch, header: bytes) -> pa.RecordBatch:
 
 
 class _Pending:
-    """Parts that wait to become one batch: many small files must not become many small batches."""
+    """Parts that are collected into one batch: many small files must not become many small batches."""
 
     def __init__(self, rows: int, size: int) -> None:
         self._most_rows, self._most_bytes = rows, size
@@ -138,9 +138,9 @@ def _no_records() -> pa.RecordBatch:
 
 
 def _split(block: Block, rows: int, size: int) -> Iterator[Block]:
-    """Parts of a block that fit into a batch each."""
+    """Parts of a block, each small enough for a batch."""
     if isinstance(block, list):
-        ends = np.cumsum([0 if isinstance(piece, Oversized) else len(piece) for piece in block])
+        ends = np.cumsum([0 if isinstance(raw_record, Oversized) else len(raw_record) for raw_record in block])
     else:
         ends = np.frombuffer(block.buffers()[1], np.int32)[block.offset + 1 : block.offset + len(block) + 1]
     start, before = 0, 0
@@ -155,33 +155,35 @@ def _plain_part(part: Block, file: str, ordinal: int, first: int, limit: int) ->
     numbers = np.arange(first, first + len(part))
     if not isinstance(part, list):
         return _records(part, _origin(file, ordinal, numbers)), _rejects([], [], _origin(file, ordinal, numbers[:0]))
-    large = np.array([isinstance(piece, Oversized) for piece in part], bool)
-    values = pa.array([piece for piece in part if isinstance(piece, bytes)], pa.binary())
+    large = np.array([isinstance(raw_record, Oversized) for raw_record in part], bool)
+    values = pa.array([raw_record for raw_record in part if isinstance(raw_record, bytes)], pa.binary())
     return (
         _records(values, _origin(file, ordinal, numbers[~large])),
         _oversized(
-            [piece for piece in part if isinstance(piece, Oversized)], limit, _origin(file, ordinal, numbers[large])
+            [raw_record for raw_record in part if isinstance(raw_record, Oversized)],
+            limit,
+            _origin(file, ordinal, numbers[large]),
         ),
     )
 
 
 def _kcat_part(part: Block, file: str, ordinal: int, first: int, limit: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    pieces: list[Piece] = part if isinstance(part, list) else part.to_pylist()
+    found: list[RawRecord] = part if isinstance(part, list) else part.to_pylist()
     good: list[int] = []
     bad: list[int] = []
     messages: list[kcat.Message] = []
     reasons: list[str] = []
     raw: list[bytes] = []
-    for number, piece in enumerate(pieces, first):
+    for number, raw_record in enumerate(found, first):
         try:
-            if isinstance(piece, Oversized):
-                raise Rejected(_too_large(piece, limit))
-            messages.append(kcat.parse(piece))
+            if isinstance(raw_record, Oversized):
+                raise Rejected(_too_large(raw_record, limit))
+            messages.append(kcat.parse(raw_record))
             good.append(number)
         except Rejected as error:
             bad.append(number)
             reasons.append(str(error))
-            raw.append(piece.head if isinstance(piece, Oversized) else piece)
+            raw.append(raw_record.head if isinstance(raw_record, Oversized) else raw_record)
     records: list[Record] = [message.record for message in messages]
     origin = _origin(
         file,
@@ -220,12 +222,14 @@ def _rejects(reasons: list[str], raw: list[bytes], origin: pa.Array) -> pa.Recor
     return pa.record_batch(columns, schema=layout.REJECTS)
 
 
-def _oversized(pieces: list[Oversized], limit: int, origin: pa.Array) -> pa.RecordBatch:
-    return _rejects([_too_large(piece, limit) for piece in pieces], [piece.head for piece in pieces], origin)
+def _oversized(found: list[Oversized], limit: int, origin: pa.Array) -> pa.RecordBatch:
+    return _rejects(
+        [_too_large(raw_record, limit) for raw_record in found], [raw_record.head for raw_record in found], origin
+    )
 
 
-def _too_large(piece: Oversized, limit: int) -> str:
+def _too_large(raw_record: Oversized, limit: int) -> str:
     return (
-        f"the record has {piece.length:,} bytes, over the limit of {limit:,} (record_bytes); "
-        f"the first {len(piece.head):,} are kept"
+        f"the record has {raw_record.length:,} bytes, over the limit of {limit:,} (record_bytes); "
+        f"the first {len(raw_record.head):,} are kept"
     )

@@ -1,4 +1,4 @@
-"""Object stores that speak S3, set up by the usual AWS variables of the environment."""
+"""Object stores that speak S3, configured by the usual AWS variables of the environment."""
 
 import os
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ def filesystem(upload: bool = False) -> fs.FileSystem:
     """The object store that the environment names.
 
     AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION, and credentials where AWS tools look for them.
-    With `upload`, an upload starts with the first part that is full, and no part is on its way behind the writer's back:
-    so an upload that is given up leaves as little as can be.
+    With `upload`, an upload starts with the first full part, and no part is sent in the background: so an aborted upload
+    leaves as little as possible.
     """
     return _filesystem(
         upload,
@@ -59,8 +59,8 @@ def _filesystem(
 
 
 @contextmanager
-def told(address: str) -> Iterator[None]:
-    """Turns what a store (or a file system) answers into an error that names the address, and never a secret."""
+def naming_errors(address: str) -> Iterator[None]:
+    """Translates an error of a store (or a file system) into one that names the address, and never a secret."""
     try:
         yield
     except OSError as error:
@@ -72,8 +72,8 @@ def told(address: str) -> Iterator[None]:
 
 
 def check_bucket(bucket: str) -> None:
-    """Raises `UsageError` where there is no such bucket."""
-    with told(f"{SCHEME}{bucket}"):
+    """Raises `UsageError` if there is no such bucket."""
+    with naming_errors(f"{SCHEME}{bucket}"):
         found = filesystem().get_file_info(bucket)
     if found.type == fs.FileType.NotFound:
         raise UsageError(f"{SCHEME}{bucket}: there is no such bucket, or it is not yours to see")

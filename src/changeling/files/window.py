@@ -1,14 +1,14 @@
-"""The part of a byte stream that is in memory: it moves forward, and grows only while a record needs it to."""
+"""The part of a byte stream that is in memory: it moves forward, and grows only while a record needs it."""
 
 import re
 
-from changeling.files.pieces import HEAD, Oversized, Piece, Readable
+from changeling.files.raw_records import HEAD, Oversized, RawRecord, Readable
 
 BOM = b"\xef\xbb\xbf"
 
 
 class Window:
-    """`data[at:]` is what was read and not yet taken. `fill` moves it to the front: keep places relative to `at`."""
+    """`data[at:]` was read and not yet taken. `fill` moves it to the front: keep offsets relative to `at`."""
 
     def __init__(self, stream: Readable, chunk_size: int, limit: int, blanks: bytes) -> None:
         self._stream = stream
@@ -19,7 +19,7 @@ class Window:
         self.data = b""
         self.at = 0
         self.base = 0
-        """The place of `data[0]` in the stream."""
+        """The offset of `data[0]` in the stream."""
         while len(self.data) < len(BOM) and self.fill():
             pass
         if self.data.startswith(BOM):
@@ -28,7 +28,7 @@ class Window:
     def fill(self) -> bool:
         """Reads more; False at the end of the stream."""
         rest = self.data[self.at :]
-        # More at once for long records: they are put together in a few steps, not in many.
+        # Reads more at once for long records, so that few reads assemble them.
         more = self._stream.read(max(self._chunk_size, min(len(rest), 4 * self._chunk_size)))
         if not more:
             return False
@@ -37,7 +37,7 @@ class Window:
         return True
 
     def find(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """The first match behind `at`, reading on for it; None where there is none within the limit or in the stream.
+        """The first match after `at`, reading as far as needed; None if none is within the limit or in the stream.
 
         A pattern starts with a line break, and may look ahead over a few bytes.
         """
@@ -55,18 +55,18 @@ class Window:
 
     @property
     def left(self) -> int:
-        """How many bytes are there to take."""
+        """How many bytes can be taken."""
         return len(self.data) - self.at
 
-    def take(self, end: int) -> Piece:
-        """Takes everything up to a place in `data` as one record; its last `blanks` are left out."""
+    def take(self, end: int) -> RawRecord:
+        """Takes everything up to an offset in `data` as one record; its trailing `blanks` are left out."""
         start, self.at = self.at, end
         if end - start > self.limit:
             return Oversized(self.data[start : start + HEAD], end - start)
         return self.data[start:end].rstrip(self._blanks)
 
-    def take_until(self, pattern: re.Pattern[bytes]) -> Piece:
-        """Takes everything up to the start of the first match (the end of its group 1, where that took part) or the end."""
+    def take_until(self, pattern: re.Pattern[bytes]) -> RawRecord:
+        """Takes everything up to the start of the first match (the end of its group 1, if that matched) or the end of the stream."""
         match = self.find(pattern)
         if match is not None:
             return self.take(end_of(match))

@@ -18,23 +18,24 @@ from changeling.model.errors import CannotCarry, LossError
 def write(batches: Iterable[pa.RecordBatch], output: Output, carrier: Carrier = "plain") -> None:
     """Writes batches of layout `RECORDS`.
 
-    Plain: values alone, one a line (JSON with line breaks is written without them), under the header that they have. Raises
-    `LossError` for what has no place there: a tombstone or a second header in a plain file, bytes that are not text with kcat.
+    Plain: only the values, one a line (JSON with line breaks is written without them), after their header if they have one.
+    Raises `LossError` for what cannot be written: a tombstone or a second header in a plain file, bytes that are not text with
+    kcat.
     """
     printer = kcat.Printer()
     header: bytes | None = None
     for number, batch in enumerate(batch for batch in batches if batch.num_rows):
         if carrier == "kcat":
-            made = _messages(printer, batch)
+            lines = _messages(printer, batch)
         else:
             found, shown = _header(batch)
             if number and found != header:
                 raise LossError(_two_headers(header, found))
             header = found
-            made = _values(batch.column("value"))
+            lines = _values(batch.column("value"))
             if number == 0 and header is not None and shown:
-                made.insert(0, header)
-        output.write(b"\n".join(made) + b"\n")
+                lines.insert(0, header)
+        output.write(b"\n".join(lines) + b"\n")
 
 
 def _messages(printer: kcat.Printer, batch: pa.RecordBatch) -> list[bytes]:
@@ -68,13 +69,13 @@ def _two_headers(one: bytes | None, other: bytes | None) -> str:
     shown = [(row or b"no header").decode(errors="replace") for row in (one, other)]
     return (
         "a file of CSV has one header, and these changes need two: give --columns with all of them, or convert each table"
-        f" apart\n  {shown[0]}\n  {shown[1]}"
+        f" separately\n  {shown[0]}\n  {shown[1]}"
     )
 
 
 def _values(values: pa.Array) -> list[bytes]:
     if values.null_count:
-        raise LossError("message: a tombstone has no value, and a plain file holds values only; use --carrier kcat")
+        raise LossError("message: a tombstone has no value, and a plain file contains values only; use --carrier kcat")
     texts: list[bytes] = values.to_pylist()
     if pc.any(pc.match_substring(values, "\n")).as_py():
         return [_one_line(text) if b"\n" in text else text for text in texts]
@@ -82,7 +83,7 @@ def _values(values: pa.Array) -> list[bytes]:
 
 
 def _one_line(text: bytes) -> bytes:
-    """JSON in one line; rows of CSV may hold line breaks, and stay as they are."""
+    """JSON in one line; rows of CSV may contain line breaks, and stay as they are."""
     if text.lstrip()[:1] not in (b"{", b"["):
         return text
     try:

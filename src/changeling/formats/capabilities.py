@@ -1,4 +1,4 @@
-"""What a change may have, and so what a format may have no place for. These are the names that `--drop` takes."""
+"""The features of changes that a format may be unable to carry. These are the names that `--drop` accepts."""
 
 from collections.abc import Iterable
 
@@ -6,37 +6,37 @@ from changeling.model.change import Change
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
 FEATURES = {
-    "read": "rows of a snapshot, told from inserts",
-    "insert": "inserts, told from updates",
-    "update": "updates, told from inserts",
+    "read": "rows of a snapshot, as distinct from inserts",
+    "insert": "inserts, as distinct from updates",
+    "update": "updates, as distinct from inserts",
     "upsert": "writes that may be an insert or an update",
     "replace": "writes that set unmentioned columns to NULL",
     "delete": "deletes",
     "truncate": "truncation of a table",
-    "begin": "marks of a transaction's begin",
-    "commit": "marks of a transaction's end",
+    "begin": "marks of the begin of a transaction",
+    "commit": "marks of the end of a transaction",
     "barrier": "marks that everything before has been seen",
     "ddl": "schema changes",
     "message": "other messages of the source",
     "before": "the row before the change",
     "after": "the row after the change",
     "partial": "images that leave out unchanged columns",
-    "keys-only": "changes that tell the key alone",
+    "keys-only": "changes that have only the key",
     "key-change": "updates that move a row to another key",
     "keyless": "rows of tables without a key",
     "composite-key": "keys of more than one column",
-    "position": "the source's own place of a change",
-    "order": "the order of changes that come in another than that of their positions",
+    "position": "the source's own position of a change",
+    "order": "the order of changes that differs from that of their positions",
     "commit_time": "when the source committed, to the nanosecond",
     "transaction": "which changes were committed together",
-    "table": "which table a change belongs to, where one output holds several",
+    "table": "which table a change belongs to, where one output contains several",
     "catalog": "the catalog of a table's name",
     "schema": "the schema of a table's name",
-    "null": "columns that are NULL, told from absent ones",
+    "null": "columns that are NULL, as distinct from absent ones",
     "null-text": "text that looks like the format's NULL",
     "types": "values that the format has no type for",
     "binary": "bytes that are not text",
-    "names": "columns whose names the format keeps for itself",
+    "names": "columns whose names the format reserves",
 }
 """Every feature, and what people lose with it."""
 
@@ -49,7 +49,7 @@ SKIPPING = frozenset(operation.value for operation in Operation) - LABELS | {
     "composite-key",
     "key-change",
 }
-"""Features whose loss leaves nothing worth writing: `--drop` of one leaves the whole change out."""
+"""Features whose loss leaves nothing worth writing: `--drop` of one leaves out the change."""
 
 
 def carrying(*features: str, all_but: Iterable[str] = ()) -> frozenset[str]:
@@ -61,9 +61,9 @@ def carrying(*features: str, all_but: Iterable[str] = ()) -> frozenset[str]:
 
 
 def needed(change: Change, arrived: bool) -> list[str]:
-    """What a format must carry so that this change comes back from it.
+    """What a format must carry so that this change can be read back from it.
 
-    `arrived`: its position is the place of arrival, which any output has.
+    `arrived`: its position is the place of arrival, which any output preserves.
     """
     needs = [] if change.op in LABELS else [change.op.value]
     if change.op in ROW_OPERATIONS:

@@ -19,7 +19,7 @@ from changeling.model.position import encode
 
 @dataclass(frozen=True)
 class Decoded:
-    """Changes, and the records that gave none: every record of the batch is in one of the two."""
+    """Changes, and the records that could not be decoded: every record of the batch is in one of the two."""
 
     changes: pa.RecordBatch
     rejects: pa.RecordBatch
@@ -36,7 +36,7 @@ class Decoder:
         self._decode_batch = None if form.batch_decoder is None else form.batch_decoder(options)
 
     def __call__(self, batch: pa.RecordBatch) -> Decoded:
-        """Decodes a batch of layout `RECORDS`: records in = records that gave changes + rejects."""
+        """Decodes a batch of layout `RECORDS`: records in = decoded records + rejects."""
         with collector_at_rest():
             suspects = _suspects(batch.column("value"), self._limit)
             if self._decode_batch is not None and not suspects:
@@ -85,8 +85,8 @@ class Decoder:
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """Nothing is collected meanwhile."""
-    # A batch makes hundreds of thousands of objects and no cycles: with the collector on, the loop is up to 4x slower.
+    """Pauses the garbage collector."""
+    # A batch creates hundreds of thousands of objects and no cycles: with the collector on, the loop is up to 4x slower.
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -102,7 +102,7 @@ def _suspects(values: pa.Array, limit: int) -> set[int]:
         text = values.cast(pa.string())
     except pa.ArrowInvalid:
         return set(range(len(values)))
-    # What is shorter than two brackets a level cannot be nested too deep: most records need no count.
+    # A record shorter than two brackets a level cannot be nested too deep: most records need no count.
     least = min(2 * json_text.DEPTH_LIMIT, limit)
     long = pc.indices_nonzero(pc.fill_null(pc.greater(pc.binary_length(values), least), False))
     text = text.take(long)
@@ -120,7 +120,7 @@ def _check(record: Record, limit: int) -> None:
     except UnicodeDecodeError as error:
         hint = "; it may be Avro or Protobuf in Confluent's form, which is not read" if value[:1] == b"\x00" else ""
         raise Rejected(f"not UTF-8: byte {value[error.start]:#04x} at {error.start}{hint}") from None
-    # Other texts, such as rows of CSV, may hold any number of brackets that open nothing.
+    # Other texts, such as rows of CSV, may contain any number of brackets that open nothing.
     if value.lstrip()[:1] in (b"{", b"["):
         json_text.check_depth(value)
 

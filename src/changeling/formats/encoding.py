@@ -1,4 +1,4 @@
-"""The writing kernel: a batch of changes into wire records. Running numbers come in as columns, none is kept here."""
+"""The writing kernel: a batch of changes into wire records. Running numbers are passed in; none is kept here."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from changeling.formats.capabilities import FEATURES, LABELS, needed
 from changeling.formats.decoding import collector_at_rest, reason_of
 from changeling.formats.format import Counts, Encode, Format, LeftOut, Outgoing
 from changeling.formats.options import WriteOptions
-from changeling.formats.transaction_progress import Standing, Transactions
+from changeling.formats.transaction_progress import TransactionProgress, Transactions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
 from changeling.model import layout, position
@@ -31,7 +31,7 @@ _COUNTED = {
 
 
 class Placed(NamedTuple):
-    """The position that the record of a change got; of several, the last one's."""
+    """The position that the record of a change got; of several records, that of the last."""
 
     parts: tuple[int, ...]
     own: bool
@@ -40,34 +40,34 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoded:
-    """Records, the changes that have no place in the format, and what was left out because the user allowed it."""
+    """Records, the changes that the format cannot carry, and what was left out because the user allowed it."""
 
     records: pa.RecordBatch
     rejects: pa.RecordBatch
     dropped: Counter[str]
     """How many changes were written, or left out, without each feature."""
     relabelled: Counter[str]
-    """Writes told by the nearest word that the format has, such as an upsert as an update: the row is the same."""
+    """Writes under the nearest operation that the format has, such as an upsert as an update: the row is the same."""
     transactions: Transactions = field(default_factory=Transactions)
-    """Where the transactions of the output stand behind the batch."""
+    """The transactions of the output after the batch."""
     places: Sequence[int] = ()
-    """Of each record, the place of its change in the batch."""
+    """For each record, the place of its change in the batch."""
     placed: Mapping[int, Placed] = field(default_factory=dict)
-    """By the place of their change in the batch, the positions that records got."""
+    """The positions that records got, by the place of their change in the batch."""
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """Where an output stands: the numbers that the next batch goes on from."""
+    """The state of an output: the numbers that the next batch continues from."""
 
     number: int = 0
     counts: Counts = field(default_factory=Counts)
     transactions: Transactions = field(default_factory=Transactions)
-    standings: Sequence[Standing] | None = None
-    """Where the transaction of each change stands, in a batch that brings it along."""
+    progress: Sequence[TransactionProgress] | None = None
+    """The progress of the transaction of each change, where the batch supplies it."""
 
     def after(self, batch: pa.RecordBatch, encoded: Encoded) -> "Numbering":
-        """Where the output stands behind this batch of changes."""
+        """The state of the output after this batch of changes."""
         return Numbering(self.number + batch.num_rows, self.counts_after(batch), encoded.transactions.after())
 
     def counts_after(self, batch: pa.RecordBatch) -> Counts:
@@ -89,7 +89,7 @@ def _is_one_of(batch: pa.RecordBatch, operations: tuple[Operation, ...]) -> pa.A
     return pc.is_in(batch.column("op"), value_set=wanted).cast(pa.int64())
 
 
-_NOWHERE = Standing()
+_NO_PROGRESS = TransactionProgress()
 
 
 def _is_own(placed: tuple[int, ...], out: Outgoing, change: Change) -> bool:
@@ -133,7 +133,7 @@ class Encoder:
         )
         for place, (change, origin, source, encoding, counts) in enumerate(columns):
             lost: set[str] = set()
-            standing = self._standing(place, source, change, numbering, transactions)
+            progress = self._progress(place, source, change, numbering, transactions)
             out = Outgoing(
                 change=change,
                 native=encoding == self._format.name,
@@ -143,7 +143,7 @@ class Encoder:
                 arrived=change.arrived,
                 drop=self._drop,
                 dropped=lost,
-                standing=standing,
+                progress=progress,
                 halves=self._has_halves(encoding),
             )
             made: list[Record] = []
@@ -166,7 +166,7 @@ class Encoder:
                 if made and not out.native and change.op in LABELS - self._format.carries:
                     relabelled[change.op.value] += 1
             if self._format.counts_transactions:
-                transactions.add(source, change, standing, sum(record.value is not None for record in made))
+                transactions.add(source, change, progress, sum(record.value is not None for record in made))
         origin_column = batch.column("origin").take(pa.array(places, pa.int64()))
         written = layout.records_batch(records, origin_column)
         return Encoded(written, _rejects(batch, rejected), dropped, relabelled, transactions, places, placed)
@@ -176,12 +176,12 @@ class Encoder:
             self._halves[encoding] = encoding != "canonical" and registry.get(encoding).halves
         return self._halves[encoding]
 
-    def _standing(
+    def _progress(
         self, place: int, source: str, change: Change, numbering: Numbering, transactions: Transactions
-    ) -> Standing:
+    ) -> TransactionProgress:
         if not self._format.counts_transactions:
-            return _NOWHERE
-        return transactions.of(source, change) if numbering.standings is None else numbering.standings[place]
+            return _NO_PROGRESS
+        return transactions.of(source, change) if numbering.progress is None else numbering.progress[place]
 
     def _one(self, out: Outgoing, encoding: str) -> list[Record]:
         if not out.native:
@@ -193,7 +193,7 @@ class Encoder:
             out.change = transcoder(out.change, out.lose)
         made = self._encode(out)
         if not self._keyed and any(record.value is None for record in made):
-            out.lose("message", "a tombstone is a message without a value, which a plain file cannot hold")
+            out.lose("message", "a tombstone is a message without a value, which a plain file cannot contain")
         return list(made)
 
     def _transcoder(self, encoding: str) -> Transcoder | None:
@@ -204,7 +204,7 @@ class Encoder:
 
 
 def _on_topic(record: Record, topic: str) -> Record:
-    """A record on the topic that it came from, whatever its dialect would call it."""
+    """A record on its original topic, whatever its dialect would call it."""
     return Record(record.value, record.key, record.headers, topic)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from changeling.formats.capabilities import SKIPPING
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions, WriteOptions
-from changeling.formats.transaction_progress import Standing
+from changeling.formats.transaction_progress import TransactionProgress
 from changeling.formats.type_table import TypeTable
 from changeling.model.change import Change, Record
 from changeling.model.errors import CannotCarry
@@ -18,7 +18,7 @@ from changeling.model.table import TableSchema, schema_from_json
 
 
 class Counts(msgspec.Struct, frozen=True, gc=False):
-    """Running totals of an output, the change at hand included."""
+    """Running totals of an output, this change included."""
 
     insert: int = 0
     update: int = 0
@@ -31,7 +31,7 @@ class Outgoing(msgspec.Struct, gc=False):
 
     change: Change
     native: bool
-    """It was read from this same dialect: `meta` is its own, and the record must come back equal."""
+    """It was read from this same dialect: `meta` is its own, and the written record must equal the one read."""
     source: str
     number: int
     """Running number of the change in the output, from 1."""
@@ -41,12 +41,12 @@ class Outgoing(msgspec.Struct, gc=False):
     drop: frozenset[str]
     dropped: set[str]
     """The features that this change loses."""
-    standing: Standing = Standing()
-    """What the output holds of the change's transaction, for formats that say `counts_transactions`."""
+    progress: TransactionProgress = TransactionProgress()
+    """What the output contains of the change's transaction, for formats with `counts_transactions`."""
     halves: bool = False
-    """It was read from a dialect with halves: the last part of its position tells them apart, and is no place."""
+    """It was read from a dialect with halves: the last part of its position distinguishes them, and is no place."""
     placed: tuple[int, ...] | None = None
-    """The position of the last record that was made, where the encoder gave it one: readers go by it."""
+    """The position of the last written record, where the encoder gave it one: readers use it."""
 
     @property
     def schema(self) -> TableSchema | None:
@@ -54,9 +54,9 @@ class Outgoing(msgspec.Struct, gc=False):
         return None if self.change.schema is None else schema_from_json(self.change.schema)
 
     def lose(self, feature: str, why: str) -> None:
-        """Notes what the user allowed to be lost; raises `CannotCarry` where that was not allowed.
+        """Notes what the user allowed to be lost; raises `CannotCarry` if that was not allowed.
 
-        Where nothing worth writing is left without the feature, it raises `LeftOut`: encoders need not go on.
+        If nothing worth writing is left without the feature, it raises `LeftOut`: encoders need not continue.
         """
         if feature not in self.drop:
             raise CannotCarry(feature, why)
@@ -66,7 +66,7 @@ class Outgoing(msgspec.Struct, gc=False):
 
 
 class LeftOut(Exception):
-    """The user allowed the whole change to be lost."""
+    """The user allowed the change to be left out."""
 
 
 Decode = Callable[[Record], Sequence[Change]]
@@ -79,7 +79,7 @@ Encode = Callable[[Outgoing], Sequence[Record]]
 
 @dataclass(frozen=True)
 class Format:
-    """One dialect. `decoder` and `encoder` are given checked options once, and then called for each record."""
+    """One dialect. `decoder` and `encoder` receive checked options once; the result is called for each record."""
 
     name: str
     summary: str
@@ -88,14 +88,14 @@ class Format:
     decoder: Callable[[Any], Decode]
     encoder: Callable[[Any], Encode]
     carries: frozenset[str]
-    """Features (see `capabilities`) that come back from a written record."""
+    """Features (see `capabilities`) that can be read back from a written record."""
     types: TypeTable
     batch_decoder: Callable[[Any], DecodeBatch | None] | None = None
     """A quicker way for batches of plain records; it must give what `decoder` gives, or None."""
     framing: Callable[[Any], Framing] = lambda options: JsonValues()
-    """How records stand in a file, given the reading options."""
+    """How records are framed in a file, given the reading options."""
     position: str = "the source's own"
-    """What positions are made of, for people."""
+    """The components of positions, for people."""
     before_arrival: Callable[[Change], tuple[int, ...]] = lambda change: ()
     """The numbers in front of the place of arrival, for a change without a position that must sort before all that have one."""
     names_table: bool = True
@@ -103,10 +103,10 @@ class Format:
     numbers_schemas: bool = False
     """Records may name their schema by its number alone."""
     extraction_time: Callable[[str], int | None] | None = None
-    """When a change was taken from its database, in nanoseconds, told from its `meta`; None where records never say."""
+    """When a change was taken from its database, in nanoseconds, from its `meta`; None where records never contain it."""
     snapshot_mark: str | None = None
     """Where `meta` says whether a row is the first or the last one of a snapshot, as a path (`$.a.b`)."""
     counts_transactions: bool = False
-    """Writers must know how much of a transaction stands in the output already."""
+    """Writers must know how much of a transaction is in the output already."""
     halves: bool = False
     """An update may come as two records, one with each image (see `pairing`)."""

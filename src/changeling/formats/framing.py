@@ -1,13 +1,13 @@
-"""How the records of a format stand in a file."""
+"""How the records of a format are framed in a file."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
 HEADER = "changeling.header"
-"""The record header that holds the first row of a CSV file: readers set it, and writers put it at the top of a file."""
+"""The record header that contains the first row of a CSV file: readers set it, writers put it at the top of a file."""
 
 COLUMNS = "changeling.columns"
-"""The record header of a CSV row whose file has no header: what it would be. Writers refuse rows that need two."""
+"""The record header with the columns of a CSV row whose file has no header. Writers refuse rows that need two."""
 
 
 @dataclass(frozen=True)
@@ -19,20 +19,20 @@ class JsonValues:
 
 @dataclass(frozen=True)
 class CsvRows:
-    """Rows of CSV, whose quoted fields may hold line ends; with `header`, the first row of a file names the columns."""
+    """Rows of CSV, whose quoted fields may contain line ends; with `header`, the first row of a file names the columns."""
 
     delimiter: str = ","
     quote: str = '"'
     escape: str | None = None
-    """The letter that makes the next one plain; None: a quote is doubled."""
+    """The character that escapes the next one; None: a quote is doubled."""
     header: bool = True
     usual_header: bytes | None = None
-    """A first row that reads so is a header, also where none is expected."""
+    """A first row equal to this is a header, even where none is expected."""
 
 
 @dataclass(frozen=True)
 class JsonOrCsv:
-    """Whichever of the two a file's first letter shows: an object or an array is JSON, anything else is CSV."""
+    """JSON or CSV by a file's first character: an object or an array is JSON, anything else is CSV."""
 
     json: JsonValues
     csv: CsvRows

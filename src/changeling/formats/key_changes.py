@@ -1,4 +1,4 @@
-"""Rows that change their key, for dialects whose records cannot say so: the old row goes, and another one comes."""
+"""Rows that change their key, for dialects whose records cannot express that: a delete of the old row, and an insert of the new one."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ def _equal(one: bytes, other: bytes) -> bool:
 
 
 def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal, *, in_part: bool = False) -> list[Change]:
-    """The change, or a delete and an insert where it moves its row; `equal` compares two values of a key column.
+    """The change, or a delete and an insert if it moves its row; `equal` compares two values of a key column.
 
-    A part of a row is completed from a full image before the change. Else it is a loss, unless the dialect can write an insert
+    A partial row is completed from a full image before the change. Else it is a loss, unless the dialect can write an insert
     `in_part` whose reader knows that the rest is not NULL.
     """
     change = out.change
@@ -32,7 +32,7 @@ def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal, *, in
             image = Image.PARTIAL
             if not in_part:
                 out.lose(
-                    "key-change", "the row is written anew under its other key, and this change tells only part of it"
+                    "key-change", "the row is written again under its new key, and this change has only part of it"
                 )
         after = {**before, **key, **after}
     replace = msgspec.structs.replace

@@ -1,4 +1,4 @@
-"""The order in which an object has its members: what is written in another than the usual one is kept as it stands."""
+"""The order of the members of an object: an unusual one is kept as it is."""
 
 import functools
 
@@ -8,7 +8,7 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def is_usual(text: bytes | msgspec.Raw, usual: tuple[str, ...]) -> bool:
-    """Whether the members of an object come in this order; any of them may be left out, others come behind them."""
+    """Whether the members of an object come in this order; any of them may be missing, others come after them."""
     return _follows(tuple(_members(text)), usual)
 
 

@@ -1,4 +1,4 @@
-"""Dialects that have no nested values: documents, arrays and intervals stand there as JSON in a text."""
+"""For dialects without nested values: documents, arrays and intervals are JSON in a text."""
 
 import functools
 
@@ -13,11 +13,11 @@ from changeling.model.types import Type
 
 
 class NestedAsText(TypeTable):
-    """A table whose arrays are texts: the items inside are canonical JSON, whatever the dialect makes of single values."""
+    """A table whose arrays are texts: the items inside are canonical JSON, however the dialect spells single values."""
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - one table that lives as long as the program
     def reader(self, kind: Type, wire: str | None = None) -> Convert:
-        """As in every table, save for arrays."""
+        """As in every table, except for arrays."""
         return super().reader(kind, wire) if kind.item is None else canonical.reader(kind)
 
 
@@ -27,7 +27,7 @@ def to_text(raw: bytes) -> bytes:
 
 
 def from_text(raw: bytes) -> bytes:
-    """The JSON value that a text holds; one that is no text stands for itself."""
+    """The JSON value in a text; a value that is no text is itself."""
     if raw[:1] != b'"':
         return raw
     text = json_text.string(raw).encode()

@@ -1,4 +1,4 @@
-"""Options: one frozen, validated object for what is read and one for what is written, in each format."""
+"""Options: for each format, one frozen, validated object for reading and one for writing."""
 
 from typing import Annotated, Any, TypeVar
 
@@ -13,28 +13,28 @@ Options = TypeVar("Options", bound="ReadOptions | WriteOptions")
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every format may be told about the records it reads."""
+    """Options of every format for the records it reads."""
 
     source: str | None = None
     """The stream's name; the format's where none is given."""
     table: TableName | None = None
     """The table of records that do not name one."""
     key: tuple[str, ...] = ()
-    """The key columns, where neither the records nor a schema tell."""
+    """The key columns, where neither the records nor a schema name them."""
     schemas: tuple[TableSchema, ...] = ()
-    """Known schemas; one without a table holds for every table."""
+    """Known schemas; one without a table applies to every table."""
     registry: tuple[TableSchema, ...] = ()
-    """Schemas of a registry: they hold only for records that name them by number."""
+    """Schemas of a registry: they apply only to records that name them by number."""
     record_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**30)] = SIZE_LIMIT
-    """The size of the largest record that is read, after unpacking; a larger one is rejected."""
+    """The size of the largest record that is read, after decompression; a larger one is rejected."""
 
     @property
-    def tells_columns(self) -> bool:
+    def knows_columns(self) -> bool:
         """Whether the columns of any table are known."""
         return any(schema.columns for schema in self.schemas)
 
     def schema_of(self, table: TableName | None) -> TableSchema | None:
-        """The known schema of a table: names compare as far as both are given."""
+        """The known schema of a table: names are compared as far as both have the parts."""
         return next((schema for schema in self._fitting(table) if schema.columns), None)
 
     def schema_with_id(self, number: int) -> TableSchema | None:
@@ -42,7 +42,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return next((schema for schema in (*self.schemas, *self.registry) if schema.id == number), None)
 
     def key_of(self, table: TableName | None) -> tuple[str, ...]:
-        """The key columns of a table, or none. A schema without columns tells no more than a key."""
+        """The key columns of a table, or none. A schema without columns gives only a key."""
         return self.key or next((schema.key for schema in self._fitting(table) if schema.key), ())
 
     def _fitting(self, table: TableName | None) -> list[TableSchema]:
@@ -54,16 +54,16 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every format may be told about the records it writes."""
+    """Options of every format for the records it writes."""
 
     drop: frozenset[str] = frozenset()
     """Features that may be lost."""
     keyed: bool = True
-    """Whether message keys are kept beside the values; in plain files they are not."""
+    """Whether message keys are kept with the values; in plain files they are not."""
 
     @property
     def names_topic(self) -> bool:
-        """These options say what topics are called: records of this dialect leave the one that they came from."""
+        """These options say what topics are called: records of this dialect do not keep their original topic."""
         return False
 
     @property
@@ -73,7 +73,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def build(kind: type[Options], given: dict[str, Any], what: str) -> Options:
-    """The checked options of a format; raises `UsageError` that names the near option, or what a value must be."""
+    """The checked options of a format; raises `UsageError` that names the closest known option, or what a value must be."""
     known = {field.name for field in msgspec.structs.fields(kind)}
     for name in given:
         if name not in known:
@@ -92,7 +92,7 @@ def shared(
     columns: str | dict[str, str] | None = None,
     schemas: tuple[TableSchema, ...] = (),
 ) -> dict[str, Any]:
-    """The options that every format takes, from the texts that a user writes."""
+    """The options that every format accepts, from the texts that a user writes."""
     given: dict[str, Any] = {}
     if source is not None:
         given["source"] = source
@@ -117,7 +117,7 @@ def _declared(columns: str | dict[str, str], key: tuple[str, ...]) -> TableSchem
 
 
 def parse_drop(text: str) -> frozenset[str]:
-    """`--drop a,b` or `--drop all`; raises `UsageError` with the near name."""
+    """`--drop a,b` or `--drop all`; raises `UsageError` with the closest known name."""
     names = frozenset(part.strip() for part in text.split(",") if part.strip())
     if names == {"all"}:
         return frozenset(FEATURES)

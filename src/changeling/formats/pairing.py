@@ -1,6 +1,6 @@
-"""Joins updates that came as two records, one with the row before and one with the row after.
+"""Joins updates that were read as two records, one with the row before and one with the row after.
 
-Kernels read each half as it comes; this is set work, done by whoever holds all records of an input.
+Kernels read each half on its own; the halves are joined by whoever has all records of an input.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from changeling.model.operation import Image, Operation
 
 _Row = tuple[Change, pa.RecordBatch]
 WINDOW = 10_000
-"""How many changes a half waits for its partner: halves stand side by side, unless files were mixed."""
+"""How many changes a half waits for its partner: halves are adjacent, unless files were mixed."""
 
 
 @dataclass(eq=False)
@@ -27,11 +27,10 @@ class _Entry:
 
 
 class Pairing:
-    """Joins halves over the batches of one input: they are partners by table and position, save its last part.
+    """Joins halves over the batches of one input: they match by table and position, except its last part.
 
-    Changes come out in the order in which they came in; a joined one stands where its second half came. A half whose partner
-    does not come within the window is given out in its place, as it is or, with `lone_as_deletes`, a before-half as what it
-    does: it removes its key.
+    Changes keep their order; a joined one takes the place of its second half. A half whose partner does not follow within
+    the window keeps its own place, as it is or, with `lone_as_deletes`, a before-half as the delete of its key.
     """
 
     def __init__(self, *, lone_as_deletes: bool = False) -> None:
@@ -40,13 +39,13 @@ class Pairing:
         self._waiting: dict[tuple[object, tuple[int, ...]], list[_Entry]] = {}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Takes a batch in, and gives out what need not wait any more."""
+        """Adds a batch, and returns what need not wait any more."""
         for place, change in enumerate(layout.changes(batch)):
             self._take((change, batch.slice(place, 1)))
         return self._given(WINDOW)
 
     def rest(self) -> pa.RecordBatch:
-        """All that still waits, in order."""
+        """All changes that still wait, in order."""
         return self._given(0)
 
     def _take(self, row: _Row) -> None:
@@ -89,7 +88,7 @@ def _partnership(change: Change) -> tuple[object, tuple[int, ...]]:
 
 
 def _partner(change: Change, waiting: list[_Entry]) -> _Entry | None:
-    """The other half that waits longest, one of the same key before one that would change it."""
+    """The matching half that waits longest; one of the same key goes before one that would change it."""
     others = [
         entry
         for entry in waiting
@@ -100,7 +99,7 @@ def _partner(change: Change, waiting: list[_Entry]) -> _Entry | None:
 
 
 def _joined(one: _Row, other: _Row | None) -> _Row:
-    """The update that two halves tell, with all else that the one of the row after says."""
+    """The update of two halves; everything else is from the half with the row after."""
     if other is None:
         return one
     before, after = (one, other) if one[0].after_image is Image.NONE else (other, one)

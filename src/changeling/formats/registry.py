@@ -1,4 +1,4 @@
-"""Which formats there are. A new dialect is one line here."""
+"""The registry of formats. A new dialect is one line here."""
 
 import functools
 import importlib
@@ -28,7 +28,7 @@ def names() -> list[str]:
 
 @functools.cache
 def get(name: str) -> Format:
-    """The format of that name; raises `UsageError` with the near name."""
+    """The format of that name; raises `UsageError` with the closest known name."""
     if name not in _FOLDERS:
         raise UsageError(f"there is no format {name!r}; {nearest(name, _FOLDERS)}")
     module = importlib.import_module(f"changeling.formats.{_FOLDERS[name]}")

@@ -1,4 +1,4 @@
-"""Spans of time: dialects count units of a second or print PostgreSQL's words, the canonical form is ISO-8601 or an object."""
+"""Durations and intervals: dialects count units of time or print PostgreSQL's text; canonical are ISO-8601 and an object."""
 
 import re
 from decimal import Decimal, InvalidOperation
@@ -30,7 +30,7 @@ _WORDS = re.compile(
 
 
 class Interval(msgspec.Struct, forbid_unknown_fields=True):
-    """The canonical interval: its three parts do not turn into each other."""
+    """The canonical interval: its three parts are never converted into each other."""
 
     months: int = 0
     days: int = 0
@@ -70,7 +70,7 @@ def iso_text(total: int) -> str:
 def to_count(unit: int, bits: int | None = None) -> Convert:
     """An ISO-8601 duration as a count of `unit` nanoseconds.
 
-    Raises `CannotCarry` on years or months, which are no fixed time, on a part of a unit, and on more than `bits` hold.
+    Raises `CannotCarry` on years or months, which are no fixed time, on a part of a unit, and on more than `bits` allow.
     """
 
     def write(raw: bytes) -> bytes:
@@ -82,14 +82,14 @@ def to_count(unit: int, bits: int | None = None) -> Convert:
         if total.denominator != 1:
             raise CannotCarry("types", f"{text!r} is finer than {_UNITS[unit]}")
         if bits is not None and abs(total) >= 2 ** (bits - 1):
-            raise CannotCarry("types", f"{text!r} is more than {bits} bits of {_UNITS[unit]} hold")
+            raise CannotCarry("types", f"{text!r} is more than {bits} bits of {_UNITS[unit]} allow")
         return str(total).encode()
 
     return write
 
 
 def months_and_nanos(text: str) -> tuple[Fraction, Fraction]:
-    """The parts of an ISO-8601 duration; raises `Rejected` where it is none."""
+    """The parts of an ISO-8601 duration; raises `Rejected` if it is not one."""
     match = _ISO.fullmatch(text)
     if match is None:
         raise Rejected(f"{text[:60]!r} is not an ISO-8601 duration such as PT2H30M")

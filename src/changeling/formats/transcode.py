@@ -1,4 +1,4 @@
-"""Values of one dialect into those of another, column by column, by the schema that travels with a change."""
+"""Values of one dialect into those of another, column by column, by the schema of a change."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from changeling.model.errors import CannotCarry, Rejected
 from changeling.model.table import schema_from_json
 
 Lose = Callable[[str, str], None]
-"""Takes a feature and why it has no place; raises where the user did not allow it to be lost."""
+"""Takes a feature and why it does not fit; raises if the user did not allow it to be lost."""
 
 
 class Transcoder:
     """Rewrites the images and the key of changes from one format's convention to another's.
 
-    A column whose type is unknown passes as it is, save that a format may spell untyped values in its own way.
+    A column whose type is unknown passes as it is, except that a format may spell untyped values in its own way.
     """
 
     def __init__(self, source: TypeTable, target: TypeTable) -> None:
@@ -31,8 +31,8 @@ class Transcoder:
     def __call__(self, change: Change, lose: Lose | None = None) -> Change:
         """The same change in the target's convention; raises `Rejected` naming the column whose value does not fit.
 
-        A value that the target has no type for is handed to `lose`; where that is allowed, the column is left out, and so is
-        the whole change where it was part of the key.
+        A value that the target has no type for is passed to `lose`; if that is allowed, the column is left out, and so is
+        the change if it was part of the key.
         """
         if change.key is None and change.before is None and change.after is None:
             return change

@@ -1,4 +1,4 @@
-"""Options as a user writes them, checked against what a format takes."""
+"""Options as a user writes them, checked against those of a format."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ _SHARED = ("table", "key", "source", "columns", "schemas")
 
 
 def read_options(form: Format, options: Mapping[str, Any]) -> ReadOptions:
-    """The checked reading options of a format: its own, and those that all formats take."""
+    """The checked reading options of a format: its own, and those of all formats."""
     own = {name: value for name, value in options.items() if name not in _SHARED}
     common = {name: value for name, value in options.items() if name in _SHARED}
     return build(form.read_options, {**own, **shared(**common)}, f"reading {form.name}")

@@ -16,7 +16,7 @@ from changeling.iceberg.parquet_files import Target, Writer, Written, numbered
 from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
-from changeling.spark.errors import in_one_sentence
+from changeling.spark.errors import translated_errors
 
 Result = TypeVar("Result")
 LAYOUT = "changeling.layout"
@@ -77,14 +77,14 @@ class Lake:
 
     def names(self) -> list[str]:
         """The tables that are there; none where the namespace is not."""
-        with in_one_sentence():
+        with translated_errors():
             if not self.spark.sql(f"SHOW NAMESPACES IN {NAME} LIKE '{self.namespace}'").collect():
                 return []
             return [row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()]
 
     def create(self, tables: Sequence[Table], version: int) -> None:
         """Creates the tables that are missing, and upgrades older ones to this layout; raises `ChangelingError` for newer ones."""
-        with in_one_sentence():
+        with translated_errors():
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {NAME}.`{self.namespace}`")
             there = set(self.names())
             for table in tables:
@@ -133,7 +133,7 @@ class Lake:
 
     def target(self, table: Table, moment: datetime) -> Target:
         """Where files with rows of that moment go."""
-        with in_one_sentence():
+        with translated_errors():
             return self.target_of(self.load(table), table, moment)
 
     def target_of(self, java: Any, table: Table, moment: datetime | None = None) -> Target:
@@ -146,7 +146,7 @@ class Lake:
         self, table: Table, files: Sequence[Written], moment: datetime, summary: Mapping[str, str] | None = None
     ) -> None:
         """Commits files, all or none, with these entries in the snapshot's summary."""
-        with in_one_sentence():
+        with translated_errors():
             java = self.load(table)
             commit = java.newAppend()
             for written in files:
@@ -157,7 +157,7 @@ class Lake:
 
     def replace(self, table: Table, files: Sequence[Written], summary: Mapping[str, str]) -> None:
         """Commits files in the place of all rows that the table has, with these entries in the snapshot's summary."""
-        with in_one_sentence():
+        with translated_errors():
             java = self.load(table)
             commit = java.newOverwrite().overwriteByRowFilter(
                 self.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
@@ -184,7 +184,7 @@ class Lake:
 
     def summaries(self, table: Table, tag: str) -> Iterator[dict[str, str]]:
         """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""
-        with in_one_sentence():
+        with translated_errors():
             for _, summary in self._snapshots(table, tag):
                 yield summary
 
@@ -201,14 +201,14 @@ class Lake:
 
     def tag_newest(self, table: Table, tag: str, entry: str) -> None:
         """Tags the newest snapshot whose summary has an entry."""
-        with in_one_sentence():
+        with translated_errors():
             found = next((number for number, summary in self._snapshots(table, tag) if entry in summary), None)
             if found is not None:
                 self.spark.sql(f"ALTER TABLE {self.name(table)} CREATE OR REPLACE TAG `{tag}` AS OF VERSION {found}")
 
     def tags(self, table: Table) -> dict[str, datetime]:
         """The tags of a table, each with the moment of its snapshot."""
-        with in_one_sentence():
+        with translated_errors():
             java = self.load(table)
             refs = {str(name): ref.snapshotId() for name, ref in dict(java.refs()).items() if ref.isTag()}
             return {
@@ -218,14 +218,14 @@ class Lake:
 
     def size(self, table: Table) -> Size:
         """How many files the table has."""
-        with in_one_sentence():
+        with translated_errors():
             snapshot = self.load(table).currentSnapshot()
             told = {} if snapshot is None else dict(snapshot.summary())
             return Size(int(told.get("total-data-files", 0)), int(told.get("total-delete-files", 0)))
 
     def expire(self, table: Table, before: datetime) -> int:
         """Expires snapshots made before a moment, but for the current one and those with a tag; tells how many went."""
-        with in_one_sentence():
+        with translated_errors():
             java = self.load(table)
             there = len(list(java.snapshots()))
             java.expireSnapshots().expireOlderThan(int(before.timestamp() * 1000)).retainLast(1).commit()
@@ -236,7 +236,7 @@ class Lake:
 
         The catalog takes the note only if nobody wrote another one meanwhile.
         """
-        with in_one_sentence():
+        with translated_errors():
             java = self.load(table)
             operations = java.operations()
             base = operations.current()
@@ -253,12 +253,12 @@ class Lake:
 
     def release(self, table: Table) -> None:
         """Takes the note away."""
-        with in_one_sentence():
+        with translated_errors():
             self.load(table).updateProperties().remove(HOLDER).commit()
 
     def remove(self) -> list[str]:
         """Drops the tables with their files; tells their names."""
-        with in_one_sentence():
+        with translated_errors():
             there = self.names()
             for name in there:
                 self.spark.sql(f"DROP TABLE {NAME}.`{self.namespace}`.{quoted(name)} PURGE")
@@ -276,7 +276,7 @@ class Lake:
 
     def rows(self, table: Table) -> pa.Table:
         """All rows of a small table."""
-        with in_one_sentence():
+        with translated_errors():
             return self.frame(table).toArrow()
 
     def retried(self, text: str) -> list[Any]:
@@ -287,18 +287,18 @@ class Lake:
         """Does what others may get in the way of: a few times."""
         for pause in PAUSES:
             try:
-                with in_one_sentence():
+                with translated_errors():
                     return action()
             except ChangelingError as error:
                 if not str(error).startswith(CONFLICTS):
                     raise
             time.sleep(pause)
-        with in_one_sentence():
+        with translated_errors():
             return action()
 
     def sql(self, text: str) -> DataFrame:
         """Runs a statement in this pipeline's session."""
-        with in_one_sentence():
+        with translated_errors():
             return self.spark.sql(text)
 
 

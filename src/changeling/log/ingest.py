@@ -29,7 +29,7 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, schema_from_json
 from changeling.sources.source import Input, NotedSource, Source, Spread
 from changeling.spark.adapter import run
-from changeling.spark.errors import SPARKS, told
+from changeling.spark.errors import SPARK_ERRORS, translate_error
 
 _LOOKED_AT = 100
 """Rows of a batch's frame, records or ranges of them, among which schemas are looked for first."""
@@ -316,8 +316,8 @@ class Ingest:
         )
         try:
             rows = run(given.frame, IngestKernel(given.reader, batch), OUTCOME).toArrow()
-        except SPARKS as error:
-            raise told(error) from error
+        except SPARK_ERRORS as error:
+            raise translate_error(error) from error
         return merged(msgspec.json.decode(row, type=Outcome) for row in rows.column("outcome").to_pylist())
 
     @property

@@ -1,1 +1,1 @@
-"""The vocabulary: what a change is, where it lies in order, and how it looks in Arrow. Imports nothing of ours."""
+"""The vocabulary: what a change is, its position in order, and its Arrow layout. Imports nothing else of ours."""

@@ -1,8 +1,8 @@
 """The canonical convention of values: one JSON form for each canonical type.
 
 Integers, floats and booleans are native; decimals, dates, times, UUIDs are text; binary is Base64; durations are ISO-8601
-text; intervals are objects of months, days and nanos. `reader` takes what dialects really send (a number as text, a time with
-an offset) and gives the canonical form or raises `Rejected`; digits are never lost.
+text; intervals are objects of months, days and nanos. `reader` accepts what dialects really send (a number as text, a time with
+an offset) and returns the canonical form or raises `Rejected`; digits are never lost.
 """
 
 import base64
@@ -21,7 +21,7 @@ from changeling.model.json_text import quote
 from changeling.model.types import INTEGER_RANGES, Type
 
 Convert = Callable[[bytes], bytes]
-"""A JSON value as bytes into another one. NULL never comes here: it is NULL in every dialect."""
+"""A JSON value as bytes into another one. Never called with NULL, which is NULL in every dialect."""
 
 _DURATION = re.compile(
     r"[+-]?P(?=.)(?:[+-]?\d+(?:\.\d+)?Y)?(?:[+-]?\d+(?:\.\d+)?M)?(?:[+-]?\d+(?:\.\d+)?W)?(?:[+-]?\d+(?:\.\d+)?D)?"
@@ -38,7 +38,7 @@ _SPECIAL_FLOATS = {
     "-inf": "-Infinity",
     "-infinity": "-Infinity",
 }
-_ENDLESS = {"infinity", "-infinity"}
+_INFINITE = {"infinity", "-infinity"}
 
 
 def text_of(raw: bytes) -> str:
@@ -131,35 +131,35 @@ def _uuid(raw: bytes) -> bytes:
         raise _wrong(raw, "uuid") from None
 
 
-def _moment(raw: bytes, kind: str) -> int | None:
+def _nanos(raw: bytes, kind: str) -> int | None:
     if raw[:1] != b'"':
         raise _wrong(raw, kind)
     text = json_text.string(raw)
-    if text.lower() in _ENDLESS or text.endswith(" BC"):
+    if text.lower() in _INFINITE or text.endswith(" BC"):
         return None
     return times.parse(text)[0]
 
 
 def _date(raw: bytes) -> bytes:
-    nanos = _moment(raw, "date")
+    nanos = _nanos(raw, "date")
     if nanos is None:
         return raw
     if nanos % (86_400 * times.NANOS_PER_SECOND):
         raise _wrong(raw, "date")
-    return quote(moment_text(nanos)[:10])
+    return quote(timestamp_text(nanos)[:10])
 
 
 def _timestamp(raw: bytes) -> bytes:
-    nanos = _moment(raw, "timestamp")
-    return raw if nanos is None else quote(moment_text(nanos))
+    nanos = _nanos(raw, "timestamp")
+    return raw if nanos is None else quote(timestamp_text(nanos))
 
 
 def _timestamptz(raw: bytes) -> bytes:
-    nanos = _moment(raw, "timestamptz")
-    return raw if nanos is None else quote(moment_text(nanos) + "Z")
+    nanos = _nanos(raw, "timestamptz")
+    return raw if nanos is None else quote(timestamp_text(nanos) + "Z")
 
 
-def moment_text(nanos: int) -> str:
+def timestamp_text(nanos: int) -> str:
     """Nanoseconds since 1970 as ISO-8601 without a zone; a zero fraction is left out."""
     try:
         return times.to_text(nanos)[:-1]
@@ -202,7 +202,7 @@ def _interval(raw: bytes) -> bytes:
 
 
 def array_of(item: Convert) -> Convert:
-    """The conversion of an array whose items convert so; NULL items stay."""
+    """The conversion of an array whose items are converted by `item`; NULL items stay."""
 
     def read(raw: bytes) -> bytes:
         if raw[:1] == b'"':

@@ -13,7 +13,7 @@ class Transaction(msgspec.Struct, frozen=True, gc=False):
     order: int | None = None
     """Place inside the transaction."""
     total: int | None = None
-    """Place in the source's whole log."""
+    """Place in the entire log of the source."""
     complete: bool | None = None
     """True on the change that is known to end it."""
 
@@ -21,7 +21,7 @@ class Transaction(msgspec.Struct, frozen=True, gc=False):
 class Change(msgspec.Struct, kw_only=True, gc=False):
     """What one record says. Texts are JSON; a column absent from an image is unknown, one that is `null` is NULL.
 
-    What the reader knows about every record (source, encoding, origin) is added where batches are made.
+    What the reader knows about every record (source, encoding, origin) is added when batches are built.
     """
 
     op: Operation
@@ -33,14 +33,14 @@ class Change(msgspec.Struct, kw_only=True, gc=False):
     before_image: Image = Image.NONE
     after_image: Image = Image.NONE
     position: str | None = None
-    """None where the dialect has no position: the place of arrival stands in for it."""
+    """None where the dialect has no position: the place of arrival is used instead."""
     commit_time: int | None = None
     """Nanoseconds since 1970 by the source's clock."""
     transaction: Transaction | None = None
     meta: str | bytes | None = None
-    """What else the envelope said, as a JSON object."""
+    """Everything else in the envelope, as a JSON object."""
     schema: str | None = None
-    """The table's schema as text (see `TableSchema.to_json`), where the record or the user told it."""
+    """The table's schema as text (see `TableSchema.to_json`), where the record contains or the user declares it."""
     arrived: bool = False
     """The position is the place of arrival: the dialect has none of its own."""
 

@@ -1,4 +1,4 @@
-"""One root for every error that a user may meet; each kind knows the exit code of the command line."""
+"""The root of all errors that users see; each kind has its exit code of the command line."""
 
 import difflib
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class Rejected(ValueError):
 
 
 class CannotCarry(ValueError):
-    """One change has something that the target format has no place for.
+    """One change has something that the target format cannot express.
 
     `feature` is the name that `--drop` takes, `why` the sentence for people.
     """
@@ -47,7 +47,7 @@ class CannotCarry(ValueError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The hint behind an unknown name: the near one where there is one, else all of them."""
+    """The hint after an unknown name: the closest known one, else all of them."""
     choices = sorted(known)
     close = difflib.get_close_matches(name, choices, n=1)
     if close:

@@ -24,12 +24,12 @@ SIZE_LIMIT = 64 * 1024 * 1024
 
 
 def members(text: str | bytes | msgspec.Raw) -> dict[str, bytes]:
-    """The members of an object, in order, each value as the bytes that stand there."""
+    """The members of an object, in order, each value as its original bytes."""
     return {name: bytes(value) for name, value in _MEMBERS.decode(text).items()}
 
 
 def items(text: str | bytes | msgspec.Raw) -> list[bytes]:
-    """The items of an array, each as the bytes that stand there."""
+    """The items of an array, each as its original bytes."""
     return [bytes(item) for item in _ITEMS.decode(text)]
 
 

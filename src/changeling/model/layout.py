@@ -1,4 +1,4 @@
-"""How records, changes and rejects look in Arrow. Spark, the log and the kernels share these three layouts."""
+"""The Arrow layouts of records, changes and rejects, shared by Spark, the log and the kernels."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -57,8 +57,8 @@ CHANGES = pa.schema(
         ("arrived", pa.bool_()),
     ]
 )
-"""Changes. `schema` is the table's schema on its way to or from the registry; the log keeps `schema_id` alone. `arrived` tells
-positions that are places of arrival from the source's own."""
+"""Changes. `schema` is the table's schema on its way to or from the registry; the log keeps only `schema_id`. `arrived` marks
+positions that are places of arrival, not the source's own."""
 
 REJECTS = pa.schema(
     [
@@ -71,9 +71,9 @@ REJECTS = pa.schema(
         ("topic", pa.string()),
     ]
 )
-"""Records that could not be read, whole, or changes that could not be written (`feature` names what has no place)."""
+"""Records that could not be read, complete, or changes that could not be written (`feature` names what does not fit)."""
 
-# Calling an enumeration costs ten times a look into a dictionary, and this is done for every change.
+# Calling an enumeration costs ten times a dictionary lookup, and this happens for every change.
 _OPERATIONS = {operation.value: operation for operation in Operation}
 _IMAGES = {image.value: image for image in Image}
 
@@ -88,15 +88,15 @@ def records(batch: pa.RecordBatch) -> list[Record]:
     return [Record(*parts) for parts in zip(values, keys, headers, topics, strict=True)]
 
 
-def records_batch(made: Sequence[Record], origin: pa.Array) -> pa.RecordBatch:
+def records_batch(records: Sequence[Record], origin: pa.Array) -> pa.RecordBatch:
     """A batch of wire records, each with the origin at its place."""
-    headers = [[{"name": name, "value": value} for name, value in record.headers] or None for record in made]
+    headers = [[{"name": name, "value": value} for name, value in record.headers] or None for record in records]
     return pa.record_batch(
         [
-            pa.array([record.value for record in made], pa.binary()),
-            pa.array([record.key for record in made], pa.binary()),
+            pa.array([record.value for record in records], pa.binary()),
+            pa.array([record.key for record in records], pa.binary()),
             pa.array(headers, HEADERS),
-            pa.array([record.topic for record in made], pa.string()),
+            pa.array([record.topic for record in records], pa.string()),
             origin,
         ],
         schema=RECORDS,
@@ -109,7 +109,7 @@ def origins(batch: pa.RecordBatch) -> list[Origin]:
 
 
 def _rows(column: pa.StructArray) -> Iterator[tuple[Any, ...]]:
-    """The fields of each struct; all None where it is null. Many times quicker than a dictionary a row."""
+    """The fields of each struct; all None where it is null. Many times quicker than a dictionary for each row."""
     return zip(*(field.to_pylist() for field in column.flatten()), strict=True)
 
 
@@ -123,7 +123,7 @@ def arrival(origin: Origin) -> str:
 def changes_batch(changes: Sequence[Change], origin: pa.Array, source: str, encoding: str) -> pa.RecordBatch:
     """A batch of changes that all come from one source in one encoding.
 
-    Raises `Rejected` where a text is not UTF-8; the caller finds out which by asking again for fewer.
+    Raises `Rejected` where a text is not UTF-8; the caller finds out which by retrying with fewer.
     """
     count = len(changes)
     try:

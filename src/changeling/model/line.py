@@ -1,4 +1,4 @@
-"""A change as one line of JSON: what `decode` prints and `history` tells."""
+"""A change as one line of JSON, as `decode` and `history` print it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,19 +1,19 @@
-"""What a change does, and how much of the row its images hold. The wire's letters stop at the formats."""
+"""What a change does, and how complete its images are. The wire's letters never leave the formats."""
 
 from enum import StrEnum
 
 
 class Operation(StrEnum):
-    """What happened, in the union of what the dialects can say."""
+    """What happened: the union of the operations of all dialects."""
 
     READ = "read"
     """A row as a snapshot found it."""
     INSERT = "insert"
     UPDATE = "update"
     UPSERT = "upsert"
-    """Insert or update: the dialect cannot tell."""
+    """Insert or update: the dialect does not distinguish them."""
     REPLACE = "replace"
-    """The whole row is written; columns that are not mentioned become NULL."""
+    """The entire row is written; columns that are not mentioned become NULL."""
     DELETE = "delete"
     TRUNCATE = "truncate"
 
@@ -23,7 +23,7 @@ class Operation(StrEnum):
     """Everything at a smaller position has been seen on this partition."""
     DDL = "ddl"
     MESSAGE = "message"
-    """Anything else that the source said; it never touches a row."""
+    """Anything else from the source; it never touches a row."""
 
 
 ROW_OPERATIONS = frozenset(
@@ -33,12 +33,12 @@ ROW_OPERATIONS = frozenset(
 
 
 class Image(StrEnum):
-    """How much of the row an image holds."""
+    """How complete an image of the row is."""
 
     FULL = "full"
-    """Every column (key columns may stand in the key alone): an absent one is NULL."""
+    """Every column (key columns may be in the key only): an absent one is NULL."""
     PARTIAL = "partial"
     """Some columns: an absent one is unknown or unchanged."""
     KEY = "key"
-    """The key columns alone."""
+    """Only the key columns."""
     NONE = "none"

@@ -11,7 +11,7 @@ _LENGTHS = [f"{digits:02d}" for digits in range(100)]
 
 
 def encode(*components: int) -> str:
-    """The sortable text of a position; raises `Rejected` where a component is negative or has 100 digits or more."""
+    """The sortable text of a position; raises `Rejected` if a component is negative or has 100 digits or more."""
     parts = []
     for component in components:
         if component < 0:
@@ -24,7 +24,7 @@ def encode(*components: int) -> str:
 
 
 def decode(position: str) -> tuple[int, ...]:
-    """The components of a sortable text; raises `Rejected` where it is none."""
+    """The components of a sortable text; raises `Rejected` if it is not one."""
     components = []
     for part in position.split("."):
         digits = part[2:]

@@ -1,15 +1,15 @@
-"""Text from elsewhere for people to read: what it holds must not look like what the program says."""
+"""Foreign text for people to read: nothing in it may look like output of the program."""
 
 import unicodedata
 
 _ESCAPED = {"Cc", "Cs", "Zl", "Zp"}
-"""Controls, halves of letters, and what ends a line or a paragraph."""
-_TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""What turns the direction of the text that follows."""
+"""Control characters, surrogates, and separators of lines and paragraphs."""
+_BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that change the direction of the text that follows."""
 
 
 def printable(text: str) -> str:
-    r"""The text in one line, for one terminal as for another: a newline in it is `\n`, an escape `\x1b`."""
+    r"""The text in one line, the same on every terminal: a newline becomes `\n`, an escape `\x1b`."""
     if text.isprintable():
         return text
     return "".join(_escaped(letter) for letter in text)
@@ -22,6 +22,6 @@ def printable_lines(text: str) -> str:
 
 
 def _escaped(letter: str) -> str:
-    if unicodedata.category(letter) in _ESCAPED or letter in _TURNING:
+    if unicodedata.category(letter) in _ESCAPED or letter in _BIDIRECTIONAL:
         return letter.encode("unicode_escape").decode()
     return letter

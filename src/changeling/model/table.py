@@ -18,11 +18,11 @@ class TableName(msgspec.Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
-        """For people, in one line whatever is in it; `spelled` is exact."""
+        """For people, always in one line; `spelled` is exact."""
         return ".".join(printable(part) for part in (self.catalog, self.schema, self.name) if part is not None)
 
     def spelled(self) -> str:
-        """The name as `parse` takes it."""
+        """The name as `parse` reads it."""
         return ".".join(
             '"' + part.replace('"', '""') + '"' if set(part) & set('."') else part
             for part in (self.catalog, self.schema, self.name)
@@ -30,14 +30,14 @@ class TableName(msgspec.Struct, frozen=True):
         )
 
     def fits(self, other: "TableName") -> bool:
-        """Whether both may name one table: they agree as far as both are given."""
+        """Whether both may name the same table: the parts that both have are equal."""
         return self.name == other.name and all(
             a is None or b is None or a == b for a, b in ((self.schema, other.schema), (self.catalog, other.catalog))
         )
 
     @staticmethod
     def parse(text: str) -> "TableName":
-        """`[catalog.][schema.]name`; parts may be quoted with `"` where they hold a point."""
+        """`[catalog.][schema.]name`; parts may be quoted with `"` if they contain a point."""
         parts = _split(text)
         if not 1 <= len(parts) <= 3 or not all(parts):
             raise UsageError(f"{text!r} is not a table name: write [catalog.][schema.]name")
@@ -60,7 +60,7 @@ def _split(text: str) -> list[str]:
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One column: its canonical type, and the wire's own name of it where a record told."""
+    """One column: its canonical type, and the wire's own name of the type where a record contains it."""
 
     name: str
     type: str
@@ -74,9 +74,9 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TableSchema(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The columns and the key of a table. `table` is null where the schema holds for whatever table is read.
+    """The columns and the key of a table. `table` is null where the schema applies to any table.
 
-    `id` is the number that a registry gave it (a record may carry nothing else).
+    `id` is its number in a registry (a record may carry nothing else).
     """
 
     columns: tuple[Column, ...]
@@ -108,7 +108,7 @@ def schema_from_json(text: str) -> TableSchema:
 
 
 def parse_columns(text: str) -> tuple[Column, ...]:
-    """`id:int64,price:decimal(10,2)` as columns; raises `UsageError` naming the part that is wrong."""
+    """`id:int64,price:decimal(10,2)` as columns; raises `UsageError` naming the wrong part."""
     columns = []
     for part in _outside_brackets(text):
         name, colon, kind = part.rpartition(":")
@@ -122,7 +122,7 @@ def parse_columns(text: str) -> tuple[Column, ...]:
 def _check_names(columns: list[str], key: tuple[str, ...], where: str) -> None:
     for names, what in ((columns, "column"), (list(key), "key column")):
         if twice := [name for name in names if names.count(name) > 1]:
-            raise UsageError(f"{where}: the {what} {twice[0]!r} stands there twice")
+            raise UsageError(f"{where}: the {what} {twice[0]!r} is listed twice")
     if missing := [name for name in key if name not in columns]:
         raise UsageError(f"{where}: the key column {missing[0]!r} is not among the columns")
 
@@ -163,13 +163,13 @@ def _schema(entry: Any, where: str) -> TableSchema:
             for name, kind in columns.items()
         ]
     try:
-        made = tuple(msgspec.convert(column, Column) for column in columns)
+        parsed = tuple(msgspec.convert(column, Column) for column in columns)
         if table is not None:
             table = TableName.parse(table) if isinstance(table, str) else msgspec.convert(table, TableName)
-        schema = TableSchema(made, tuple(entry.get("key", ())), table, entry.get("id"))
+        schema = TableSchema(parsed, tuple(entry.get("key", ())), table, entry.get("id"))
     except (msgspec.ValidationError, TypeError) as error:
         raise UsageError(f"{where}: {error}") from None
-    for column in made:
+    for column in parsed:
         types.parse(column.type)
-    _check_names([column.name for column in made], schema.key, where)
+    _check_names([column.name for column in parsed], schema.key, where)
     return schema

@@ -1,4 +1,4 @@
-"""Moments as nanoseconds since 1970 in UTC, and as RFC 3339 text for people."""
+"""Timestamps as nanoseconds since 1970 in UTC, and as RFC 3339 text for people."""
 
 import re
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ _ISO = re.compile(
 
 
 def from_units(value: int, nanos_per_unit: int) -> int:
-    """A count of units since 1970 as nanoseconds; raises `Rejected` outside of what 64 bits hold (1677 to 2262)."""
+    """A count of units since 1970 as nanoseconds; raises `Rejected` outside of the range of 64 bits (1677 to 2262)."""
     nanos = value * nanos_per_unit
     if not -_LIMIT <= nanos < _LIMIT:
         raise Rejected(f"the time {value} lies outside the years 1677 to 2262")
@@ -35,16 +35,16 @@ def fraction(nanos: int) -> str:
 def to_text(nanos: int) -> str:
     """RFC 3339 in UTC with 0, 3, 6 or 9 fraction digits, the fewest that are exact."""
     seconds, rest = divmod(nanos, NANOS_PER_SECOND)
-    moment = _EPOCH + timedelta(seconds=seconds)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction(rest)}Z" if moment.year > 999 else _early(moment, rest)
+    time = _EPOCH + timedelta(seconds=seconds)
+    return f"{time:%Y-%m-%dT%H:%M:%S}{fraction(rest)}Z" if time.year > 999 else _early(time, rest)
 
 
-def _early(moment: datetime, rest: int) -> str:
-    return f"{moment.isoformat()}{fraction(rest)}Z"
+def _early(time: datetime, rest: int) -> str:
+    return f"{time.isoformat()}{fraction(rest)}Z"
 
 
 def parse(text: str) -> tuple[int, bool]:
-    """Nanoseconds of an ISO-8601 date or moment, and whether it named an offset (one without is read as UTC).
+    """Nanoseconds of an ISO-8601 date or timestamp, and whether it named an offset (one without is read as UTC).
 
     Python's integers have no limit, so every year from 1 to 9999 is exact; raises `Rejected` on anything else.
     """

@@ -59,7 +59,7 @@ class Type(msgspec.Struct, frozen=True):
 
 
 def decimal(precision: int, scale: int) -> Type:
-    """A decimal of so many digits, so many of them behind the point; of any precision where a wire claims nonsense."""
+    """A decimal of `precision` digits, `scale` of them after the point; of any precision where the wire claims nonsense."""
     if not 0 < precision <= _MOST_DIGITS or not 0 <= scale <= precision:
         return Type("decimal")
     return Type("decimal", precision, scale)
@@ -72,7 +72,7 @@ def array(item: Type) -> Type:
 
 @functools.lru_cache(maxsize=4096)
 def parse(name: str) -> Type:
-    """The type that a canonical name means; raises `UsageError` with the near name."""
+    """The type of a canonical name; raises `UsageError` with the closest known name."""
     text = name.strip().lower().replace(" ", "")
     if text in SIMPLE:
         return Type(text)
@@ -81,6 +81,6 @@ def parse(name: str) -> Type:
     if match := _DECIMAL.fullmatch(text):
         precision, scale = int(match[1]), int(match[2] or 0)
         if not precision > 0 or scale > precision:
-            raise UsageError(f"{name!r}: a decimal has at least one digit, and no more behind the point than in all")
+            raise UsageError(f"{name!r}: a decimal has at least one digit, and no more after the point than in all")
         return decimal(precision, scale)
     raise UsageError(f"there is no type {name!r}; {nearest(text, [*SIMPLE, 'decimal(p,s)', 'array<T>'])}")

@@ -122,10 +122,10 @@ class Pipeline:
         from changeling.pipelines.capture_gaps import unknown_of
         from changeling.pipelines.runner import rules_of
         from changeling.replicas.as_of import States
-        from changeling.spark.errors import in_one_sentence
+        from changeling.spark.errors import translated_errors
 
         wanted = WantedTable(TableName.parse(table), source)
-        with self._redacted(), in_one_sentence():
+        with self._redacted(), translated_errors():
             lake = lake_of(self._loaded)
             if not lake.has(layout.CHANGES):
                 raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` makes it")

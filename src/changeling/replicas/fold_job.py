@@ -12,7 +12,7 @@ from changeling.replicas.key_move_lookup import settled
 from changeling.replicas.row_changes import SpreadKernel
 from changeling.replicas.row_events import ARRIVAL, STEPS, FoldedTable, read_columns
 from changeling.spark.adapter import run
-from changeling.spark.errors import SPARKS, told
+from changeling.spark.errors import SPARK_ERRORS, translate_error
 
 Widen = Callable[[FoldedTable, dict[str, list[str]]], FoldedTable]
 """A table of a fold with columns that hold values of more kinds."""
@@ -62,8 +62,8 @@ def _run(
     kernel = FoldKernel(tuple(tables), tuple(targets), asides, point)
     try:
         rows = run(ordered, kernel, OUTCOME).toArrow()
-    except SPARKS as error:
-        raise told(error) from error
+    except SPARK_ERRORS as error:
+        raise translate_error(error) from error
     return merged(msgspec.json.decode(row, type=TableOutcome) for row in rows.column("outcome").to_pylist())
 
 

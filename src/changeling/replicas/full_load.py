@@ -10,7 +10,7 @@ from changeling.model.errors import UsageError, nearest
 from changeling.replicas import staged_rows
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import sql_type
-from changeling.spark.errors import SPARKS, told
+from changeling.spark.errors import SPARK_ERRORS, translate_error
 
 
 def base_rows(spark: SparkSession, place: str, shape: Shape) -> DataFrame:
@@ -20,8 +20,8 @@ def base_rows(spark: SparkSession, place: str, shape: Shape) -> DataFrame:
     """
     try:
         rows, as_text = _read(spark, place)
-    except SPARKS as error:
-        raise UsageError(f"--base {place}: {told(error)}") from None
+    except SPARK_ERRORS as error:
+        raise UsageError(f"--base {place}: {translate_error(error)}") from None
     types = dict(rows.dtypes)
     for column in shape.key_columns:
         if _name(column, types) not in types:

@@ -37,7 +37,7 @@ from changeling.replicas.staged_rows import staged_layout
 from changeling.replicas.staging_folder import place_of_merge, read_plan, write_plan
 from changeling.replicas.table_lookup import WantedTable
 from changeling.replicas.tables import ReplicaTables
-from changeling.spark.errors import in_one_sentence
+from changeling.spark.errors import translated_errors
 
 _COMMITS = 6
 """Commits at a time: each waits for files and the catalog most of its time."""
@@ -97,7 +97,7 @@ class Merge:
     @contextmanager
     def _resumable(self) -> Iterator[None]:
         """What fails meanwhile is finished from what the lake has, just as by another process."""
-        with in_one_sentence():
+        with translated_errors():
             if self._failed:
                 self._log.reload()
                 self._begin()

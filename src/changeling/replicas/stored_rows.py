@@ -23,7 +23,7 @@ from changeling.replicas.row_replacement import Scan, Stored, vectors
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion
 from changeling.replicas.tables import Replica, ReplicaTables
-from changeling.spark.errors import in_one_sentence
+from changeling.spark.errors import translated_errors
 
 Found = Callable[[Stored], Iterable[tuple[Scan, pa.Table]]]
 """Looks rows up among the stored ones, part by part: which of them go, and which rows come."""
@@ -42,7 +42,7 @@ class StoredRows:
 
         None where its files hold values that the shape stores otherwise.
         """
-        with in_one_sentence():
+        with translated_errors():
             java = self._lake.load(replica.table)
             if snapshot is None:
                 return Stored((), _columns(self._lake, java.schema(), shape, shape), _key(shape))
@@ -67,7 +67,7 @@ class StoredRows:
         """Commits what a look-up finds, with what the commit says; the replica as it is then."""
         for pause in (*PAUSES, None):
             try:
-                with in_one_sentence():
+                with translated_errors():
                     return self._replace(replica, found, state)
             except ChangelingError as error:
                 self._known.pop(replica.name, None)
@@ -103,7 +103,7 @@ class StoredRows:
 
     def _is_there(self, replica: Replica, state: ReplicaState) -> bool:
         """Whether a commit whose outcome is not known is in the table."""
-        with in_one_sentence():
+        with translated_errors():
             java = self._lake.load(replica.table)
             text = msgspec.json.encode(state).decode()
             snapshot = java.currentSnapshot()

@@ -8,7 +8,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from changeling.files import paths
-from changeling.files.paths import NothingThere, Place
+from changeling.files.paths import NoFileFound, Place
 from changeling.files.reading import Carrier
 from changeling.formats.options import ReadOptions
 from changeling.sources.source import Foreseen, Input, Spread
@@ -152,7 +152,7 @@ class FilesSource:
     def _listed(self) -> Sequence[_File]:
         try:
             found = paths.expand([self._absolute(self._path)], self._pass_over)
-        except NothingThere as error:
+        except NoFileFound as error:
             if not self._known:
                 self._tell(str(error))
             return []

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from changeling.model import layout
 from changeling.spark.adapter import conform
-from changeling.spark.records import origins
+from changeling.spark.frames import origins
 
 CROSSING = pa.schema(
     [

@@ -1,4 +1,4 @@
-"""The one place where a kernel is handed to Spark: Arrow batches in, Arrow batches out, inside the tasks."""
+"""The one place that passes a kernel to Spark: Arrow batches in, Arrow batches out, inside the tasks."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ _SPARKS_OWN = ("pyspark", "py4j", "spark-core")
 
 
 def run(frame: DataFrame, kernel: Kernel, layout: pa.Schema) -> DataFrame:
-    """The batches that the kernel makes of the frame's; `layout` is theirs. Holds for batch and streaming frames."""
+    """The frame with the kernel applied to its batches; `layout` is that of the result. For batch and streaming frames."""
     return frame.mapInArrow(_Task(kernel), spark_schema(layout))
 
 
@@ -33,10 +33,10 @@ class _Task:
 
 
 def _forget_zipped_spark() -> None:
-    """Keeps the next task of this worker from listing Spark's own zip files again, some sixteen times.
+    """Keeps the next task of this worker from listing Spark's own zip files again, about sixteen times.
 
-    A worker invalidates the caches of imports before each task; for packages in zip files that took 0.2 s. Importers are
-    found again when they are needed, so dropping those of files that never change is safe.
+    A worker invalidates the import caches before each task; for packages in zip files that took 0.2 s. Importers are
+    found again when needed, so dropping those of files that never change is safe.
     """
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimporter) and Path(importer.archive).name.startswith(_SPARKS_OWN):
@@ -49,7 +49,7 @@ def spark_schema(layout: pa.Schema) -> StructType:
 
 
 def conform(batch: pa.RecordBatch, layout: pa.Schema) -> pa.RecordBatch:
-    """What Spark sent, exactly as the layout has it: its own nullability and, by setting, its large types are undone."""
+    """A batch from Spark, cast to exactly this layout: undoes Spark's own nullability and, with some settings, its large types."""
     return pa.record_batch([_cast(batch.column(field.name), field.type) for field in layout], schema=layout)
 
 

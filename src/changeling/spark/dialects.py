@@ -13,21 +13,20 @@ from changeling.formats.options import ReadOptions, WriteOptions
 from changeling.formats.user_options import read_options, write_options
 from changeling.model import layout
 from changeling.spark.adapter import conform, run
-from changeling.spark.changes import numbered_changes
+from changeling.spark.frames import OriginFiller, numbered_changes, wire_records
 from changeling.spark.numbering import NumberedEncoder
 from changeling.spark.outcome import Part
-from changeling.spark.records import Placing, wire_records
 
 
 class Decoded(NamedTuple):
-    """Changes, and the records that gave none. Each frame runs the kernel when it is used: see `decode_both`."""
+    """Changes, and the records that could not be decoded. Each frame runs the kernel when it is used: see `decode_both`."""
 
     changes: DataFrame
     rejects: DataFrame
 
 
 class Encoded(NamedTuple):
-    """Wire records, and the changes that have no place in the format. Each frame runs the kernel: see `encode_both`."""
+    """Wire records, and the changes that the format cannot carry. Each frame runs the kernel: see `encode_both`."""
 
     records: DataFrame
     rejects: DataFrame
@@ -36,16 +35,16 @@ class Encoded(NamedTuple):
 def decode(frame: DataFrame, format: str, **options: Any) -> Decoded:
     """Decodes a frame of wire records, batch or streaming, into changes and rejects.
 
-    Only the column `value` must be there; the frames of Spark's Kafka source are taken as they are (see
-    `records.wire_records`). Options are those of `changeling.decode`.
+    Only the column `value` is required; the frames of Spark's Kafka source are accepted as they are (see
+    `frames.wire_records`). Options are those of `changeling.decode`.
     """
     return Decoded(*(_decoded(frame, format, options, part) for part in (Part.ROWS, Part.REJECTS)))
 
 
 def decode_both(frame: DataFrame, format: str, **options: Any) -> DataFrame:
-    """Changes and rejects in one frame and one pass: the columns of a change and `reject`, null where it is none.
+    """Changes and rejects in one frame and one pass: the columns of a change and `reject`, which is null in changes.
 
-    For those who use both, such as a streaming `foreachBatch`: persist it, then take it apart with `outcome.split`.
+    For callers that use both, such as a streaming `foreachBatch`: persist it, then separate the two with `outcome.split`.
     """
     return _decoded(frame, format, options, Part.BOTH)
 
@@ -54,9 +53,9 @@ def encode(frame: DataFrame, format: str, **options: Any) -> Encoded:
     """Encodes a frame of changes, batch or streaming, into wire records and rejects; see `changeling.encode`.
 
     Formats that number what they write (or count it by kind, or by transaction) start at 1 in each partition: Spark's tasks
-    know nothing of each other. Where the numbers must run through, the frame brings them, in the columns `number` (from 1),
-    `counts` (a struct of `insert`, `update`, `delete`, `replace`: running totals, the change at hand included) and `standing`
-    (a struct of `ordinal`, `events`, `moved`: what stands before the change of its transaction, as `formats.standing` says).
+    know nothing of each other. For numbers that run through all partitions, the frame supplies them, in the columns `number`
+    (from 1), `counts` (a struct of `insert`, `update`, `delete`, `replace`: running totals, this change included) and `standing`
+    (a struct of `ordinal`, `events`, `moved`: what precedes the change in its transaction, see `formats.transaction_progress`).
     """
     return Encoded(*(_encoded(frame, format, options, part) for part in (Part.ROWS, Part.REJECTS)))
 
@@ -85,11 +84,11 @@ class DecodeKernel:
     part: Part
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One batch out for each that comes in."""
+        """One output batch for each input batch."""
         decoder = Decoder(registry.get(self.format), self.options)
-        placing = Placing()
+        fill_origins = OriginFiller()
         for batch in batches:
-            decoded = decoder(placing(conform(batch, layout.RECORDS)))
+            decoded = decoder(fill_origins(conform(batch, layout.RECORDS)))
             yield self.part.of(decoded.changes, decoded.rejects)
 
 
@@ -102,7 +101,7 @@ class EncodeKernel:
     part: Part
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One batch out or more for each that comes in, in order."""
+        """One output batch or more for each input batch, in order."""
         encoder = NumberedEncoder(registry.get(self.format), self.options)
         for batch in batches:
             for encoded in encoder(batch):

@@ -1,4 +1,4 @@
-"""What Spark raises, as the one sentence that a user needs."""
+"""Translates what Spark raises into the one sentence that a user needs."""
 
 import re
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from changeling.model.errors import ChangelingError
 from changeling.spark.gateway import how_it_ended
 
 _BROKEN = (Py4JError, ConnectionError, EOFError)
-"""What the first call raises after the JVM is gone."""
+"""What the first call raises after the JVM has ended."""
 _SOON = 2.0
-"""Seconds after which a JVM is gone whose connection broke."""
+"""Seconds to wait for a JVM to end after its connection broke."""
 _OURS = re.compile(r"^changeling\.[\w.]+Error: (.*?)(?=\n\s*(?:at |\.\.\.|$)|\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _LAST = re.compile(r"^([\w.]*(?:Error|Exception)): (.*)$", re.MULTILINE)
 
@@ -23,16 +23,16 @@ class SparkEnded(ChangelingError):
 
 
 def check_spark(error: BaseException | None = None) -> None:
-    """Raises `SparkEnded` where the JVM that was started here is gone: `error` is what showed it."""
+    """Raises `SparkEnded` if the JVM that this process started is gone; `error` is what revealed it."""
     is_broken = isinstance(error, _BROKEN) and not isinstance(error, Py4JJavaError)
     if ended := how_it_ended(_SOON if is_broken else 0.0):
         raise SparkEnded(ended) from None
 
 
-def told(error: Exception) -> ChangelingError:
+def translate_error(error: Exception) -> ChangelingError:
     """Our own message where one of our errors ended a task, else the innermost one of Python or of the JVM.
 
-    Where the JVM is gone that is what is told: see `SparkEnded`.
+    If the JVM is gone, the result is `SparkEnded`, whatever the error said.
     """
     try:
         check_spark(error)
@@ -57,16 +57,16 @@ def _text(error: Exception) -> str:
 
 
 @contextmanager
-def in_one_sentence() -> Iterator[None]:
-    """What Spark raises meanwhile is told so."""
+def translated_errors() -> Iterator[None]:
+    """Raises what Spark raises in the block as `translate_error` gives it."""
     try:
         yield
-    except SPARKS as error:
-        raise told(error) from error
+    except SPARK_ERRORS as error:
+        raise translate_error(error) from error
     except (ConnectionError, EOFError) as error:
         check_spark(error)
         raise
 
 
-SPARKS = (Py4JError, PySparkException)
+SPARK_ERRORS = (Py4JError, PySparkException)
 """The kinds of errors that come from Spark."""

@@ -1,4 +1,4 @@
-"""Files into changes: they are opened in the tasks that decode them, so that their text never crosses the JVM."""
+"""Files into changes: the tasks that decode the files open them, so that their text never crosses the JVM."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from changeling.model import layout
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import run
 from changeling.spark.dialects import Decoded
+from changeling.spark.frames import origins
 from changeling.spark.outcome import Part
-from changeling.spark.records import origins
 from changeling.spark.splits import SPLIT_BYTES, Split, line_count, lines, numbered, splits
 
 _GZIP = b"\x1f\x8b"
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 8 * 1024 * 1024
 _LEAST_BYTES = 1024 * 1024
-"""A task with less to do than this costs more than it brings."""
+"""Less work than this is not worth a task."""
 _COUNTED = pa.schema([("split", pa.int64()), ("lines", pa.int64())])
 
 
@@ -42,9 +42,9 @@ def decode_files(
 ) -> Decoded:
     """Decodes files, folders or patterns into changes and rejects, numbered in `origin` as one reader would number them.
 
-    Large files that are not packed and hold one JSON object a line are read by several tasks, in parts of `split_bytes`: a
-    first pass counts their lines. Files of any other kind are read whole, each by one task. The files are listed now; a file
-    that changes before it is read raises `ChangelingError` in its task.
+    Large uncompressed files with one JSON object a line are read by several tasks, in parts of `split_bytes`: a first pass
+    counts their lines. One task reads each file of any other kind. The files are listed now; a file that changes before it is
+    read raises `ChangelingError` in its task.
     """
     given = [paths] if isinstance(paths, str) else list(paths)
     checked = read_options(registry.get(format), options)
@@ -62,7 +62,7 @@ def reader_of(
     first: int = 0,
     split_bytes: int = SPLIT_BYTES,
 ) -> "FilesReader":
-    """A reader of these files; their ordinals begin with `first`. Large ones are looked through now, to be cut."""
+    """A reader of these files; their ordinals begin with `first`. Large ones are scanned now, to be split."""
     framing = registry.get(format).framing(options)
     return FilesReader(
         format, options, carrier, _tasks(spark, found, framing, carrier, first, split_bytes, options.record_bytes)
@@ -70,8 +70,8 @@ def reader_of(
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """A file, or a part of one, and its place among the files."""
+class _FilePart:
+    """A file, or a split of one, and its place among the files."""
 
     ordinal: int
     place: Place
@@ -90,25 +90,25 @@ def _tasks(
     first: int,
     split_bytes: int,
     limit: int,
-) -> list[list[_Piece]]:
-    """The pieces of each task. Small files share one, as long as there is still enough for every core to do."""
+) -> list[list[_FilePart]]:
+    """The file parts of each task. Small files share a task, as long as there is enough work for every core."""
     may_split = carrier == "plain" and isinstance(framing, JsonValues)
     large = [place for place in found if may_split and _is_splittable(place, split_bytes)]
     cut = _counted(spark, [splits(place.path, split_bytes) for place in large], limit)
-    tasks: list[list[_Piece]] = []
+    tasks: list[list[_FilePart]] = []
     share = sum(place.size or 0 for place in found) // (2 * spark.sparkContext.defaultParallelism)
     most = max(min(share, split_bytes), _LEAST_BYTES)
     room = 0
     for ordinal, place in enumerate(found, first):
         if parts := cut.get(place.path):
-            tasks += [[_Piece(ordinal, place, part)] for part in parts]
+            tasks += [[_FilePart(ordinal, place, part)] for part in parts]
             room = 0
             continue
         size = most if place.size is None else place.size
         if size > room:
             tasks.append([])
             room = most
-        tasks[-1].append(_Piece(ordinal, place))
+        tasks[-1].append(_FilePart(ordinal, place))
         room -= size
     return tasks
 
@@ -121,7 +121,7 @@ def _is_splittable(place: Place, split_bytes: int) -> bool:
 
 
 def _counted(spark: SparkSession, files: list[list[Split]], limit: int) -> dict[str, list[Split]]:
-    """The parts of the files whose lines are all plain; the others are left out, to be read whole."""
+    """The numbered splits of the files whose lines are all plain; the others are left out and not split."""
     every = [part for parts in files for part in parts]
     if not every:
         return {}
@@ -140,13 +140,13 @@ def _counted(spark: SparkSession, files: list[list[Split]], limit: int) -> dict[
 
 @dataclass(frozen=True)
 class CountKernel:
-    """The numbers of parts into their line counts."""
+    """The numbers of splits into their line counts."""
 
     splits: list[Split]
     limit: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One batch of a row for each part."""
+        """A batch of one row for each split."""
         for number in _numbers(batches):
             yield pa.RecordBatch.from_pylist(
                 [{"split": number, "lines": line_count(self.splits[number], self.limit)}], _COUNTED
@@ -155,45 +155,45 @@ class CountKernel:
 
 @dataclass(frozen=True)
 class FilesReader:
-    """The numbers of tasks into the records of their files, and what is no record there."""
+    """The numbers of tasks into the records of their files, and into rejects for what is no record."""
 
     format: str
     options: ReadOptions
     carrier: Carrier
-    tasks: list[list[_Piece]]
+    tasks: list[list[_FilePart]]
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The numbers of the tasks, each in a partition of its own."""
         return spark.range(0, len(self.tasks), 1, max(1, len(self.tasks)))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """Batches of some thousand records: larger ones take longer to cross over to the JVM.
+        """Batches of some thousand records: larger ones take longer to cross to the JVM.
 
-        A file that is not what it was when it was listed raises `ChangelingError`.
+        A file that changed since it was listed raises `ChangelingError`.
         """
         for number in _numbers(batches):
-            for piece in self.tasks[number]:
-                yield from self._read(piece)
-                if what := places.changed(piece.place):
-                    raise ChangelingError(f"{piece.place.path} was changed while it was read: {what}")
+            for part in self.tasks[number]:
+                yield from self._read(part)
+                if what := places.changed(part.place):
+                    raise ChangelingError(f"{part.place.path} was changed while it was read: {what}")
 
-    def _read(self, piece: _Piece) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        if piece.split is not None:
-            number = piece.split.first
-            for values in lines(piece.split):
-                yield _records(values, piece, number), _NO_REJECTS
+    def _read(self, part: _FilePart) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+        if part.split is not None:
+            number = part.split.first
+            for values in lines(part.split):
+                yield _records(values, part, number), _NO_REJECTS
                 number += len(values)
             return
         framing = registry.get(self.format).framing(self.options)
         for batch in read(
-            [piece.place],
+            [part.place],
             framing=framing,
             carrier=self.carrier,
             batch_rows=_BATCH_ROWS,
             batch_bytes=_BATCH_BYTES,
             size_limit=self.options.record_bytes,
         ):
-            yield _with_ordinal(batch.records, piece.ordinal), _with_ordinal(batch.rejects, piece.ordinal)
+            yield _with_ordinal(batch.records, part.ordinal), _with_ordinal(batch.rejects, part.ordinal)
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class FilesKernel:
     part: Part
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One batch out for each that is read, and one more where there is what is no record."""
+        """One output batch for each that is read, and one more where something is no record."""
         decoder = Decoder(registry.get(self.reader.format), self.reader.options)
         for records, rejects in self.reader(batches):
             decoded = decoder(records)
@@ -221,11 +221,11 @@ def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _records(values: pa.Array, piece: _Piece, first: int) -> pa.RecordBatch:
+def _records(values: pa.Array, part: _FilePart, first: int) -> pa.RecordBatch:
     count = len(values)
     known = {
-        "file": pa.repeat(pa.scalar(piece.place.path, pa.string()), count),
-        "ordinal": pa.repeat(pa.scalar(piece.ordinal, pa.int64()), count),
+        "file": pa.repeat(pa.scalar(part.place.path, pa.string()), count),
+        "ordinal": pa.repeat(pa.scalar(part.ordinal, pa.int64()), count),
         "record": pa.array(range(first, first + count), pa.int64()),
     }
     origin = origins(count, known)
@@ -236,7 +236,7 @@ def _records(values: pa.Array, piece: _Piece, first: int) -> pa.RecordBatch:
 
 
 def _with_ordinal(batch: pa.RecordBatch, ordinal: int) -> pa.RecordBatch:
-    """The batch of one file with its place among all of them: its reader took it for the only one."""
+    """The batch of one file with its place among all of them: its reader knew of no other file."""
     at = batch.schema.get_field_index("origin")
     known = dict(zip((field.name for field in layout.ORIGIN), batch.column(at).flatten(), strict=True))
     known["ordinal"] = pa.repeat(pa.scalar(ordinal, pa.int64()), batch.num_rows)

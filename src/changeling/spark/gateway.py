@@ -1,4 +1,4 @@
-"""Starts and ends Spark's JVM: says what is missing where there is no Java, and how a JVM ended that nobody asked to."""
+"""Starts and ends Spark's JVM; reports a missing Java, and how a JVM ended that nobody stopped."""
 
 import logging
 import os
@@ -21,35 +21,35 @@ from changeling.model.errors import ChangelingError
 
 JAVA_NEEDED = 17
 _HINT = "install one (Debian and Ubuntu: apt install openjdk-17-jre-headless) or let JAVA_HOME point to it"
-# The JVM says these itself before any logging is set up: Spark asks for that module at every start, and users may set that
+# The JVM prints these before any logging is set up: Spark asks for that module at every start, and users may set that
 # variable for every Java program.
 _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector", b"Picked up JAVA_TOOL_OPTIONS: ")
-_PATIENCE = 10.0
-"""So many seconds the JVM has to tidy up when it is asked to end."""
+_SHUTDOWN_SECONDS = 10.0
+"""How long the JVM may take to shut down."""
 _started: "list[subprocess.Popen[bytes]]" = []
 """The JVMs that this process started, the last one last."""
 
 
 class _Settings(dict[str, Any]):
-    """What a process is started with; what PySpark does in the new one is done besides what we do there."""
+    """The arguments that start a process; a `preexec_fn` of PySpark runs in addition to ours."""
 
     def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, _going_on(value) if name == "preexec_fn" else value)
+        super().__setitem__(name, _ignoring_stop_signals(value) if name == "preexec_fn" else value)
 
 
-def _going_on(before: Callable[[], object] | None) -> Callable[[], None]:
-    """Signals that ask all processes of a service to stop are for the one that decides when a batch is done.
+def _ignoring_stop_signals(before: Callable[[], object] | None) -> Callable[[], None]:
+    """Shields the JVM from signals that stop all processes of a service: this process decides when a batch is done.
 
-    The JVM leaves a signal alone that is ignored when it starts, and what it starts inherits that the signal is blocked.
+    The JVM does not handle a signal that is ignored when it starts, and its child processes inherit the blocked signals.
     """
 
     def prepare() -> None:
         if before is not None:
             before()
-        asking = (signal.SIGTERM, signal.SIGINT)
-        for number in asking:
+        stop_signals = (signal.SIGTERM, signal.SIGINT)
+        for number in stop_signals:
             signal.signal(number, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_BLOCK, asking)
+        signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals)
 
     return prepare
 
@@ -62,12 +62,12 @@ def start(conf: SparkConf) -> JavaGateway:
     version = _version(java)
     if version is not None and version < JAVA_NEEDED:
         raise ChangelingError(f"Java {JAVA_NEEDED} or later is needed for Spark, {java} is {version}: {_HINT}")
-    heard, said = os.pipe()
-    threading.Thread(target=_pass_on, args=(heard,), name="spark-stderr", daemon=True).start()
-    # What py4j has to say of a connection that broke is said by `how_it_ended`.
+    read_end, write_end = os.pipe()
+    threading.Thread(target=_forward_stderr, args=(read_end,), name="spark-stderr", daemon=True).start()
+    # `how_it_ended` reports a broken connection, so py4j need not.
     logging.getLogger("py4j").addHandler(logging.NullHandler())
-    # A session of its own: neither Ctrl-C nor a signal to the group reaches it. It ends with its input, which this process has.
-    settings = _Settings(stderr=said, start_new_session=True, preexec_fn=_going_on(None))
+    # A session of its own: neither Ctrl-C nor a signal to the group reaches it. It ends when this process closes its input.
+    settings = _Settings(stderr=write_end, start_new_session=True, preexec_fn=_ignoring_stop_signals(None))
     try:
         gateway = launch_gateway(conf, settings)  # type: ignore[no-untyped-call]
         _started.append(gateway.proc)
@@ -75,13 +75,13 @@ def start(conf: SparkConf) -> JavaGateway:
     except PySparkException as error:
         raise ChangelingError(f"Spark's JVM ({java}) did not start: {error}") from error
     finally:
-        os.close(said)
+        os.close(write_end)
 
 
 def how_it_ended(wait: float = 0.0) -> str | None:
-    """How the JVM that was started here ended, and what to do, where nobody asked it to; None where it runs.
+    """How the JVM that this process started ended unasked, and what to do; None while it runs.
 
-    `wait`: so many seconds for it to be gone, where its connection broke already.
+    `wait`: how many seconds to wait for its end, after its connection broke.
     """
     if not _started:
         return None
@@ -107,13 +107,13 @@ def _signal_name(number: int) -> str:
 
 
 def end() -> None:
-    """Ends the JVM that was started here, with the jobs that it has; returns when it is gone."""
+    """Ends the JVM that this process started, with its jobs; returns when it is gone."""
     for jvm in _started:
         with suppress(OSError):
             if jvm.stdin is not None:
                 jvm.stdin.close()
         try:
-            jvm.wait(_PATIENCE)
+            jvm.wait(_SHUTDOWN_SECONDS)
         except subprocess.TimeoutExpired:
             jvm.kill()
             jvm.wait()
@@ -126,17 +126,17 @@ def _java() -> Path | None:
 
 
 def _version(java: Path) -> int | None:
-    """The major version by the file that every Java since 9 has beside it: to run it would take a tenth of a second."""
+    """The major version, from the `release` file that ships with every Java since 9: running Java would take a tenth of a second."""
     try:
-        told = (java.resolve().parent.parent / "release").read_text(encoding="utf-8", errors="replace")
+        release = (java.resolve().parent.parent / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', told, re.MULTILINE)
+    match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release, re.MULTILINE)
     return None if match is None else int(match[1])
 
 
-def _pass_on(heard: int) -> None:
-    with open(heard, "rb") as lines:
+def _forward_stderr(read_end: int) -> None:
+    with open(read_end, "rb") as lines:
         for line in lines:
             if not line.startswith(_NOISE):
                 os.write(2, line)

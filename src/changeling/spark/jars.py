@@ -1,4 +1,4 @@
-"""The jars that Spark needs beside its own: resolved once into a cache by their pinned coordinates, then used from there.
+"""The jars that Spark needs in addition to its own: resolved once into a cache by their pinned coordinates, then reused.
 
 PySpark ships Ivy, which has a command line; starting sessions with `spark.jars.packages` instead would resolve them again at
 every start, and print pages.
@@ -41,9 +41,9 @@ def cache_folder() -> Path:
 
 
 def resolve(coordinates: tuple[str, ...], folder: Path | None = None) -> list[Path]:
-    """The files of these coordinates (`group:artifact:version`), fetched where they are not there yet.
+    """The files of these coordinates (`group:artifact:version`), fetched where they are missing.
 
-    Raises `ChangelingError` where Java is missing or a jar cannot be had.
+    Raises `ChangelingError` where Java is missing or a jar cannot be fetched.
     """
     folder = folder or cache_folder() / "jars"
     missing = [coordinate for coordinate in coordinates if not _file(coordinate, folder).exists()]
@@ -60,8 +60,8 @@ def _file(coordinate: str, folder: Path) -> Path:
 
 def _fetch(coordinates: list[str], folder: Path) -> None:
     java = java_command()
-    with tempfile.TemporaryDirectory(dir=folder) as room:
-        work = Path(room)
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        work = Path(name)
         settings, module = work / "settings.xml", work / "ivy.xml"
         settings.write_text(_SETTINGS.format(cache=work / "ivy"))
         module.write_text(_module(coordinates))
@@ -72,11 +72,11 @@ def _fetch(coordinates: list[str], folder: Path) -> None:
             target = _file(coordinate, folder)
             fetched = work / target.name
             if done.returncode or not fetched.exists():
-                told = (done.stdout + done.stderr).strip().splitlines()[-5:]
+                output = (done.stdout + done.stderr).strip().splitlines()[-5:]
                 raise ChangelingError(
-                    f"could not fetch {coordinate} (is the network there?); Ivy said:\n  " + "\n  ".join(told)
+                    f"could not fetch {coordinate} (is the network there?); Ivy said:\n  " + "\n  ".join(output)
                 )
-            # Renamed into place: two processes that fetch at once both end with a whole file.
+            # Renamed into place: two processes that fetch at once both end with a complete file.
             fetched.replace(target)
 
 

@@ -1,4 +1,4 @@
-"""Running numbers on Spark: those that the frame brings, or else a partition's own."""
+"""Running numbers on Spark: those that the frame supplies, or else a partition's own."""
 
 from collections.abc import Iterator
 
@@ -8,16 +8,16 @@ import pyarrow as pa
 from changeling.formats.encoding import Encoded, Encoder, Numbering
 from changeling.formats.format import Counts, Format
 from changeling.formats.options import WriteOptions
-from changeling.formats.transaction_progress import Standing
+from changeling.formats.transaction_progress import TransactionProgress
 from changeling.model import layout
 from changeling.spark.adapter import conform
 
 NUMBER = pa.field("number", pa.int64())
 """The running number of a change in the whole output, from 1."""
 COUNTS = pa.field("counts", pa.struct([(name, pa.int64()) for name in Counts.__struct_fields__]))
-"""Running totals by kind of the whole output, the change at hand included."""
-STANDING = pa.field("standing", pa.struct([(name, pa.int64()) for name in Standing.__struct_fields__]))
-"""What the whole output holds of the change's transaction before it (see `formats.standing`)."""
+"""Running totals by kind of the whole output, this change included."""
+STANDING = pa.field("standing", pa.struct([(name, pa.int64()) for name in TransactionProgress.__struct_fields__]))
+"""What the whole output contains of the change's transaction before it (see `formats.transaction_progress`)."""
 
 
 class NumberedEncoder:
@@ -28,7 +28,7 @@ class NumberedEncoder:
         self._own = Numbering()
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
-        """Encodes a batch of layout `CHANGES`, with the columns `NUMBER`, `COUNTS` and `STANDING` or without."""
+        """Encodes a batch of layout `CHANGES`, with or without the columns `NUMBER`, `COUNTS` and `STANDING`."""
         changes = conform(batch, layout.CHANGES)
         for start, stop in _runs(batch):
             run = changes.slice(start, stop - start)
@@ -38,22 +38,22 @@ class NumberedEncoder:
             yield encoded
 
     def _before(self, batch: pa.RecordBatch, first: pa.RecordBatch) -> Numbering:
-        """Where the output stands before these changes, the first of which is given apart."""
+        """The state of the output before these changes, the first of which is given separately."""
         number, counts = self._own.number, self._own.counts
         if NUMBER.name in batch.schema.names:
             number = batch.column(NUMBER.name)[0].as_py() - 1
         if COUNTS.name in batch.schema.names:
             itself = Numbering().counts_after(first)
-            told = batch.column(COUNTS.name)[0].as_py()
-            counts = Counts(**{name: told[name] - getattr(itself, name) for name in told})
-        standings = None
+            running = batch.column(COUNTS.name)[0].as_py()
+            counts = Counts(**{name: running[name] - getattr(itself, name) for name in running})
+        progress = None
         if STANDING.name in batch.schema.names:
-            standings = [Standing(**row) for row in batch.column(STANDING.name).to_pylist()]
-        return Numbering(number, counts, self._own.transactions, standings)
+            progress = [TransactionProgress(**row) for row in batch.column(STANDING.name).to_pylist()]
+        return Numbering(number, counts, self._own.transactions, progress)
 
 
 def _runs(batch: pa.RecordBatch) -> list[tuple[int, int]]:
-    """The stretches of a batch in which the numbers it brings go up by one: the kernel counts on from the first."""
+    """The ranges of a batch in which its numbers go up by one: the kernel counts on from the first."""
     breaks = np.zeros(max(0, batch.num_rows - 1), bool)
     if NUMBER.name in batch.schema.names:
         breaks |= np.diff(batch.column(NUMBER.name).to_numpy(zero_copy_only=False)) != 1

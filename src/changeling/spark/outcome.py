@@ -1,4 +1,4 @@
-"""Rows and rejects: a kernel makes both in one pass, and Spark's frames have one layout."""
+"""Rows and rejects: a kernel gives both in one pass, and a Spark frame has one layout."""
 
 from enum import Enum
 
@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from changeling.model import layout
 
 REJECT = "reject"
-"""The column that holds a reject where both stand in one frame; null in every row that is none."""
+"""The column of the reject in a frame of both; null in every other row."""
 _REJECT_TYPE = pa.struct(list(layout.REJECTS))
 
 
@@ -21,7 +21,7 @@ class Part(Enum):
     BOTH = "both"
 
     def layout(self, rows: pa.Schema) -> pa.Schema:
-        """The frame's layout, where the rows have the one given."""
+        """The frame's layout, given that of the rows."""
         match self:
             case Part.ROWS:
                 return rows
@@ -31,7 +31,7 @@ class Part(Enum):
                 return rows.append(pa.field(REJECT, _REJECT_TYPE))
 
     def of(self, rows: pa.RecordBatch, rejects: pa.RecordBatch) -> pa.RecordBatch:
-        """What a kernel made, as far as this part shows it."""
+        """The output of a kernel, as far as this part shows it."""
         match self:
             case Part.ROWS:
                 return rows
@@ -51,6 +51,6 @@ def _joined(rows: pa.RecordBatch, rejects: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def split(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """The rows and the rejects of a frame that holds both."""
+    """The rows and the rejects of a frame of both."""
     is_row = f.col(REJECT).isNull()
     return frame.where(is_row).drop(REJECT), frame.where(~is_row).select(f"{REJECT}.*")

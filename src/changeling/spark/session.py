@@ -1,4 +1,4 @@
-"""The Spark session: the running one, or a quiet local one unless the settings name another master."""
+"""The Spark session: the active one, or a quiet local one unless the settings name another master."""
 
 import os
 import signal
@@ -24,9 +24,9 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    # Measured: batches of 4,000 to 8,000 changes cross between Python and the JVM at twice the speed of 20,000 or 1,000.
+    # Measured: batches of 4,000 to 8,000 changes cross between Python and the JVM twice as fast as those of 20,000 or 1,000.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8000",
-    # Kafka's connector keeps what its tasks fetched and did not use for five minutes: over many batches that fills the memory.
+    # By default, Kafka's connector caches what its tasks fetched and did not use for five minutes: many batches fill the memory.
     "spark.kafka.consumer.cache.timeout": "30s",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "10s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
@@ -34,7 +34,7 @@ _DEFAULTS = {
 }
 _ALWAYS = jars.ICEBERG + jars.KAFKA
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-# The tasks read and write object stores themselves: on a cluster they need what the driver's environment says of them.
+# The tasks read and write object stores themselves: on a cluster they need these variables of the driver's environment.
 _PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE")
 _PASSED_ON_SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
@@ -42,9 +42,9 @@ _PASSED_ON_SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION
 def session(**config: str) -> SparkSession:
     """The active session, or a new one: on all local cores unless `spark.master` (or spark-submit) says otherwise.
 
-    `config` takes any Spark settings, `session(**{"spark.master": "local[2]"})`; they go before ours, and are applied to an
+    `config` takes any Spark settings, `session(**{"spark.master": "local[2]"})`; they override ours, and are applied to an
     active session as far as Spark can change them there. The jars of Iceberg and Kafka come from a cache that is filled at the
-    first start. Raises `ChangelingError` where there is no Java 17 or later, or where a jar cannot be had.
+    first start. Raises `ChangelingError` where Java 17 or later is missing, or a jar cannot be fetched.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if SparkContext._active_spark_context is not None:
@@ -67,7 +67,7 @@ def session(**config: str) -> SparkSession:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Spark puts a handler of its own in the place of whatever a program does at Ctrl-C."""
+    """Restores the program's own handler of Ctrl-C, which Spark replaces."""
     before = signal.getsignal(signal.SIGINT)
     yield
     ours = threading.current_thread() is threading.main_thread() and before is not signal.default_int_handler
@@ -76,7 +76,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def add_jars(spark: SparkSession, coordinates: tuple[str, ...]) -> None:
-    """Adds jars to a session that runs already, on the driver and for the tasks to come."""
+    """Adds jars to a running session, on the driver and for later tasks."""
     found = jars.resolve(coordinates)
     _add_to_driver(found)
     for jar in found:
@@ -93,7 +93,7 @@ def _environment() -> dict[str, str]:
 
 
 def _submitted(config: dict[str, str]) -> SparkSession:
-    """Under spark-submit the JVM runs already: its settings stand, ours fill the gaps."""
+    """Under spark-submit the JVM runs already: its settings stay, ours fill the gaps."""
     conf = SparkConf().setAll(list(config.items()))
     for name, value in _DEFAULTS.items():
         conf.setIfMissing(name, value)
@@ -109,7 +109,7 @@ def _submitted(config: dict[str, str]) -> SparkSession:
 
 
 def _add_to_driver(found: list[Path]) -> None:
-    """The driver's class path was fixed when spark-submit started it; its own loader still takes more."""
+    """The driver's class path was fixed when spark-submit started it; its own class loader still accepts more."""
     jvm = SparkContext._jvm
     assert jvm is not None
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()

@@ -1,4 +1,4 @@
-"""Large files of JSON lines in parts, so that several tasks read one file and still know their records' numbers."""
+"""Splits large files of JSON lines, so that several tasks read one file and still know their records' numbers."""
 
 import os
 from collections.abc import Iterator
@@ -8,33 +8,33 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from changeling.files.spans import cut_lines
+from changeling.files.raw_records import cut_lines
 from changeling.model.errors import ChangelingError
 from changeling.model.json_text import SIZE_LIMIT
 
 SPLIT_BYTES = 48 * 1024 * 1024
-# Measured: what stays in the cache is counted twice as fast, and a batch of 4,000 to 8,000 rows crosses to the JVM best.
+# Measured: what fits the CPU cache is counted twice as fast, and batches of 4,000 to 8,000 rows cross to the JVM fastest.
 _COUNT_BYTES = 512 * 1024
 _DECODE_BYTES = 3 * 1024 * 1024
 _NEWLINE, _OPEN, _CLOSE = b"\n{}"
-_BESIDE = np.zeros(256, bool)
-_BESIDE[list(b"{[ \t\r")] = True
+_SECOND_VALUE = np.zeros(256, bool)
+_SECOND_VALUE[list(b"{[ \t\r")] = True
 
 
 @dataclass(frozen=True)
 class Split:
-    """Whole lines of one file: the bytes from `start` up to `stop`."""
+    """Complete lines of one file: the bytes from `start` up to `stop`."""
 
     path: str
     start: int
     stop: int
     first: int = 0
-    """The number in the file of the first line."""
+    """The number of the first line in the file."""
     lines: int = 0
 
 
 def splits(path: str, split_bytes: int) -> list[Split]:
-    """Cuts a file behind line ends into parts of about that many bytes; a small file is one part."""
+    """Splits a file after line ends into parts of about that many bytes; a small file is one part."""
     size = os.path.getsize(path)
     bounds = [0]
     with open(path, "rb") as file:
@@ -49,10 +49,10 @@ def splits(path: str, split_bytes: int) -> list[Split]:
 
 
 def line_count(split: Split, limit: int = SIZE_LIMIT) -> int | None:
-    """How many lines there are, where each is plainly one record; None where that takes a closer look, as one over a limit does.
+    """The number of lines if each is plainly one record; None if that needs a closer look, as a line over the limit does.
 
-    Plain is a line that starts with `{` and ends with `}`, with no `}` inside that an opening bracket or a blank follows: that
-    would be two records on one line. Files that framing would cut otherwise than at line ends are never taken for plain.
+    A plain line starts with `{` and ends with `}`, and no `}` in it is followed by an opening bracket or a blank: that could
+    be two records on one line. Files that framing would not cut at line ends never count as plain.
     """
     count = 0
     for data in _chunks(split, _COUNT_BYTES):
@@ -62,7 +62,7 @@ def line_count(split: Split, limit: int = SIZE_LIMIT) -> int | None:
             return None
         if len(data) > SIZE_LIMIT or text[0] != _OPEN or (text[ends[:-1] + 1] != _OPEN).any():
             return None
-        if (text[ends - 1] != _CLOSE).any() or _BESIDE[text[np.flatnonzero(text == _CLOSE) + 1]].any():
+        if (text[ends - 1] != _CLOSE).any() or _SECOND_VALUE[text[np.flatnonzero(text == _CLOSE) + 1]].any():
             return None
         count += len(ends)
     return count
@@ -77,7 +77,7 @@ def numbered(parts: list[Split], counts: list[int]) -> list[Split]:
 
 
 def lines(split: Split) -> Iterator[pa.Array]:
-    """The lines of a part that `line_count` has counted; raises `ChangelingError` where there are others by now."""
+    """The lines of a part that `line_count` has counted; raises `ChangelingError` if their number has changed."""
     found = 0
     for data in _chunks(split, _DECODE_BYTES):
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
@@ -88,7 +88,7 @@ def lines(split: Split) -> Iterator[pa.Array]:
 
 
 def _chunks(split: Split, size: int) -> Iterator[bytes]:
-    """The bytes of a part, about `size` at a time, each time whole lines with their ends."""
+    """The bytes of a part, about `size` at a time, in complete lines with their ends."""
     with open(split.path, "rb", buffering=0) as file:
         file.seek(split.start)
         left, wanted = split.stop - split.start, size
@@ -103,7 +103,7 @@ def _chunks(split: Split, size: int) -> Iterator[bytes]:
                 file.seek(-len(data), os.SEEK_CUR)
                 wanted *= 2
                 continue
-            # The line at the end is read again with the next bytes: that costs less than to carry it along.
+            # The line at the end is read again with the next bytes: cheaper than carrying it along.
             file.seek(end - len(data), os.SEEK_CUR)
             left, wanted = left - end, size
             yield data[:end] if data[end - 1] == _NEWLINE else data[:end] + b"\n"

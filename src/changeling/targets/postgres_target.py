@@ -20,7 +20,7 @@ from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.merge_tasks import points_of
 from changeling.replicas.points import Point
 from changeling.replicas.tables import ReplicaTables
-from changeling.spark.errors import in_one_sentence
+from changeling.spark.errors import translated_errors
 from changeling.targets.apply import Applied, How
 from changeling.targets.removal import remove
 from changeling.targets.schema_changes import Connection
@@ -162,7 +162,7 @@ class PostgresTarget:
     def _named(self) -> Iterator[None]:
         """Whatever goes wrong meanwhile is told of this target, in one sentence, without the password."""
         try:
-            with in_one_sentence():
+            with translated_errors():
                 yield
         except psycopg.Error as error:
             raise ChangelingError(f"target {self.name!r}: {unreachable(self._url, error)}") from None

@@ -11,7 +11,7 @@ from changeling.replicas.json_output import lines
 from changeling.replicas.shape import Shape
 from changeling.replicas.staged_rows import column_name
 from changeling.spark.adapter import run
-from changeling.spark.errors import in_one_sentence
+from changeling.spark.errors import translated_errors
 from changeling.targets.unsupported_values import any_of, unfit
 
 _LISTED = 1_000
@@ -43,7 +43,7 @@ class Asides:
 
 def asides(rows: DataFrame, shape: Shape) -> Asides:
     """Looks for them among all rows of a replica, columns by their places."""
-    with in_one_sentence():
+    with translated_errors():
         found = run(rows, AsidesKernel(shape), _TOLD)
         listed = [(str(row["reason"]), str(row["row"])) for row in found.limit(_LISTED + 1).toArrow().to_pylist()]
         return Asides(len(listed) if len(listed) <= _LISTED else found.count(), listed[:_LISTED])

@@ -19,7 +19,7 @@ from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.shape import Shape
 from changeling.replicas.staged_rows import column_name
 from changeling.spark.adapter import run
-from changeling.spark.errors import in_one_sentence
+from changeling.spark.errors import translated_errors
 from changeling.targets.column_types import type_in
 from changeling.targets.copy_text import copied, copy_text
 from changeling.targets.snapshot_diff import COUNT
@@ -68,7 +68,7 @@ def create_stage(connection: "psycopg.Connection[tuple[object, ...]]", name: str
 def stage(url: str, table: sql.Identifier, rows: DataFrame, shape: Shape) -> Staged:
     """Copies rows, with `n`, into their table; raises `ChangelingError` where a task cannot."""
     kernel = CopyKernel(url, table, shape)
-    with in_one_sentence():
+    with translated_errors():
         told = run(rows.coalesce(_CONNECTIONS), kernel, _TOLD).toArrow()
     counts = {name: pc.sum(told.column(name)).as_py() or 0 for name in ("rows", "misfits")}
     return Staged(table, tuple(told.column("part").to_pylist()), counts["rows"], counts["misfits"])

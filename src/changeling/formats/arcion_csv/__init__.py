@@ -16,7 +16,7 @@ FORMAT = Format(
     decoder=decoder,
     encoder=encoder,
     carries=carrying(
-        # A file is one table, and does not say which: catalog and schema are told beside it, as the name is.
+        # A file is one table, and does not say which: catalog, schema and name come from the reader's options.
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "table", "types"),
     ),
     types=TYPES,

@@ -21,7 +21,7 @@ from changeling.model.table import TableName
 
 def decoder(options: ArcionCsvRead) -> Decode:
     """A function from one row to its change."""
-    if options.header is False and not options.tells_columns:
+    if options.header is False and not options.knows_columns:
         raise UsageError("without a header the columns must be given: --columns name:type,… or --schema FILE")
     return _Reader(options).decode
 
@@ -38,12 +38,12 @@ def framing(options: ArcionCsvRead) -> CsvRows:
 
 
 def expects_header(options: ArcionCsvRead) -> bool:
-    """Whether the first row of a file names its columns: as told, else where no columns are given."""
+    """Whether the first row of a file names its columns: by the option, else if no columns are given."""
     return options.schema_of(options.table) is None if options.header is None else options.header
 
 
 class _Plan(NamedTuple):
-    """What all rows of one file with the same EXISTS have in common."""
+    """What all rows of one file with the same EXISTS share."""
 
     arcion: ArcionPlan
     new: tuple[tuple[str, int], ...]
@@ -55,7 +55,7 @@ class _Plan(NamedTuple):
 
 
 class _Frame:
-    """What all rows of one file have in common."""
+    """What all rows of one file share."""
 
     def __init__(self, options: ArcionCsvRead, columns: tuple[str, ...], table: TableName | None) -> None:
         self.columns, self.table = columns, table
@@ -73,7 +73,7 @@ class _Frame:
         found = images.presence(quote(dict(zip(self.columns, shown, strict=True))))
         before_image = images.before_image(found.before.present, self.columns, self._key_names)
         after_image = images.after_image(found.after.present, self.columns)
-        # A whole row after the change, or before a delete, tells the columns and their order.
+        # A full row after the change, or before a delete, has the columns and their order.
         known = after_image is Image.FULL or (after_image is Image.NONE and before_image is Image.FULL)
         head = b"{" if known else b'{"columns":%b,' % quote(self.columns)
         places = {name: place for place, name in enumerate(self.columns)}

@@ -1,4 +1,4 @@
-"""Changes into rows of Arcion's CSV: native ones as they were, others with a cursor that holds what Arcion cannot say."""
+"""Changes into rows of Arcion's CSV: native ones as they were, others with a cursor that contains what Arcion cannot express."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -74,7 +74,7 @@ class _Writer:
             row.choose_before(out, self._options.before_image)
 
     def _print(self, fields: list[Field], kept: Mapping[str, bytes], snapshot: bool) -> str:
-        """The row, in its first spelling where that still says the same in the style that is written."""
+        """The row, in its original spelling if that means the same in the style that is written."""
         first = json_text.string(kept["record"]) if "record" in kept else ""
         if first:
             try:
@@ -90,7 +90,7 @@ class _Writer:
 
 
 def _said(fields: Sequence[Field]) -> list[Field]:
-    """The fields of a realtime row, without what stands on a side that EXISTS says is not there."""
+    """The fields of a realtime row, without those of a side that EXISTS says is missing."""
     said = list(fields)
     for place in range(2, len(said) - len(envelope.METADATA), 3):
         bits = said[place] or "0"
@@ -102,16 +102,16 @@ def _said(fields: Sequence[Field]) -> list[Field]:
 
 
 def _check_snapshot(out: Outgoing) -> None:
-    """Loses what a row of a snapshot does not say."""
+    """Loses what a row of a snapshot cannot express."""
     change = out.change
     if change.op not in (Operation.READ, Operation.INSERT):
-        out.lose(change.op.value, f"a snapshot holds rows as they are found, and no {change.op.value}s")
+        out.lose(change.op.value, f"a snapshot contains rows as they are found, and no {change.op.value}s")
     if change.after_image is Image.NONE:
-        out.lose("keys-only", "a snapshot holds whole rows, and this change tells the key alone")
+        out.lose("keys-only", "a snapshot contains full rows, and this change has only the key")
     if change.after_image is Image.PARTIAL:
-        out.lose("partial", "a snapshot holds whole rows, and this change has a part of one")
+        out.lose("partial", "a snapshot contains full rows, and this change has only part of one")
     if change.before_image in (Image.FULL, Image.PARTIAL):
-        out.lose("before", "a snapshot holds each row once")
+        out.lose("before", "a snapshot contains each row once")
     if change.commit_time is not None:
         out.lose("commit_time", "rows of a snapshot have no time")
     if change.transaction is not None:
@@ -124,24 +124,26 @@ def _realtime(
     out: Outgoing, row: OutgoingRow, kept: Mapping[str, bytes], chosen: bool
 ) -> tuple[list[str], list[Field]]:
     change = out.change
-    told = _text(kept["cursor"]) if "cursor" in kept else None
-    ours = told is None or ("changeling" in told and cursor.read(quote(told)).changeling is not None)
+    cursor_text = _text(kept["cursor"]) if "cursor" in kept else None
+    ours = cursor_text is None or (
+        "changeling" in cursor_text and cursor.read(quote(cursor_text)).changeling is not None
+    )
     if ours:
         row.show_key(change.op is Operation.DELETE)
     columns = _columns(out, row, kept)
-    if told is None or (ours and chosen):
-        # What our cursor tells of the images held before the user chose others.
-        told = cursor.write(change, out.source, extras_of(change, row, columns))
+    if cursor_text is None or (ours and chosen):
+        # Our cursor describes the images as they were before the user chose others.
+        cursor_text = cursor.write(change, out.source, extras_of(change, row, columns))
     fields: list[Field] = []
     for name in columns:
         bits = IN_AFTER * (name in row.after) + IN_BEFORE * (name in row.before)
         fields += (_cell(row.after, name), _cell(row.before, name), str(bits))
     total = _text(kept["operationcount"]) if "operationcount" in kept else counts.write(out.counts)
-    return columns, [*fields, LETTERS[change.op], told, total]
+    return columns, [*fields, LETTERS[change.op], cursor_text, total]
 
 
 def _columns(out: Outgoing, row: OutgoingRow, kept: Mapping[str, bytes]) -> list[str]:
-    """All columns of the file, in order: those it came with, else the schema's; then the key's and those of the images."""
+    """All columns of the file, in order: its original ones, else the schema's; then the key's and those of the images."""
     known: Iterable[str] = ()
     if "columns" in kept:
         known = map(json_text.string, json_text.items(kept["columns"]))

@@ -1,11 +1,11 @@
-"""A row of Arcion's CSV as it stands on the wire: which field is what, and the header that names them."""
+"""A row of Arcion's CSV on the wire: which field is what, and the header that names them."""
 
 from collections.abc import Iterable, Sequence
 
 from changeling.model.errors import Rejected
 
 SUFFIXES = ("_NEW", "_OLD", "_EXISTS")
-"""The three fields of each column: the value after the change, the one before it, and which of the two are there."""
+"""The three fields of each column: the value after the change, the one before it, and which of the two exist."""
 METADATA = ("opType", "cursor", "operationcount")
 """The last three fields of a realtime row."""
 
@@ -41,7 +41,7 @@ def _triplets(header: Sequence[str]) -> tuple[str, ...]:
 
 
 def wrong_width(found: int, columns: Sequence[str], snapshot: bool) -> Rejected:
-    """Why a row with so many fields is none of these columns."""
+    """Why a row with this number of fields does not fit these columns."""
     count = len(columns)
     names = f"{count} columns ({_shown(columns)})"
     wide = 3 * count + len(METADATA)

@@ -1,4 +1,4 @@
-"""Rows of CSV that keep quoted fields apart from bare ones: bare null text is NULL, quoted it is text."""
+"""Rows of CSV that distinguish quoted fields from bare ones: bare null text is NULL, quoted it is text."""
 
 import re
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ class Row(NamedTuple):
 
     fields: list[Field]
     usual: bool
-    """Printing the fields gives the same text again (or blanks were to be stripped, and need not come back)."""
+    """Printing the fields gives the same text again (or blanks were to be stripped, and need not be restored)."""
 
 
 class RowStyle:
-    """Splits and prints rows of one style. Raises `UsageError` where its letters contradict one another."""
+    """Splits and prints rows of one style. Raises `UsageError` if its characters contradict one another."""
 
     def __init__(self, delimiter: str, quote: str, escape: str | None, null_text: str, *, trim: bool = False) -> None:
         if escape == quote:
             escape = None
         if len({delimiter, quote, escape}) < 3:
             raise UsageError(
-                f"delimiter {delimiter!r}, quote {quote!r} and escape {escape!r} must be different letters"
+                f"delimiter {delimiter!r}, quote {quote!r} and escape {escape!r} must be different characters"
             )
         if any(letter in null_text for letter in (delimiter, quote, "\n", "\r")):
             raise UsageError(f"null_text {null_text!r} cannot stand in a row without quotes: choose another")
@@ -36,7 +36,7 @@ class RowStyle:
         inside = rf"[^{q}{e}]*+(?:(?:{q}{q}{escaped})[^{q}{e}]*+)*+"
         self._blanks = "".join(letter for letter in " \t" if letter not in (delimiter, quote, escape))
         blanks = f"[{self._blanks}]*+" if trim else ""
-        # The last alternative takes all that is left, so that no text is searched from each of its letters anew.
+        # The last alternative takes all that is left, so that no text is searched again from each of its characters.
         self._usual = re.compile(rf"((?:{q}{inside}{q}|[^{d}{q}\r\n]*+)(?={d})|[\s\S]++)(?:{d}|\Z)").findall
         self._any = re.compile(
             rf"((?:{blanks}{q}{inside}{q}{blanks}|(?!{blanks}{q})(?:[^{d}{e}]++{escaped})*+)(?={d})|[\s\S]++)(?:{d}|\Z)"

@@ -1,4 +1,4 @@
-"""What all of Arcion's dialects have in common once a record is taken apart: presence, cells and cursor make a change."""
+"""What all of Arcion's dialects have in common once a record is parsed: presence, cells and cursor give a change."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -40,13 +40,13 @@ class Key:
             else:
                 raise Rejected(f"the record lacks key column {name!r}: no image shows it")
             shown = quote(value)
-            # What `quote` makes of text is canonical; only a cell kept as it stood may have another spelling.
+            # The output of `quote` is canonical; only a cell that was kept as it was may have another spelling.
             text += head + (shown if isinstance(value, str) else json_text.canonical(shown))
         return text + b"}"
 
 
 class Plan(NamedTuple):
-    """What all records of one table with the same `exists` have in common."""
+    """What all records of one table with the same `exists` share."""
 
     table: TableName | None
     schema: str | None
@@ -98,14 +98,14 @@ def _apply_extras(change: Change, extras: Extras, plan: Plan, before: Row | None
             change.key = Key(extras.key).text(after, before)
     names = extras.key or (plan.key.names if plan.key else ())
     change.before_image = images.before_image(plan.presence.before.present, plan.names, names)
-    change.before_image, change.before = _told(extras.before_image, change.before_image, change.before)
-    change.after_image, change.after = _told(extras.after_image, change.after_image, change.after)
+    change.before_image, change.before = _declared_image(extras.before_image, change.before_image, change.before)
+    change.after_image, change.after = _declared_image(extras.after_image, change.after_image, change.after)
 
 
-def _told(told: Image | None, seen: Image, text: str | bytes | None) -> tuple[Image, str | bytes | None]:
-    if told is None:
+def _declared_image(declared: Image | None, seen: Image, text: str | bytes | None) -> tuple[Image, str | bytes | None]:
+    if declared is None:
         return seen, text
-    return told, None if told is Image.NONE else text or b"{}"
+    return declared, None if declared is Image.NONE else text or b"{}"
 
 
 def tombstone(record: Record, table: TableName | None) -> Change:

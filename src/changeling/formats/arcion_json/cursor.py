@@ -1,7 +1,7 @@
-"""Arcion's cursor: when and where in the source's log a change stands, whatever the source.
+"""Arcion's cursor: the time and the position of a change in the source's log, whatever the source.
 
-A cursor that we write for a change of another dialect has one more member, `changeling`, which holds what Arcion has no
-place for; reading gives it back.
+A cursor that we write for a change of another dialect has one more member, `changeling`, which contains what Arcion cannot
+express; reading restores it.
 """
 
 import functools
@@ -23,7 +23,7 @@ Number = int | str | None
 
 
 class Extras(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """What a change of another dialect has and Arcion's record does not say."""
+    """What a change of another dialect has and Arcion's record cannot express."""
 
     op: Operation | None = None
     """Where `opType` alone would be read as another one."""
@@ -31,7 +31,7 @@ class Extras(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The names of the key columns; the key itself where the cells would give another one."""
     before_image: Image | None = None
     after_image: Image | None = None
-    """How complete an image is, where `exists` would tell otherwise."""
+    """How complete an image is, where `exists` would say otherwise."""
     time_ns: int | None = None
     """The commit time, where it is not whole milliseconds."""
     transaction: Transaction | None = None
@@ -59,7 +59,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read(raw: bytes | msgspec.Raw) -> Cursor:
-    """The cursor as it stands in a record: a JSON object in a string, or the object itself.
+    """The cursor of a record: a JSON object in a string, or the object itself.
 
     Blanks inside member names do not count. Raises `Rejected` on anything else.
     """
@@ -97,15 +97,15 @@ def position(cursor: Cursor) -> str | None:
 
 
 def before_arrival(change: Change) -> tuple[int, ...]:
-    """The numbers in front of the place of arrival of a row of a snapshot, which has no cursor: changes build on it.
+    """The numbers in front of the place of arrival of a row of a snapshot, which has no cursor: changes follow it.
 
-    No cursor tells a position that sorts before these: there is no log 0 with a place 0.
+    No cursor has a position that sorts before these: there is no log 0 with a place 0.
     """
     return (0, 0) if change.op is Operation.READ else ()
 
 
 def commit_time(cursor: Cursor) -> int | None:
-    """Nanoseconds of the moment when the query ran, or None."""
+    """When the query ran, in nanoseconds, or None."""
     if cursor.changeling is not None and cursor.changeling.time_ns is not None:
         return times.from_units(cursor.changeling.time_ns, 1)
     if cursor.timestamp is None:
@@ -114,11 +114,11 @@ def commit_time(cursor: Cursor) -> int | None:
 
 
 def extraction_time(meta: str) -> int | None:
-    """When a change was taken from the source's log, in nanoseconds, told from its `meta`; None where nothing says so."""
+    """When a change was taken from the source's log, in nanoseconds, from its `meta`; None where that does not contain it."""
     raw = json_text.members(meta).get("cursor")
     try:
-        told = None if raw is None else read(raw).extraction_timestamp
-        return None if told is None else times.from_units(_integer(told, "extractionTimestamp"), _NANOS_PER_MILLI)
+        millis = None if raw is None else read(raw).extraction_timestamp
+        return None if millis is None else times.from_units(_integer(millis, "extractionTimestamp"), _NANOS_PER_MILLI)
     except Rejected:
         return None
 
@@ -134,7 +134,7 @@ def _is_sortable(place: str, ours: bool) -> bool:
     return True
 
 
-# The outer parts of a position repeat from change to change, and making them is a third of reading a cursor.
+# The outer parts of a position repeat from change to change, and encoding them is a third of reading a cursor.
 _repeated = functools.lru_cache(maxsize=4096)(positions.encode)
 
 

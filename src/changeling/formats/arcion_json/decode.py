@@ -26,7 +26,7 @@ _NULL_CELL = quote(NULL_TEXT)
 
 
 class ArcionJsonRead(ReadOptions, frozen=True, kw_only=True):
-    """What a reader of Arcion's JSON may be told."""
+    """Options of a reader of Arcion's JSON."""
 
     mode: Literal["snapshot", "full", "realtime"] | None = None
     """Which mode wrote the records; JSON has one layout for all of them."""
@@ -59,12 +59,12 @@ class _Reader:
             after = plan.presence.after.pick(found.after)
         except KeyError:
             return [self._other_shape(record, record.value)]
-        change = self._told(change_of(plan, found.op_type, found.cursor, before, after))
+        change = self._snapshot_read(change_of(plan, found.op_type, found.cursor, before, after))
         change.meta = b'%b,"cursor":%b,"operationcount":%b}' % (plan.meta_head, found.cursor, found.operationcount)
         return [change]
 
-    def _told(self, change: Change) -> Change:
-        """The change, with an insert of a snapshot that has no place in any log as what it is."""
+    def _snapshot_read(self, change: Change) -> Change:
+        """The change; an insert of a snapshot, without a position in any log, becomes a read."""
         if change.position is None and change.op is Operation.INSERT and self._options.mode == "snapshot":
             change.op = Operation.READ
         return change
@@ -97,7 +97,7 @@ class _Reader:
         plan = self._plan(members.get("tableName", b"null"), members["exists"])
         before = _cells("before", members, plan, plan.presence.before.present)
         after = _cells("after", members, plan, plan.presence.after.present)
-        change = self._told(change_of(plan, letter, members["cursor"], before, after))
+        change = self._snapshot_read(change_of(plan, letter, members["cursor"], before, after))
         change.meta = b'{"record":%b}' % json_text.compact(value)
         return change
 
@@ -141,7 +141,7 @@ def _cells(side: str, members: dict[str, bytes], plan: Plan, present: Sequence[s
         raise Rejected(f"{side}: {error}") from None
     for name in cells:
         if name not in plan.names:
-            raise Rejected(f"column {name!r} stands in {side}, but not in exists")
+            raise Rejected(f"column {name!r} is in {side}, but not in exists")
     for name in present:
         if name not in cells:
             raise Rejected(f"column {name!r} is missing from {side}, where exists says it is")

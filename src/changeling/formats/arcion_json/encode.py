@@ -1,4 +1,4 @@
-"""Changes into Arcion's JSON records: native ones as they were, others with a cursor that holds what Arcion cannot say."""
+"""Changes into Arcion's JSON records: native ones as they were, others with a cursor that contains what Arcion cannot express."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
@@ -22,12 +22,12 @@ _KEPT = ("tableName", "cursor", "exists", "operationcount")
 
 
 class ArcionJsonWrite(WriteOptions, frozen=True, kw_only=True):
-    """What a writer of Arcion's JSON may be told."""
+    """Options of a writer of Arcion's JSON."""
 
     before_image: Literal["KEY", "ALL"] | None = None
-    """What stands in `before`: the key, or the whole row; as the change has it where nothing is said."""
+    """The content of `before`: the key, or the whole row; by default as the change has it."""
     after_image: Literal["UPDATED", "ALL"] | None = None
-    """What stands in `after`: what an update changed, or the whole row; as the change has it where nothing is said."""
+    """The content of `after`: what an update changed, or the whole row; by default as the change has it."""
     mode: Literal["snapshot", "full", "realtime"] | None = None
     """Which mode the records are for; JSON has one layout for all of them."""
 
@@ -77,7 +77,7 @@ def _envelope(out: Outgoing, row: OutgoingRow, kept: Mapping[str, bytes], chosen
     if ours:
         row.show_key(change.op is Operation.DELETE)
     if ours and chosen:
-        # What the cursor tells of the images held before the user chose others.
+        # The cursor describes the images as they were before the user chose others.
         raw_cursor = None
     columns = _columns(out, row, kept)
     if raw_cursor is None:
@@ -97,7 +97,7 @@ def _envelope(out: Outgoing, row: OutgoingRow, kept: Mapping[str, bytes], chosen
 
 
 def _columns(out: Outgoing, row: OutgoingRow, kept: Mapping[str, bytes]) -> list[str]:
-    """All columns of the record, in order: those it came with, else the schema's, and any other that an image shows."""
+    """All columns of the record, in order: its original ones, else the schema's, and any other that an image shows."""
     known: Iterable[str] = ()
     if "columns" in kept:
         known = map(json_text.string, json_text.items(kept["columns"]))
@@ -109,14 +109,14 @@ def _columns(out: Outgoing, row: OutgoingRow, kept: Mapping[str, bytes]) -> list
 
 
 def extras_of(change: Change, row: OutgoingRow, columns: list[str]) -> Extras:
-    """What Arcion has no place for, to be written into the cursor."""
+    """What Arcion cannot express, to be written into the cursor."""
     extras = Extras()
     if OPERATIONS[LETTERS[change.op]] is not change.op:
         extras.op = change.op
     if row.key:
         same = row.shown_key() == row.key
         extras.key = list(row.key) if same else {name: _key_text(value) for name, value in row.key.items()}
-    # An image of no columns is none, save where the change has one that shows nothing.
+    # An image without columns is none, except where the change has one that shows nothing.
     if row.before_image is not row.seen_before(columns):
         extras.before_image = row.before_image
     if row.after_image is not row.seen_after(columns):
@@ -133,11 +133,11 @@ def _image(out: Outgoing, cells: Cells, columns: list[str]) -> bytes:
 
 
 def cell_of(out: Outgoing, name: str, value: bytes) -> bytes:
-    """A value as it stands in an image; the text `null` is a loss."""
+    """A value in an image; the text `null` is a loss."""
     if value == b"null":
         return _NULL_CELL
     if value == _NULL_CELL or (b"\\" in value and value[:1] == b'"' and json_text.string(value) == NULL_TEXT):
-        out.lose("null-text", f"column {name!r} holds the text 'null', which Arcion's JSON reads as NULL")
+        out.lose("null-text", f"column {name!r} is the text 'null', which Arcion's JSON reads as NULL")
         if name in json_text.members(out.change.key or b"{}"):
             raise LeftOut("null-text")
     return value

@@ -1,4 +1,4 @@
-"""Arcion's JSON record as it stands on the wire, and the letters of its operations."""
+"""Arcion's JSON record on the wire, and the letters of its operations."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ LETTERS = {
     Operation.DELETE: "D",
 }
 NULL_TEXT = "null"
-"""What stands in a cell for NULL, and in one that says nothing; `exists` tells the two apart."""
+"""The text of a cell that is NULL, and of one that says nothing; `exists` distinguishes the two."""
 
 
 MEMBERS = ("tableName", "opType", "cursor", "before", "after", "exists", "operationcount")

@@ -25,7 +25,7 @@ class Side(NamedTuple):
     def pick(self, cells: Mapping[str, str]) -> Mapping[str, Cell] | None:
         """The image that these cells show, NULL as None; None where they show no column.
 
-        Raises `KeyError` with a column whose cell should say nothing, and does not say it by the text `null`.
+        Raises `KeyError` with a column whose cell should say nothing, but is not the text `null`.
         """
         for name in self.absent:
             if cells[name] != NULL_TEXT:

@@ -1,4 +1,4 @@
-"""The row of a change on its way out: both images as cells, cut down to what the user asked for."""
+"""The row of a change on its way out: both images as cells, reduced to what the user requested."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -34,11 +34,11 @@ class OutgoingRow:
         return OutgoingRow(columns, _members(change.key), before, after, change.before_image, change.after_image)
 
     def choose_after(self, out: Outgoing, wanted: Literal["UPDATED", "ALL"]) -> None:
-        """Keeps only what an update changed, where both whole rows tell; or asks for the whole row."""
+        """Keeps only what an update changed, if both full rows are known; or requires the full row."""
         op = out.change.op
         if wanted == "ALL":
             if op is not Operation.DELETE and self.after_image is not Image.FULL:
-                out.lose("after", "the whole row after the change was asked for, and this change does not have it")
+                out.lose("after", "the full row after the change was requested, and this change does not have it")
             return
         if op in _INSERTS or not self.before_image is self.after_image is Image.FULL:
             return
@@ -47,18 +47,18 @@ class OutgoingRow:
         self.after, self.after_image = {**changed, **gone}, Image.PARTIAL
 
     def choose_before(self, out: Outgoing, wanted: Literal["KEY", "ALL"]) -> None:
-        """Keeps only the key before the change; or asks for the whole row."""
+        """Keeps only the key before the change; or requires the full row."""
         if out.change.op in _INSERTS and self.before_image is Image.NONE:
             return
         if wanted == "ALL":
             if self.before_image is not Image.FULL:
-                out.lose("before", "the whole row before the change was asked for, and this change does not have it")
+                out.lose("before", "the full row before the change was requested, and this change does not have it")
         elif self.key:
             self.before = {name: self.before.get(name, value) for name, value in self.key.items()}
             self.before_image = Image.KEY
 
     def show_key(self, deletes: bool) -> None:
-        """Adds key columns that no image shows, as those of a dialect that keeps the key apart."""
+        """Adds key columns that no image shows, as those of a dialect that keeps the key separately."""
         missing = {
             name: value
             for name, value in self.key.items()
@@ -74,7 +74,7 @@ class OutgoingRow:
             self.before = {**unknown_before, **self.before}
 
     def shown_key(self) -> Cells:
-        """The key as a reader finds it in the cells, who knows the names of its columns."""
+        """The key as a reader finds it in the cells, which knows the names of its columns."""
         return {name: self.after.get(name, self.before.get(name, b"")) for name in self.key}
 
     def seen_before(self, columns: list[str]) -> Image:

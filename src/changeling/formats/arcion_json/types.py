@@ -14,7 +14,7 @@ def as_text(raw: bytes) -> bytes:
     return quote((json_text.compact(raw) if first in b"{[" else raw).decode())
 
 
-def _moment(raw: bytes) -> bytes:
+def _timestamp(raw: bytes) -> bytes:
     return raw[:11] + b" " + raw[12:] if raw[11:12] == b"T" else raw
 
 
@@ -23,7 +23,7 @@ TYPES = NestedAsText(
     write={
         **dict.fromkeys(("bool", "float32", "float64", *INTEGER_RANGES), as_text),
         **NESTED,
-        **dict.fromkeys(("timestamp", "timestamptz"), _moment),
+        **dict.fromkeys(("timestamp", "timestamptz"), _timestamp),
     },
     untyped=as_text,
 )

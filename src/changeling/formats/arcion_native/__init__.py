@@ -9,7 +9,7 @@ from changeling.formats.format import Format
 
 FORMAT = Format(
     name="arcion-native",
-    summary="Arcion's NATIVE format for Kafka: whole images of texts, null for a side that is not there",
+    summary="Arcion's NATIVE format for Kafka: full images of texts, null for a missing side",
     read_options=ArcionNativeRead,
     write_options=ArcionNativeWrite,
     decoder=decoder,

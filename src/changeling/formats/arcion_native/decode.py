@@ -30,7 +30,7 @@ _NULL_CELL = quote(NULL_TEXT)
 _NULLS = (b"null", _NULL_CELL)
 
 _Open = tuple[Change, bytes]
-"""A change, and its meta but for the closing bracket."""
+"""A change, and its meta without the closing bracket."""
 
 
 class ArcionNativeRead(ReadOptions, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ def decoder(options: ArcionNativeRead) -> Decode:
 
 
 class _Table(NamedTuple):
-    """What all records of one table have in common."""
+    """What all records of one table share."""
 
     name: TableName | None
     schema: str | None
@@ -128,7 +128,7 @@ class _Reader:
     def _bare_row(self, record: Record, members: Mapping[str, bytes]) -> _Open:
         if members.get("tableName", b"")[:1] == b"{" or not members:
             raise Rejected("not a record of Arcion: it has no 'opType'")
-        name = self._named_beside(record)
+        name = self._table_from_outside(record)
         if name is None:
             raise Rejected("a bare row names no table; say which with --table")
         table = self._known(name, b"")
@@ -144,7 +144,7 @@ class _Reader:
         )
         return change, b'{"row":true' + (b',"null_texts":%b' % quote(texts) if texts else b"")
 
-    def _named_beside(self, record: Record) -> TableName | None:
+    def _table_from_outside(self, record: Record) -> TableName | None:
         if self._options.table is not None or record.topic is None:
             return self._options.table
         return TableName(None, None, record.topic)
@@ -153,7 +153,7 @@ class _Reader:
         key = None
         if record.key is not None and record.key[:1] == b"{":
             key = json_text.canonical_key(json_text.members(record.key).items())
-        return Change(op=Operation.MESSAGE, table=self._named_beside(record), key=key), b'{"tombstone":true'
+        return Change(op=Operation.MESSAGE, table=self._table_from_outside(record), key=key), b'{"tombstone":true'
 
 
 def _image(cells: Cells | None) -> Mapping[str, Cell] | None:

@@ -1,4 +1,4 @@
-"""Changes into Arcion's NATIVE records: native ones as they were, others with a cursor that holds what Arcion cannot say."""
+"""Changes into Arcion's NATIVE records: native ones as they were, others with a cursor that contains what Arcion cannot express."""
 
 from collections.abc import Mapping, Sequence
 
@@ -68,13 +68,13 @@ def _envelope(out: Outgoing, kept: Mapping[str, bytes]) -> bytes:
 
 def _cursor(out: Outgoing, row: OutgoingRow) -> bytes:
     extras = extras_of(out.change, row, [])
-    # What a reader takes for whole depends on what it knows of the table: it is always told.
+    # What a reader takes for a full row depends on what it knows of the table: so it is always written.
     extras.before_image, extras.after_image = row.before_image, row.after_image
     return cursor.write(out.change, out.source, extras).encode()
 
 
 def _image(out: Outgoing, cells: Cells) -> bytes:
-    """One side as an object, null where it shows nothing; the text `null` has no place, since it is read as NULL."""
+    """One side as an object, null where it shows nothing; the text `null` is a loss, since it is read as NULL."""
     if not cells:
         return b"null"
     return json_text.join(

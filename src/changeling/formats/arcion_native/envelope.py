@@ -1,4 +1,4 @@
-"""Arcion's NATIVE record as it stands on the wire."""
+"""Arcion's NATIVE record on the wire."""
 
 import msgspec
 

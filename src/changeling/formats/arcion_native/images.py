@@ -10,8 +10,8 @@ def completeness(
 ) -> tuple[Image, Image]:
     """How complete `before` and `after` are, given the columns that they show.
 
-    `columns` are all of the table, empty where they are not known. An insert is whole in any case. Without columns, a delete is
-    whole unless it shows the key alone, and an update is where both sides show the same columns and more than the key; else
+    `columns` are all of the table, empty where they are not known. An insert is always full. Without columns, a delete is
+    full unless it shows only the key, and an update is full if both sides show the same columns and more than the key; else
     it has its key before, and what it changed after.
     """
     if columns:

@@ -30,7 +30,7 @@ FORMAT = Format(
         "keyless",
         "composite-key",
         "commit_time",
-        # A record need not name its table: the whole name is told beside it, by the topic or by the reader.
+        # A record need not name its table: its full name comes from the topic or from the reader's options.
         "catalog",
         "schema",
         "null",

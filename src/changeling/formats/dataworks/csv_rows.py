@@ -1,4 +1,4 @@
-"""Rows of CSV: NULL is a bare word (nothing at all, unless told otherwise), and quotes make the same letters a text."""
+"""Rows of CSV: NULL is a bare word (an empty field by default), and the same characters in quotes are a text."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -10,7 +10,7 @@ Field = str | None
 
 
 class Row(NamedTuple):
-    """The fields of a row, NULL as None, and the places of those that stood in quotes without need."""
+    """The fields of a row, NULL as None, and the places of those that were quoted needlessly."""
 
     fields: list[Field]
     quoted: list[int]
@@ -23,7 +23,7 @@ class CsvStyle:
         if delimiter == quote:
             raise UsageError(f"the delimiter and the quote cannot both be {quote!r}")
         if any(letter in null_text for letter in (delimiter, quote, "\n", "\r")):
-            raise UsageError(f"null_text {null_text!r} must stand in a row without quotes")
+            raise UsageError(f"null_text {null_text!r} must be usable without quotes")
         self._delimiter, self._quote, self._null_text = delimiter, quote, null_text
         d, q = re.escape(delimiter), re.escape(quote)
         self._field = re.compile(f"(?:{q}((?:[^{q}]++|{q}{q})*+){q}|((?!{q})[^{d}]*+))({d}|\\Z)")
@@ -45,7 +45,7 @@ class CsvStyle:
         while delimited:
             match = self._field.match(text, at)
             if match is None:
-                raise Rejected(f"field {len(fields) + 1} of the row begins with a quote that nothing closes rightly")
+                raise Rejected(f"field {len(fields) + 1} of the row begins with a quote that is not closed properly")
             inner, plain, end = match.groups()
             if inner is None:
                 fields.append(None if plain == self._null_text else plain)
@@ -58,7 +58,7 @@ class CsvStyle:
         return Row(fields, quoted)
 
     def print(self, fields: Iterable[Field], quoted: Collection[int] = ()) -> bytes:
-        """The row of these fields; those at the places `quoted` stand in quotes also without need."""
+        """The row of these fields; those at the places `quoted` are quoted even needlessly."""
         return self._delimiter.join(
             self._null_text if field is None else self._text(field, place in quoted)
             for place, field in enumerate(fields)

@@ -38,7 +38,7 @@ _PLAIN = re.compile(
     rb'~"_execute_time_"~:~(-?[1-9][0-9]{0,17}|0|null)~,~"_before_image_"~:~"([YN])"~,'
     rb'~"_after_image_"~:~"([YN])"~,~(?=")'.replace(b"~", rb"[ \t\r\n]*")
 )
-"""The metadata of nearly every record: first, in order, and written plainly; what follows is the row."""
+"""The metadata of nearly every record: first, in order, and in plain spelling; the row follows."""
 _INTEGER = re.compile(r"-?[0-9]{1,30}")
 _HALF = {"before": b'"half":"before"', "after": b'"half":"after"'}
 _HALF_META = {side: b"{%b}" % half for side, half in _HALF.items()}
@@ -50,19 +50,19 @@ def decoder(options: DataworksRead) -> Decode:
 
 
 class _Table(NamedTuple):
-    """What all rows of one table have in common."""
+    """What all rows of one table share."""
 
     name: TableName | None
     schema: str | None
     key: tuple[str, ...]
     key_head: bytes | None
-    """What stands before the value in the key object of a single column."""
+    """The text before the value in the key object of a single column."""
     key_is_row: bool
-    """The key columns are all that there are."""
+    """The table has no other columns than the key."""
 
 
 class _Fields(msgspec.Struct, gc=False):
-    """The metadata of a record, the names that stood there resolved."""
+    """The metadata of a record, its names resolved."""
 
     sequence: str
     letter: str
@@ -111,7 +111,7 @@ class _Reader:
         return [_change(fields, self._table(None, record.topic), row, image, record.key, [])]
 
     def _json(self, record: Record, value: bytes) -> Change:
-        """A record whose metadata does not stand first, has older names, or is written in another way."""
+        """A record whose metadata is not first, has older names, or another spelling."""
         members = json_text.members(value)
         roles = roles_of(members)
         taken = set(roles.values())

@@ -55,7 +55,7 @@ class _Writer:
             return [Record(None, message_key.restored(meta, change.key), topic=topic)]
         read_in = json_text.string(meta["layout"]) if "layout" in meta else "json"
         layout = self._options.layout or (read_in if out.native else "json")
-        # What stood around the row is worth keeping only in the layout that it stood in.
+        # What surrounded the row is worth keeping only in its original layout.
         shell = json_text.members(meta["envelope"]) if "envelope" in meta and layout == read_in else None
         metadata = self._metadata(out, b"_source_table_" in meta.get("envelope", b"")) if shell is None else {}
         records = []
@@ -110,7 +110,7 @@ def _check_names(side: Side) -> None:
 
 
 def _in_shell(shell: Cells, flags: Cells, row: Cells) -> Cells:
-    """The record as it stood: metadata at its places and by its names, the row's values between."""
+    """The record as it was: metadata in its places and under its names, the row's values between."""
     taken = {name: role for role, name in roles_of(shell).items()}
     found = {
         name: flags.get(taken[name], part) if name in taken else row[name]

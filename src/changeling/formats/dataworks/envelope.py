@@ -1,4 +1,4 @@
-"""The metadata fields of DataWorks' rows as they stand on the wire, under every name that they have had."""
+"""The metadata fields of DataWorks' rows on the wire, under every name that they have had."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -53,7 +53,7 @@ FLAGS = {"before": ("Y", "N"), "after": ("N", "Y")}
 
 
 def roles_of(names: Collection[str]) -> dict[str, str]:
-    """The name by which a record calls each metadata field; raises `Rejected` where it lacks one."""
+    """The name by which a record calls each metadata field; raises `Rejected` if it lacks one."""
     found = {}
     for role in METADATA:
         name = role if role in names else ALIASES.get(role, role)

@@ -1,4 +1,4 @@
-"""Keys of messages: DataWorks lets a task choose any columns, so what stood there is kept where it is not the key itself."""
+"""Keys of messages: DataWorks lets a task choose any columns, so the message key is kept if it is not the key itself."""
 
 import base64
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ TEXT, BASE64 = "message_key", "message_key_base64"
 
 
 def kept(message_key: bytes | None, key: bytes | None) -> list[tuple[str, bytes]]:
-    """The member of `meta` that brings a message key back; none where the change's key does."""
+    """The member of `meta` that restores a message key; none where the change's key does."""
     if message_key is None or message_key == key:
         return []
     try:
@@ -31,7 +31,7 @@ def restored(meta: Mapping[str, bytes], key: str | bytes | None) -> bytes | None
 
 
 def as_key(message_key: bytes | None) -> bytes | None:
-    """The canonical key that a message key tells by itself: only a JSON object names its columns."""
+    """The canonical key in a message key: only a JSON object names its columns."""
     if message_key is None or message_key[:1] != b"{":
         return None
     try:

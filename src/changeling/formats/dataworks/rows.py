@@ -1,4 +1,4 @@
-"""Which rows a change is written as: one for each side that it shows, whole, with the key columns in it."""
+"""Which rows a change is written as: one full row for each side that it shows, with the key columns in it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class Side(NamedTuple):
 
 
 def sides(out: Outgoing) -> list[Side]:
-    """The rows to write, the one before first; raises `CannotCarry` where a delete tells neither row nor key."""
+    """The rows to write, the one before first; raises `CannotCarry` if a delete has neither row nor key."""
     change = out.change
     key = _bytes(change.key)
     if out.native:
@@ -43,14 +43,14 @@ def sides(out: Outgoing) -> list[Side]:
 def _deleted(out: Outgoing, key: bytes | None) -> Side:
     change = out.change
     if change.before is None and key is None:
-        out.lose("delete", "it tells neither the row nor its key")
+        out.lose("delete", "it has neither the row nor its key")
     if change.before is None:
         return Side("before", key or b"{}", key, Image.KEY)
     return _side("before", change.before, change.before_image, key, out.schema)
 
 
 def _before(out: Outgoing, key: bytes | None) -> Side | None:
-    """The first half of an update; less than the row is worth one only where the update gives its row another key."""
+    """The first half of an update; a partial row is worth one only if the update changes the key of its row."""
     change = out.change
     if change.before is None:
         return None

@@ -1,4 +1,4 @@
-"""Sequence ids as positions, and the times beside them."""
+"""Sequence ids as positions, and times."""
 
 import re
 

@@ -7,7 +7,7 @@ import msgspec
 from changeling.formats.dataworks import message_key, sequence
 from changeling.formats.dataworks_message import schema
 from changeling.formats.dataworks_message.envelope import BEFORE_HALF, NAMES, OPERATIONS, Envelope, Payload, Side
-from changeling.formats.dataworks_message.schema import Told
+from changeling.formats.dataworks_message.schema import TableInfo
 from changeling.formats.format import Decode
 from changeling.formats.member_order import is_usual
 from changeling.formats.options import ReadOptions
@@ -30,7 +30,7 @@ Kept = list[tuple[str, bytes]]
 
 
 class DataworksMessageRead(ReadOptions, frozen=True, kw_only=True):
-    """What a reader of DataWorks' messages may be told: no more than every reader."""
+    """Options of a reader of DataWorks' messages: only those of every reader."""
 
 
 def decoder(options: DataworksMessageRead) -> Decode:
@@ -41,7 +41,7 @@ def decoder(options: DataworksMessageRead) -> Decode:
 class _Reader:
     def __init__(self, options: DataworksMessageRead) -> None:
         self._options = options
-        self._told = schema.reader(options)
+        self._table_info = schema.reader(options)
 
     def decode(self, record: Record) -> Sequence[Change]:
         value = record.value
@@ -57,22 +57,22 @@ class _Reader:
         before, after = _plain_side(payload.before), _plain_side(payload.after)
         if before in _EMPTY or after in _EMPTY or not _is_usual(value):
             return [self._other_shape(record, value)]
-        told = self._told(bytes(found.schema))
-        change = self._change(told, payload.op, before, after, payload.sequence_id, payload.timestamp.event)
-        _keep(change, record, payload.op, _plain_meta(change, told, payload, found))
+        info = self._table_info(bytes(found.schema))
+        change = self._change(info, payload.op, before, after, payload.sequence_id, payload.timestamp.event)
+        _keep(change, record, payload.op, _plain_meta(change, info, payload, found))
         return [change]
 
     def _other_shape(self, record: Record, value: bytes) -> Change:
-        """A message with members missing, added or empty: it is kept whole, save for the images."""
+        """A message with members missing, added or empty: all of it is kept, except the images."""
         message = json_text.members(value)
         payload = _object("payload", message.get("payload"))
         op, stamp = payload.get("op", b"null"), payload.get("timestamp")
         if op[:1] != b'"':
             raise Rejected("not a message of DataWorks: `payload.op` is missing")
         number = payload.get("sequenceId", b"null")
-        told = self._told(message.get("schema", b"null"))
+        info = self._table_info(message.get("schema", b"null"))
         change = self._change(
-            told,
+            info,
             json_text.string(op),
             _side(payload, "before"),
             _side(payload, "after"),
@@ -90,7 +90,7 @@ class _Reader:
 
     def _change(
         self,
-        told: Told,
+        info: TableInfo,
         name: str,
         before: bytes | None,
         after: bytes | None,
@@ -100,17 +100,17 @@ class _Reader:
         op = OPERATIONS.get(name)
         if op is None:
             raise Rejected(f"unknown `payload.op` {name!r} (case matters); {nearest(name, OPERATIONS)}")
-        change = Change(op=op, table=told.table, schema=told.schema)
+        change = Change(op=op, table=info.table, schema=info.schema)
         change.commit_time = None if event_time is None else times.from_units(event_time, sequence.NANOS_PER_MILLI)
         if op in ROW_OPERATIONS:
-            self._add_row(change, told, name, before, after)
+            self._add_row(change, info, name, before, after)
         elif before is not None or after is not None:
             raise Rejected(f"op {name} with a row: only inserts, updates and deletes have one")
         if number is not None:
             behind = change.after is not None or op is Operation.COMMIT
             change.position = sequence.position(number, "after" if behind else "before")
         elif op is Operation.BARRIER:
-            # Without a place of its own a heartbeat cannot say what came before it.
+            # Without a position of its own a heartbeat cannot say what came before it.
             change.op = Operation.MESSAGE
         if _is_half(change, name):
             if number is None:
@@ -118,12 +118,12 @@ class _Reader:
             change.transaction = Transaction(number, complete=True if change.before is None else None)
         return change
 
-    def _add_row(self, change: Change, told: Told, name: str, before: bytes | None, after: bytes | None) -> None:
+    def _add_row(self, change: Change, info: TableInfo, name: str, before: bytes | None, after: bytes | None) -> None:
         wants_before, wants_after = _SIDES.get(name, (before is not None, True))
         if (before is not None, after is not None) != (wants_before, wants_after):
             sides = " and ".join(side for side, wanted in (("before", wants_before), ("after", wants_after)) if wanted)
             raise Rejected(f"op {name} must have a row in {sides}, and in no other side")
-        change.table = told.table or self._options.table
+        change.table = info.table or self._options.table
         if change.table is None:
             raise Rejected("the message names no table: `schema.source.tableName` is missing; say which with --table")
         for side, image in (("before", before), ("after", after)):
@@ -133,12 +133,12 @@ class _Reader:
                 row = _columns(image)
             except msgspec.DecodeError as error:
                 raise Rejected(f"payload.{side}.dataColumn: {error}") from None
-            size = _size(row, told, side)
+            size = _size(row, info, side)
             if side == "before":
                 change.before, change.before_image = image, size
             else:
                 change.after, change.after_image = image, size
-            change.key = _key(told, row)
+            change.key = _key(info, row)
 
 
 def _is_usual(value: bytes) -> bool:
@@ -156,22 +156,22 @@ def _is_half(change: Change, name: str) -> bool:
     return name in (BEFORE_HALF, "UPDATE_AFTER") and (change.before is None) != (change.after is None)
 
 
-def _size(row: Row, told: Told, side: str) -> Image:
-    key = set(told.key)
-    if side == "before" and key and row.keys() == key != told.columns:
+def _size(row: Row, info: TableInfo, side: str) -> Image:
+    key = set(info.key)
+    if side == "before" and key and row.keys() == key != info.columns:
         return Image.KEY
-    return Image.FULL if told.columns <= row.keys() else Image.PARTIAL
+    return Image.FULL if info.columns <= row.keys() else Image.PARTIAL
 
 
-def _key(told: Told, row: Row) -> bytes | None:
-    names = told.key
+def _key(info: TableInfo, row: Row) -> bytes | None:
+    names = info.key
     if not names:
         return None
     for name in names:
         if name not in row:
             raise Rejected(f"the row lacks key column {name!r}")
-    if told.key_head is not None:
-        return b"%b%b}" % (told.key_head, json_text.canonical(bytes(row[names[0]])))
+    if info.key_head is not None:
+        return b"%b%b}" % (info.key_head, json_text.canonical(bytes(row[names[0]])))
     return json_text.canonical_key((name, bytes(row[name])) for name in names)
 
 
@@ -203,8 +203,8 @@ def _event_time(stamp: bytes | None) -> int | None:
         raise Rejected("`payload.timestamp.eventTime` must be a whole number of milliseconds") from None
 
 
-def _plain_meta(change: Change, told: Told, payload: Payload, found: Envelope) -> Kept:
-    kept: Kept = [told.meta]
+def _plain_meta(change: Change, info: TableInfo, payload: Payload, found: Envelope) -> Kept:
+    kept: Kept = [info.meta]
     number = payload.sequence_id
     if number is None or not number.isdigit() or (number[0] == "0" and number != "0"):
         kept.append(("sequenceId", quote(number)))

@@ -24,7 +24,7 @@ _STATEMENTS = ("statement", "query", "ddl")
 
 
 class DataworksMessageWrite(WriteOptions, frozen=True, kw_only=True):
-    """What a writer of DataWorks' messages may be told."""
+    """Options of a writer of DataWorks' messages."""
 
     update: Literal["one", "two"] | None = None
     """Whether an update is one message with both rows, or two; without a choice it is as it was read, else two."""
@@ -128,7 +128,7 @@ def _unlisted(group: list[Side], schema: str | None) -> list[WireColumn]:
     """Columns that no schema names, by the type that their values look like."""
     known: TableSchema | None = None if schema is None else schema_from_json(schema)
     if known is None and all(side.size is Image.KEY for side in group):
-        # A list of the key's columns alone would make them the whole row.
+        # A list of only the key's columns would make them the full row.
         return []
     found = {}
     for side in group:
@@ -150,7 +150,7 @@ def _name(out: Outgoing, meta: dict[str, bytes], group: list[Side]) -> str:
 
 
 def _kept_shape(raw: bytes, name: str, group: list[Side]) -> bytes:
-    """The message as it stood around its rows; the other half of an update has its sides the other way round."""
+    """The message as it was around its rows; in the other half of an update the sides are swapped."""
     message = json_text.members(raw)
     payload = json_text.members(message["payload"])
     if name == BEFORE_HALF and payload["op"] != quote(BEFORE_HALF):
@@ -168,7 +168,7 @@ def _kept_shape(raw: bytes, name: str, group: list[Side]) -> bytes:
 
 
 def _in_wire_types(out: Outgoing, side: Side) -> Side:
-    """The row with every moment in milliseconds: what a DATE cannot tell is lost by the user's leave only."""
+    """The row with every timestamp in milliseconds: what a DATE cannot express is lost only if the user allows it."""
     schema = out.schema
     if schema is None:
         return side

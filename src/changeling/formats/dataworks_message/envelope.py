@@ -1,4 +1,4 @@
-"""DataWorks' whole-database message as it stands on the wire, and what its operations mean."""
+"""DataWorks' whole-database message on the wire, and what its operations mean."""
 
 import msgspec
 
@@ -40,7 +40,7 @@ NAMES = {
     Operation.BARRIER: "MHEARTBEAT",
     Operation.DDL: "QUERY",
 }
-"""The `op` that is written where nothing tells a closer one."""
+"""The `op` that is written where no closer one is known."""
 
 BEFORE_HALF = "UPDATE_BEFOR"
 
@@ -88,7 +88,7 @@ class Payload(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class Envelope(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """The plain shape of a message; `version` and `ddl` stand in some."""
+    """The plain shape of a message; some have `version` and `ddl`."""
 
     schema: msgspec.Raw
     payload: Payload
@@ -111,7 +111,7 @@ class WireSource(msgspec.Struct, rename="camel"):
 
 
 class WireSchema(msgspec.Struct, rename="camel"):
-    """What a message says about its table; heartbeats and marks say nothing."""
+    """What a message says about its table; heartbeats and marks have none."""
 
     data_column: list[WireColumn] | None = None
     primary_key: list[str] | None = None

@@ -17,24 +17,24 @@ from changeling.model.table import Column, TableName, TableSchema
 _wire_schema = msgspec.json.Decoder(WireSchema | None).decode
 
 
-class Told(NamedTuple):
+class TableInfo(NamedTuple):
     """What a message's `schema` and the user say about its table."""
 
     table: TableName | None
     schema: str | None
     key: tuple[str, ...]
     key_head: bytes | None
-    """What stands before the value in the key object of a single column."""
+    """The text before the value in the key object of a single column."""
     columns: frozenset[str]
     """The columns that the message lists."""
     meta: tuple[str, bytes]
-    """The member of `meta` that brings the wire's schema back."""
+    """The member of `meta` that restores the wire's schema."""
 
 
-def reader(options: ReadOptions) -> "functools._lru_cache_wrapper[Told]":
-    """A function from the raw member to what it tells; a topic repeats few of them."""
+def reader(options: ReadOptions) -> "functools._lru_cache_wrapper[TableInfo]":
+    """A function from the raw member to its content, cached: a topic repeats few of them."""
 
-    def read(raw: bytes) -> Told:
+    def read(raw: bytes) -> TableInfo:
         try:
             wire = _wire_schema(raw) or WireSchema()
         except msgspec.ValidationError as error:
@@ -47,7 +47,7 @@ def reader(options: ReadOptions) -> "functools._lru_cache_wrapper[Told]":
             kept = _short(raw, own, table) or kept
         key = tuple(wire.primary_key or ()) or options.key_of(table or options.table)
         schema = given or own
-        return Told(
+        return TableInfo(
             table,
             schema.to_json() if schema is not None else None,
             key,
@@ -76,7 +76,7 @@ def _schema(wire: WireSchema) -> TableSchema | None:
 
 
 def _short(raw: bytes, own: TableSchema, table: TableName) -> tuple[str, bytes] | None:
-    """Only what the change does not hold, where all else can be written from it."""
+    """Only what the change does not contain, if all else can be written from it."""
     source = json_text.members(json_text.members(raw)["source"])
     rest = {name: part for name, part in source.items() if name in ("dbType", "dbVersion")}
     written = print_schema(wire_columns(own), own.key, table, rest)
@@ -92,7 +92,7 @@ def wire_columns(schema: TableSchema) -> list[WireColumn]:
 def print_schema(
     columns: list[WireColumn], key: tuple[str, ...], table: TableName | None, source: Mapping[str, bytes]
 ) -> bytes:
-    """The member of these columns; `source` holds the database's type and version as JSON."""
+    """The member of these columns; `source` contains the database's type and version as JSON."""
     return json_text.join(
         [
             ("dataColumn", quote(columns)),

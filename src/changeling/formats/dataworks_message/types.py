@@ -1,4 +1,4 @@
-"""The six types of DataWorks' messages. What has none of them is text; a DATE counts milliseconds, so it is an instant."""
+"""The six types of DataWorks' messages. All else is text; a DATE counts milliseconds, so it is an instant."""
 
 from datetime import UTC, datetime
 
@@ -53,7 +53,7 @@ def guess(raw: bytes) -> str:
 
 
 def to_millis(raw: bytes) -> bytes:
-    """A moment in milliseconds; one that they cannot tell stays as it is, for the writer to refuse."""
+    """A timestamp in milliseconds; one that they cannot express stays as it is, for the writer to refuse."""
     if raw[:1] != b'"':
         return raw
     try:
@@ -64,7 +64,7 @@ def to_millis(raw: bytes) -> bytes:
 
 
 def shortened(raw: bytes) -> bytes:
-    """The same moment to the millisecond, or NULL where it is none that has one."""
+    """The same timestamp to the millisecond, or NULL if milliseconds cannot express it."""
     try:
         return str(times.parse(json_text.string(raw))[0] // _MILLI).encode()
     except Rejected:

@@ -14,7 +14,7 @@ from changeling.model.table import Column, TableSchema
 from changeling.model.types import Type
 
 _CANONICAL = "changeling.type"
-"""The parameter that holds the canonical type, where the wire's own does not tell all of it."""
+"""The parameter with the canonical type, where the wire's own does not express all of it."""
 _PRECISION = "connect.decimal.precision"
 
 
@@ -69,9 +69,9 @@ def _column(field: Field) -> Column:
 def _type(field: Field) -> tuple[Type, str]:
     parameters = field.parameters or {}
     kind, wire = _wire_type(field, parameters)
-    if told := parameters.get(_CANONICAL):
+    if canonical := parameters.get(_CANONICAL):
         try:
-            kind = types.parse(str(told))
+            kind = types.parse(str(canonical))
         except UsageError as error:
             raise Rejected(f"the schema part: {error}") from None
     return kind, wire
@@ -84,7 +84,7 @@ def _wire_type(field: Field, parameters: Mapping[str, Any]) -> tuple[Type, str]:
     if field.type == "array" and field.items is not None:
         item, wire = _type(field.items)
         return types.array(item), f"array<{wire}>"
-    # A logical type that nobody here knows has the values of the type below it.
+    # An unknown logical type has the values of the type below it.
     name = field.name if field.name in LOGICAL else field.type
     kind = parse(name or "")
     if kind is None:
@@ -185,6 +185,6 @@ def key_schema(schema: TableSchema, wires: Mapping[str, str], names: tuple[str, 
 
 
 def _described_column(column: Column, schema: TableSchema, wires: Mapping[str, str]) -> dict[str, Any]:
-    # A record may show part of a row, so only the key is sure to be there.
+    # A record may show part of a row, so only the key is certain.
     described = _described(column.canonical, wires[column.name])
     return {**described, "optional": column.name not in schema.key, "field": column.name}

@@ -20,11 +20,11 @@ _SCHEMA_CHANGE = frozenset({"ddl", "tableChanges", "historyRecord"})
 _CLOCKS = frozenset({"ts_ms", "ts_us", "ts_ns"})
 
 
-def tombstone(record: Record, message: Message, told: TableName | None) -> Change:
+def tombstone(record: Record, message: Message, declared: TableName | None) -> Change:
     """A message without a value: it lets a compacted topic forget the key, and says nothing about the row."""
     columns, _ = key_columns(message.key)
     try:
-        table = table_of(told, None, None, None, record.topic)
+        table = table_of(declared, None, None, None, record.topic)
     except Rejected:
         table = None
     change = Change(
@@ -33,12 +33,12 @@ def tombstone(record: Record, message: Message, told: TableName | None) -> Chang
         key=None if columns is None else json_text.canonical_key(columns.items()),
     )
     kept = b',"record":%b' % record.value if record.value is not None else b""
-    change.meta = b'{"tombstone":true%b%b}' % (kept, _told_beside(record, message, change.key))
+    change.meta = b'{"tombstone":true%b%b}' % (kept, _outside_value(record, message, change.key))
     return change
 
 
 def other(record: Record, message: Message) -> Change:
-    """A record that has no `op`; raises `Rejected` where it is none of Debezium's."""
+    """A record that has no `op`; raises `Rejected` if it is none of Debezium's."""
     envelope = _with_history(message.envelope or {})
     if "status" in envelope and "id" in envelope:
         change = _transaction_mark(envelope)
@@ -48,12 +48,12 @@ def other(record: Record, message: Message) -> Change:
         change = Change(op=Operation.MESSAGE, commit_time=commit_time(Source(), envelope))
     else:
         raise Rejected(
-            "not an event of Debezium: it has no `op`; a flattened record (ExtractNewRecordState) tells no operation"
+            "not an event of Debezium: it has no `op`; a flattened record (ExtractNewRecordState) has no operation"
         )
     head = b'{"record":%b' % (record.value or b"null")
     if change.op is Operation.DDL and envelope.get("ddl", b"null") != b"null":
         head = b'{"statement":%b,%b' % (envelope["ddl"], head[1:])
-    change.meta = head + _told_beside(record, message, None) + b"}"
+    change.meta = head + _outside_value(record, message, None) + b"}"
     return change
 
 
@@ -63,16 +63,16 @@ def _with_history(envelope: Members) -> Members:
     if raw is None or "source" not in envelope:
         return envelope
     try:
-        told = members(json_text.string(raw) if raw[:1] == b'"' else raw)
+        history = members(json_text.string(raw) if raw[:1] == b'"' else raw)
     except msgspec.DecodeError:
         raise Rejected("`historyRecord` must be an object, or one as text") from None
-    return {**told, **envelope}
+    return {**history, **envelope}
 
 
-def _told_beside(record: Record, message: Message, key: str | bytes | None) -> bytes:
-    """What stands beside the value, which is kept whole: the key and the topic, which no table's name tells."""
-    beside = remembered(msgspec.structs.replace(message, wrapper=None, pair=()), key)
-    return beside if record.topic is None else b'%b,"topic":%b' % (beside, quote(record.topic))
+def _outside_value(record: Record, message: Message, key: str | bytes | None) -> bytes:
+    """What is kept in addition to the value: the key, and the topic, which no table's name implies."""
+    kept_outside = remembered(msgspec.structs.replace(message, wrapper=None, pair=()), key)
+    return kept_outside if record.topic is None else b'%b,"topic":%b' % (kept_outside, quote(record.topic))
 
 
 def _transaction_mark(envelope: Members) -> Change:

@@ -1,4 +1,4 @@
-"""Decimals as Connect sends them: the unscaled integer in big-endian two's complement as Base64, the scale beside it."""
+"""Decimals as Connect sends them: the unscaled integer in big-endian two's complement as Base64, the scale apart from it."""
 
 import base64
 import binascii
@@ -21,7 +21,7 @@ class _VariableScale(msgspec.Struct):
 
 
 def from_bytes(scale: int) -> Convert:
-    """From the Base64 of a Decimal; a number (the converter's `decimal.format=NUMERIC`) is taken as it is."""
+    """From the Base64 of a Decimal; a number (the converter's `decimal.format=NUMERIC`) is accepted as it is."""
 
     def read(raw: bytes) -> bytes:
         return _ANY(raw) if raw[:1] != b'"' else quote(_plain(json_text.string(raw), scale))
@@ -39,7 +39,7 @@ def _plain(text: str, scale: int) -> str:
 
 
 def to_bytes(scale: int) -> Convert:
-    """To the Base64 of a Decimal; raises `CannotCarry` where the value has more digits behind the point."""
+    """To the Base64 of a Decimal; raises `CannotCarry` where the value has more digits after the point."""
 
     def write(raw: bytes) -> bytes:
         return quote(_packed(_finite(raw), scale))
@@ -62,7 +62,7 @@ def _packed(number: Decimal, scale: int) -> str:
     if shift < 0:
         unscaled, rest = divmod(unscaled, 10**-shift)
         if rest:
-            raise CannotCarry("types", f"{number} has more than {scale} digits behind the point")
+            raise CannotCarry("types", f"{number} has more than {scale} digits after the point")
     else:
         unscaled *= 10**shift
     signed = -unscaled if sign else unscaled

@@ -82,21 +82,21 @@ class _Reader:
         return change
 
     def _schema_text(self, table: TableName, value_schema: bytes | None, key_schema: bytes | None) -> str | None:
-        """The record's schema with what the user said of its columns; either alone where there is no other."""
-        told = self._options.schema_of(table)
+        """The record's schema with the column types that the user declared; one of the two if the other is missing."""
+        declared = self._options.schema_of(table)
         columns = None if value_schema is None else columns_of(value_schema)
         if columns is None:
-            return None if told is None else told.to_json()
+            return None if declared is None else declared.to_json()
         key = self._options.key_of(table) or (() if key_schema is None else key_columns_of(key_schema))
-        if told is None:
+        if declared is None:
             return TableSchema(columns, key).to_json()
         known = {column.name: column for column in columns}
-        merged = [_told(told.column(name), column) for name, column in known.items()]
-        merged += [column for column in told.columns if column.name not in known]
-        return TableSchema(tuple(merged), key, told.table, told.id).to_json()
+        merged = [_overridden(declared.column(name), column) for name, column in known.items()]
+        merged += [column for column in declared.columns if column.name not in known]
+        return TableSchema(tuple(merged), key, declared.table, declared.id).to_json()
 
 
-def _told(told: Column | None, own: Column) -> Column:
-    if told is None:
+def _overridden(declared: Column | None, own: Column) -> Column:
+    if declared is None:
         return own
-    return Column(own.name, told.type, told.original_type or own.original_type, told.nullable)
+    return Column(own.name, declared.type, declared.original_type or own.original_type, declared.nullable)

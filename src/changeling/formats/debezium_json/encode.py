@@ -74,12 +74,12 @@ def _image(change: Change, side: str, meta: dict[str, bytes], form: Placeholder)
 
 
 def _key_in_value(out: Outgoing, key: bytes, meta: dict[str, bytes]) -> dict[str, bytes]:
-    """What a record must show where nothing but its message key, which is not kept, named the row."""
+    """What a record must show if only its message key, which is not kept, names the row."""
     change = out.change
     if "pair" in meta or change.before is not None or change.after is not None or change.op not in ROW_OPERATIONS:
         return {}
     if change.op is not Operation.DELETE:
-        out.lose("keys-only", "only the message key names the row, and plain files keep none; use --carrier kcat")
+        out.lose("keys-only", "only the message key names the row, and plain files have none; use --carrier kcat")
     if "before" not in message.members(meta["envelope"]):
         meta["envelope"] = json_text.join([("before", b"null"), *message.members(meta["envelope"]).items()])
     return {"before": key}

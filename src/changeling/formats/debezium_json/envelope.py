@@ -1,4 +1,4 @@
-"""Debezium's envelope as it stands on the wire: operations, source blocks of all connectors, and what we add to ours."""
+"""Debezium's envelope on the wire: operations, source blocks of all connectors, and what we add to ours."""
 
 import base64
 
@@ -32,7 +32,7 @@ Number = int | str | None
 
 
 class Marks(msgspec.Struct, gc=False, omit_defaults=True):
-    """What a change says and Debezium has no word for, in `source.changeling` of the records that we write."""
+    """What a change has and Debezium cannot express, in `source.changeling` of the records that we write."""
 
     op: Operation | None = None
     before_image: Image | None = None
@@ -40,7 +40,7 @@ class Marks(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class Source(msgspec.Struct, gc=False):
-    """What the reader needs of `source`; the rest of it is kept as it stands."""
+    """What the reader needs of `source`; the rest of it is kept as it is."""
 
     connector: str | None = None
     db: str | None = None
@@ -93,7 +93,7 @@ class Boundary(msgspec.Struct, gc=False):
 
 
 class Placeholder:
-    """The value that stands for a column which the database did not send, in each form that it may take."""
+    """The placeholder of a column which the database did not send, in each form that it may take."""
 
     def __init__(self, text: str) -> None:
         plain, packed = quote(text), quote(base64.b64encode(text.encode()).decode())
@@ -103,7 +103,7 @@ class Placeholder:
         self._forms = frozenset({plain, packed, counted, b"[%b]" % plain, b"{%b:%b}" % (plain, plain)})
 
     def may_be_in(self, image: bytes) -> bool:
-        """Whether a closer look is worth while."""
+        """Whether a closer look is needed."""
         return self._text in image or self._packed in image or self._counted in image
 
     def is_form(self, value: bytes) -> bool:

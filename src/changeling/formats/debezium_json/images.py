@@ -15,7 +15,7 @@ _items = msgspec.json.Decoder(list[list[msgspec.Raw]]).decode
 
 
 def without_unavailable(image: bytes, placeholder: Placeholder) -> tuple[bytes, bytes | None]:
-    """The image without columns that hold the placeholder, and a note of their places and forms."""
+    """The image without columns that contain the placeholder, and a note of their places and forms."""
     kept: list[tuple[str, bytes]] = []
     gone: list[bytes] = []
     for place, (name, value) in enumerate(json_text.members(image).items()):
@@ -29,7 +29,7 @@ def without_unavailable(image: bytes, placeholder: Placeholder) -> tuple[bytes, 
 
 
 def with_unavailable(image: bytes, note: bytes, placeholder: Placeholder) -> bytes:
-    """The image as it was: the placeholder back in the places that the note tells."""
+    """The original image: the placeholder restored in the places of the note."""
     pairs = list(json_text.members(image).items())
     for place, name, *form in _items(note):
         value = bytes(form[0]) if form else placeholder.plain
@@ -40,7 +40,7 @@ def with_unavailable(image: bytes, note: bytes, placeholder: Placeholder) -> byt
 def before_image(before: Set[str], after: Set[str] | None, key: Set[str] | None) -> Image:
     """How complete the row before is, by its columns and those after: few of them are the key, or part of the row.
 
-    Databases that do not log whole rows send the key alone; a delete has no row to compare with.
+    Databases that do not log full rows send only the key; a delete has no row to compare with.
     """
     if after is not None and len(before) >= len(after):
         return Image.FULL
@@ -50,12 +50,12 @@ def before_image(before: Set[str], after: Set[str] | None, key: Set[str] | None)
 
 
 def with_key(columns: Columns, key: Columns) -> Columns:
-    """The columns with those of the key in front, where they lack any."""
+    """The columns with those of the key in front, if some are missing."""
     missing = {name: value for name, value in key.items() if name not in columns}
     return {**missing, **columns} if missing else columns
 
 
 def with_placeholders(columns: Columns, names: Sequence[str], placeholder: Placeholder) -> Columns:
-    """All these columns in their order, the placeholder in those that are absent; any others behind them."""
+    """All these columns in their order, the placeholder in those that are absent; any others after them."""
     filled = {name: columns.get(name, placeholder.plain) for name in names}
     return {**filled, **columns}

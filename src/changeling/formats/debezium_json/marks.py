@@ -22,7 +22,7 @@ class MarkWriter:
         self._options = options
 
     def records(self, out: Outgoing, meta: dict[str, bytes]) -> list[Record]:
-        """The messages of one change; raises `CannotCarry` where Debezium has no such record."""
+        """The messages of one change; raises `CannotCarry` if Debezium has no such record."""
         change = out.change
         meta = meta or json_text.members(change.meta or b"{}")
         if change.op in _STATUS:
@@ -64,7 +64,7 @@ class MarkWriter:
         change, table = out.change, out.change.table
         statement = next((meta[name] for name in _STATEMENTS if meta.get(name, b"")[:1] == b'"'), None)
         if statement is None:
-            out.lose("ddl", "a schema change holds the statement, and this change does not tell it")
+            out.lose("ddl", "a schema change contains the statement, and this change does not have it")
             return []
         database = quote((table and table.catalog) or "")
         pairs: Pairs = [
@@ -92,12 +92,12 @@ class MarkWriter:
         ]
         if change.transaction is not None:
             found = change.transaction
-            told = {"id": found.id, "total_order": found.total, "data_collection_order": found.order}
-            pairs.insert(1, ("transaction", quote(told)))
+            transaction = {"id": found.id, "total_order": found.total, "data_collection_order": found.order}
+            pairs.insert(1, ("transaction", quote(transaction)))
         return self._wrapped(pairs, [("prefix", prefix)], "message")
 
     def _wrapped(self, value: Pairs, key: Pairs, topic: str | None) -> list[Record]:
-        """The message; its schema part, where one is asked for, is null: the payload has no columns of a table."""
+        """The message; its schema part, if requested, is null: the payload has no columns of a table."""
         parts = [json_text.join(value), json_text.join(key)]
         if self._options.schemas:
             parts = [json_text.join([("schema", b"null"), ("payload", part)]) for part in parts]

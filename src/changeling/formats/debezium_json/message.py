@@ -1,4 +1,4 @@
-"""A message taken apart: wrapper, envelope, key; and put together again from what was remembered of it."""
+"""A message split into wrapper, envelope and key, and assembled again from what was kept of it."""
 
 import base64
 import functools
@@ -21,10 +21,10 @@ _PAIR = ("key", "value")
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """What one record holds.
+    """The parts of one record.
 
-    `wrapper` is there where the envelope stood in a `payload`, `pair` where key and value stood together in one object: it
-    has their names in order.
+    `wrapper` is set if the envelope was in a `payload`, `pair` if key and value were in one object: it has their names in
+    order.
     """
 
     envelope: Members | None
@@ -35,7 +35,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 
 def members(text: str | bytes) -> Members:
-    """The members of an object, each value as the bytes that stand there."""
+    """The members of an object, each value as its original bytes."""
     return {name: bytes(value) for name, value in _members(text).items()}
 
 
@@ -48,7 +48,7 @@ def names_of(text: str | bytes) -> Set[str]:
 
 
 def take_apart(record: Record) -> Message:
-    """The parts of a record; raises `Rejected` where it is none of JSON."""
+    """The parts of a record; raises `Rejected` if it is not JSON."""
     value = record.value
     if value is None:
         return Message(None, None, record.key, headers=record.headers)
@@ -84,14 +84,14 @@ def key_columns(key: bytes | None) -> tuple[Members | None, bytes | None]:
 
 
 def shell(parts: Members, taken: tuple[str, ...]) -> bytes:
-    """These members without the values of those that the change itself holds."""
+    """These members without the values that the change itself contains."""
     template, kept = _template(tuple(parts), taken)
     return template % tuple(compress(parts.values(), kept))
 
 
 @functools.lru_cache(maxsize=1024)
 def _template(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[bytes, list[bool]]:
-    """Records repeat few orders of members: what is left is to put the values in."""
+    """Cached, since records repeat few orders of members: only the values remain to be filled in."""
     kept = [name not in taken for name in names]
     heads = [quote(name).replace(b"%", b"%%") for name in names]
     body = b",".join(head + (b":%b" if keep else b":null") for head, keep in zip(heads, kept, strict=True))
@@ -99,7 +99,7 @@ def _template(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[bytes, li
 
 
 def remembered(message: Message, canonical_key: str | bytes | None) -> bytes:
-    """The members of `meta` that hold the wrapper, the message key and the headers, each with a comma in front."""
+    """The members of `meta` with the wrapper, the message key and the headers, each with a comma in front."""
     meta = b"" if not message.headers else b',"headers":%b' % quote([_header(*pair) for pair in message.headers])
     if message.wrapper is not None:
         meta += b',"wrapper":%b' % shell(message.wrapper, ("payload",))

@@ -1,4 +1,4 @@
-"""MongoDB's documents: keys as text of extended JSON, and updates that tell only what they changed."""
+"""MongoDB's documents: keys as text of extended JSON, and updates that contain only what they changed."""
 
 from changeling.model import json_text
 from changeling.model.errors import Rejected
@@ -8,8 +8,8 @@ _NUMBERS = ("$numberLong", "$numberInt", "$numberDouble", "$numberDecimal")
 
 _removed = json_text.named("updateDescription.removedFields", json_text.string)
 
-Told = tuple[bytes | None, Image]
-"""The image that an update tells, and how complete it is."""
+UpdateImage = tuple[bytes | None, Image]
+"""The image that an update has, and how complete it is."""
 
 
 def key_of(message_key: dict[str, bytes] | None, document: str | bytes | None) -> bytes | None:
@@ -37,10 +37,10 @@ def _plain(raw: bytes) -> bytes:
     return raw
 
 
-def told_by(envelope: dict[str, bytes]) -> Told:
-    """What an update without a document tells: in `updateDescription`, or in the `patch` of older connectors.
+def update_image(envelope: dict[str, bytes]) -> UpdateImage:
+    """The image of an update without a document: from `updateDescription`, or from the `patch` of older connectors.
 
-    A path into a document is no column: an update that has one tells nothing that can be applied by columns.
+    A path into a document is no column: an update that has one cannot be applied by columns.
     """
     description = envelope.get("updateDescription", b"null")
     if description[:1] == b"{":
@@ -49,7 +49,7 @@ def told_by(envelope: dict[str, bytes]) -> Told:
     return _patch(json_text.members(json_text.string(patch))) if patch[:1] == b'"' else (None, Image.NONE)
 
 
-def _description(found: dict[str, bytes]) -> Told:
+def _description(found: dict[str, bytes]) -> UpdateImage:
     if found.get("truncatedArrays", b"null") not in (b"null", b"[]"):
         return None, Image.NONE
     updated, removed = found.get("updatedFields", b"null"), found.get("removedFields", b"null")
@@ -58,7 +58,7 @@ def _description(found: dict[str, bytes]) -> Told:
     return _partial({**columns, **dict.fromkeys(names, b"null")})
 
 
-def _patch(found: dict[str, bytes]) -> Told:
+def _patch(found: dict[str, bytes]) -> UpdateImage:
     if not any(name.startswith("$") for name in found):
         return json_text.join(found.items()), Image.FULL
     if found.keys() - {"$v", "$set", "$unset"}:
@@ -67,7 +67,7 @@ def _patch(found: dict[str, bytes]) -> Told:
     return _partial({**json_text.members(found.get("$set", b"{}")), **unset})
 
 
-def _partial(columns: dict[str, bytes]) -> Told:
+def _partial(columns: dict[str, bytes]) -> UpdateImage:
     if not columns or any("." in name for name in columns):
         return None, Image.NONE
     return json_text.join(columns.items()), Image.PARTIAL

@@ -25,13 +25,13 @@ def place_of(source: Source) -> tuple[str | None, str | None]:
 
 
 def table_of(
-    told: TableName | None, catalog: str | None, schema: str | None, name: str | None, topic: str | None
+    declared: TableName | None, catalog: str | None, schema: str | None, name: str | None, topic: str | None
 ) -> TableName:
-    """The table of an event: as its source names it, as the user said, or by the end of its topic."""
+    """The table of an event: as its source names it, as the user declared, or by the end of its topic."""
     if name:
         return TableName(catalog or None, schema or None, name)
-    if told is not None:
-        return told
+    if declared is not None:
+        return declared
     if topic is not None:
         path = topic.split("/")
         # YDB's topics are path/to/table/feed, the others are prefix.schema.table.
@@ -42,7 +42,7 @@ def table_of(
 
 
 def commit_time(source: Source, envelope: Members) -> int | None:
-    """When the source committed, in nanoseconds by the finest clock that it tells; else when the event was made."""
+    """When the source committed, in nanoseconds by the finest clock that it has; else when the event was created."""
     if type(source.ts_ns) is int:
         return times.from_units(source.ts_ns, 1)
     if source.ts_ns is not None or source.ts_us is not None or source.ts_ms is not None:
@@ -60,7 +60,7 @@ def _made(envelope: Members) -> int | None:
 
 
 def extraction_time(meta: str) -> int | None:
-    """When the connector made the event, in nanoseconds, told from its `meta`; None where nothing says so."""
+    """When the connector created the event, in nanoseconds, from its `meta`; None where that does not contain it."""
     envelope = json_text.members(meta).get("envelope")
     try:
         return None if envelope is None else _made(json_text.members(envelope))
@@ -69,7 +69,7 @@ def extraction_time(meta: str) -> int | None:
 
 
 def finest(clock: object) -> int | None:
-    """The finest of `ts_ns`, `ts_us` and `ts_ms` that is told, in nanoseconds."""
+    """The finest of `ts_ns`, `ts_us` and `ts_ms` that is present, in nanoseconds."""
     for name, unit in _UNITS:
         value = number(name, getattr(clock, name, None))
         if value is not None:

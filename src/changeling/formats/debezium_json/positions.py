@@ -1,4 +1,4 @@
-"""Where an event lies in its source's log, by the connector that read it."""
+"""The position of an event in its source's log, by the connector that read it."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Parts = tuple[int, ...] | None
 _REDO_RECORD = re.compile(r"0x([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})")
 """A place in Oracle's redo log: sequence, block and offset, as in `0x000004.00000010.0010`."""
 _ORDERED = frozenset({XTDB, YDB})
-"""Connectors whose own numbers tell the changes of a row apart: the order inside the transaction is one of them, or not needed."""
+"""Connectors whose own numbers distinguish the changes of a row: the order inside the transaction is one of them, or not needed."""
 
 
 def number(name: str, value: Number) -> int | None:
@@ -73,12 +73,12 @@ def _oracle(source: Source, order: int) -> Parts:
     scn, commit = number("scn", source.scn), number("commit_scn", source.commit_scn)
     if scn is None and commit is None:
         return None
-    # A row of a snapshot has no commit of its own: the snapshot's SCN stands for it.
+    # A row of a snapshot has no commit of its own: the snapshot's SCN is used.
     return (scn if commit is None else commit) or 0, scn or 0, *_redo_record(source)
 
 
 def _redo_record(source: Source) -> tuple[int, ...]:
-    """Where a change stands among those of one SCN: its redo record and its place in that; nothing where neither is told."""
+    """The place of a change among those of one SCN: its redo record and its place in that; nothing where neither is given."""
     found = _REDO_RECORD.fullmatch(str(source.rs_id).strip())
     place = max(0, number("ssn", source.ssn) or 0)
     if found is not None:
@@ -119,11 +119,11 @@ _BY_CONNECTOR: dict[str, Callable[[Source, int], Parts]] = {
 
 
 def position_of(source: Source, connector: str, transaction: Transaction | None) -> str | None:
-    """The sortable position of an event, or None where its source tells none."""
+    """The sortable position of an event, or None where its source has none."""
     if bytes(source.position)[:1] == b'"':
-        told = _text(source.position)
-        position.decode(told)
-        return told
+        text = _text(source.position)
+        position.decode(text)
+        return text
     read = _BY_CONNECTOR.get(connector)
     order = 0 if transaction is None else transaction.order or 0
     parts = None if read is None else read(source, order)
@@ -133,7 +133,7 @@ def position_of(source: Source, connector: str, transaction: Transaction | None)
 
 
 def _inside(transaction: Transaction | None) -> tuple[int, ...]:
-    """The place inside a transaction, behind a position which several of its changes may share; nothing where none is told."""
+    """The place inside a transaction, after a position which several of its changes may share; nothing where none is given."""
     if transaction is None or (transaction.total is None and transaction.order is None):
         return ()
     return max(0, transaction.total or 0), max(0, transaction.order or 0)

@@ -26,13 +26,13 @@ TAKEN = {
     (False, True): ("after",),
     (True, True): ("before", "after"),
 }
-"""The images that a change holds, by whether it has each."""
+"""The images of a change, by whether it has each."""
 
 
 def plain_row(
     change: Change, envelope: Members, key: Members | None, key_names: tuple[str, ...], placeholder: Placeholder
 ) -> bool:
-    """Fills the change of a relational row; False, and nothing done, where its images are not plain objects or null."""
+    """Fills the change of a relational row; False, and nothing done, if its images are not plain objects or null."""
     before, after = envelope.get("before", b"null"), envelope.get("after", b"null")
     deleted = change.op is Operation.DELETE
     if after[:1] != (b"n" if deleted else b"{") or before[:2] == b"{}" or before[:1] not in b"{n":
@@ -69,7 +69,7 @@ def find_key(change: Change, key: Members | None, names: tuple[str, ...]) -> Non
 
 
 def mark(change: Change, marks: Marks | None) -> None:
-    """What the writer of our own records said beyond Debezium's words."""
+    """What our own records say beyond Debezium's envelope."""
     if marks is None:
         return
     if marks.op is not None:
@@ -89,7 +89,7 @@ def _old_key(headers: Headers) -> bytes:
 
 
 class OddRow:
-    """A row whose images stand there as text, lack columns, or are told elsewhere."""
+    """A row whose images are text, lack columns, or are in other members."""
 
     def __init__(
         self, change: Change, envelope: Members, connector: str, key: Members | None, message: Message
@@ -99,7 +99,7 @@ class OddRow:
         self._note = b""
 
     def read(self, placeholder: Placeholder, key_names: tuple[str, ...]) -> bytes:
-        """Fills the change, and gives what `meta` must hold of the images, each member with a comma in front."""
+        """Fills the change, and returns what `meta` must keep of the images, each member with a comma in front."""
         change = self._change
         before, after = self._image("before"), self._image("after")
         if change.op is Operation.DELETE:
@@ -107,7 +107,7 @@ class OddRow:
                 raise Rejected("op 'd' with a row in `after`")
             after = None
         elif after is None:
-            after = self._told_otherwise()
+            after = self._after_from_elsewhere()
         else:
             change.after_image = Image.FULL
         change.before, change.after = self._available("before", before, placeholder), after
@@ -133,14 +133,14 @@ class OddRow:
             empty = not names_of(raw)
         except msgspec.DecodeError:
             raise Rejected(f"`{side}` must be an object, or one as text") from None
-        # Arcion writes {} where there is no row.
+        # Arcion writes {} for a missing row.
         return None if side == "before" and empty else raw
 
-    def _told_otherwise(self) -> bytes | None:
-        """The row after a write that has no `after`: a MongoDB update tells it elsewhere, YDB may tell the key alone."""
+    def _after_from_elsewhere(self) -> bytes | None:
+        """The row after a write that has no `after`: a MongoDB update has it in another member, YDB may have only the key."""
         change = self._change
         if change.op is Operation.UPDATE and self._connector == MONGODB:
-            after, change.after_image = mongodb.told_by(self._envelope)
+            after, change.after_image = mongodb.update_image(self._envelope)
             self._note += b',"derived":true'
             return after
         if change.op is not Operation.UPDATE or self._connector != YDB:
@@ -180,7 +180,7 @@ class OddRow:
         if change.before is not before:
             return Image.PARTIAL
         if self._connector in DOCUMENTS:
-            # Documents have no fixed columns: one with fewer of them is whole.
+            # Documents have no fixed columns: one with fewer of them is still full.
             return Image.KEY if change.op is Operation.DELETE and before == change.key else Image.FULL
         columns = None if after is None else names_of(after)
         return images.before_image(names_of(before), columns, None if change.key is None else names_of(change.key))

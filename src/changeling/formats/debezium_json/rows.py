@@ -1,4 +1,4 @@
-"""Rows of other dialects as events: their images, their keys, and what Debezium has no word for."""
+"""Rows of other dialects as events: their images, their keys, and what Debezium cannot express."""
 
 import functools
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class RowWriter:
         parts = rows_of(out, in_part=True)
         records: list[Record] = []
         for place, part in enumerate(parts):
-            record = self._record(out, _behind(part, out.standing.moved + place))
+            record = self._record(out, _shifted(part, out.progress.moved + place))
             records.append(record)
             if (
                 part.op is Operation.DELETE
@@ -148,8 +148,8 @@ def _printed(columns: Columns | None) -> bytes:
     return b"null" if columns is None else json_text.join(columns.items())
 
 
-def _behind(change: Change, more: int) -> Change:
-    """The change at its place in the transaction, behind so many events more than the source had: moved rows are two."""
+def _shifted(change: Change, more: int) -> Change:
+    """The change at its place in the transaction, shifted by the events that the source did not have: moved rows are two."""
     found = change.transaction
     if not more or found is None or found.order is None:
         return change
@@ -166,7 +166,7 @@ def _transaction(change: Change) -> bytes:
 def _marks(
     change: Change, before: Columns | None, after: Columns | None, key: Columns, placeholder: Placeholder
 ) -> Marks | None:
-    """What a reader would not see from the event alone."""
+    """What a reader cannot see from the event itself."""
     marks = Marks()
     if OPERATIONS[LETTERS[change.op]] is not change.op:
         marks.op = change.op

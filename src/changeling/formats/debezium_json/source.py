@@ -1,4 +1,4 @@
-"""The source block of the events that we write: where the change comes from, when it was, and where it lies in order."""
+"""The source block of the events that we write: the origin, the time and the position of the change."""
 
 import functools
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def kept_topic(change: Change, meta: Mapping[str, bytes], options: DebeziumWrite
 
 
 def milliseconds(nanos: int | None) -> bytes:
-    """A time in milliseconds, what is finer left to `clock`."""
+    """A time in milliseconds; `clock` has the finer digits."""
     return b"null" if nanos is None else str(nanos // 1_000_000).encode()
 
 
@@ -47,7 +47,7 @@ def clock(nanos: int | None) -> Pairs:
 
 
 def source_of(out: Outgoing, change: Change, options: DebeziumWrite, marks: Marks | None = None) -> bytes:
-    """The source block of one event; an empty text stands for a part of the name that the table does not have."""
+    """The source block of one event; an empty text replaces a part of the name that the table does not have."""
     server, database, table = _names(options, change.table)
     millis, finer = milliseconds(change.commit_time), clock(change.commit_time)
     snapshot = b'"true"' if change.op is Operation.READ else b'"false"'

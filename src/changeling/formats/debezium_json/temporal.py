@@ -7,7 +7,7 @@ import msgspec
 
 from changeling.formats.time_spans import Interval, months_and_nanos
 from changeling.model import canonical, json_text, times
-from changeling.model.canonical import Convert, moment_text
+from changeling.model.canonical import Convert, timestamp_text
 from changeling.model.errors import CannotCarry, Rejected
 from changeling.model.json_text import quote
 from changeling.model.types import Type
@@ -17,7 +17,7 @@ MILLI, MICRO, NANO = 1_000_000, 1_000, 1
 _UNIT_NAMES = {DAY: "a day", MILLI: "a millisecond", MICRO: "a microsecond", NANO: "a nanosecond"}
 _FIRST, _LAST = times.parse("0001-01-01")[0], times.parse("9999-12-31T23:59:59.999999999")[0]
 _INTEGER = re.compile(rb"-?\d{1,30}")
-# What PostgreSQL's driver, and so Debezium, puts for the ends of time, in whatever unit the column counts.
+# What PostgreSQL's driver, and so Debezium, writes for the infinities, in whatever unit the column counts.
 _ENDS = {b"9223372036825200000": b'"infinity"', b"-9223372036832400000": b'"-infinity"'}
 _END_COUNTS = {text: count for count, text in _ENDS.items()}
 _END_YEARS = {"+292278994-": b'"infinity"', "-292275055-": b'"-infinity"'}
@@ -34,7 +34,7 @@ def _count(raw: bytes) -> int:
 
 
 def from_count(unit: int, kind: str) -> Convert:
-    """From a count of `unit` nanoseconds since 1970 to the canonical moment; text is read as the type's usual one."""
+    """From a count of `unit` nanoseconds since 1970 to the canonical timestamp; text is read as the type's usual one."""
     as_text = canonical.reader(Type(kind))
     zone = "Z" if kind == "timestamptz" else ""
 
@@ -46,13 +46,13 @@ def from_count(unit: int, kind: str) -> Convert:
         nanos = _count(raw) * unit
         if not _FIRST <= nanos <= _LAST:
             raise Rejected(f"{_shown(raw)} lies outside the years 1 to 9999")
-        return quote(moment_text(nanos)[:10] if kind == "date" else moment_text(nanos) + zone)
+        return quote(timestamp_text(nanos)[:10] if kind == "date" else timestamp_text(nanos) + zone)
 
     return read
 
 
 def to_count(unit: int) -> Convert:
-    """From the canonical moment to a count of `unit` nanoseconds since 1970; raises `CannotCarry` on a part of one."""
+    """From the canonical timestamp to a count of `unit` nanoseconds since 1970; raises `CannotCarry` on a part of one."""
 
     def write(raw: bytes) -> bytes:
         if raw in _END_COUNTS:
@@ -67,7 +67,7 @@ def _nanos(raw: bytes) -> int:
     try:
         return times.parse(text)[0]
     except Rejected:
-        raise CannotCarry("types", f"no count of time holds {text[:60]!r}; write times=isostring") from None
+        raise CannotCarry("types", f"no count of time can express {text[:60]!r}; write times=isostring") from None
 
 
 def _whole(nanos: int, unit: int, raw: bytes) -> int:
@@ -78,7 +78,7 @@ def _whole(nanos: int, unit: int, raw: bytes) -> int:
 
 
 def zoned(raw: bytes) -> bytes:
-    """A ZonedTimestamp; the years that stand for the ends of time are told as such."""
+    """A ZonedTimestamp; the years that stand for the infinities become these."""
     text = canonical.text_of(raw)
     return _END_YEARS.get(text[:11]) or canonical.reader(Type("timestamptz"))(raw)
 
@@ -98,7 +98,7 @@ def _without_zone(raw: bytes) -> bytes:
 
 
 def with_zone(raw: bytes) -> bytes:
-    """The Z that Debezium's ISO texts of dates and moments end in."""
+    """The Z that Debezium's ISO texts of dates and timestamps end in."""
     return raw if not raw[-2:-1].isdigit() else raw[:-1] + b'Z"'
 
 
@@ -117,7 +117,7 @@ def from_midnight(unit: int) -> Convert:
             return canonical.reader(Type("time"))(raw)
         nanos = _count(raw) * unit
         if not 0 <= nanos <= DAY:
-            raise Rejected(f"{_shown(raw)} is no time of day; a column of such spans is of type string or int64")
+            raise Rejected(f"{_shown(raw)} is no time of day; a column of such durations is of type string or int64")
         seconds, rest = divmod(nanos, times.NANOS_PER_SECOND)
         minutes, seconds = divmod(seconds, 60)
         return quote(f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{times.fraction(rest)}")

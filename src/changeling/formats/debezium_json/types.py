@@ -1,9 +1,9 @@
 """Debezium's types: Connect's own, and the logical ones on top of them, both ways.
 
 A column's `original_type` is the wire's name of its type: the logical name where it has one, with the scale of a Decimal
-behind it in brackets, else Connect's; `array<...>` around that of its items. Without one, values are read as Debezium writes
+after it in brackets, else Connect's; `array<...>` around that of its items. Without one, values are read as Debezium writes
 them with `time.precision.mode=isostring`, `decimal.handling.mode=string` and `interval.handling.mode=string`: the forms that
-nobody can misread. A bare count of days or microseconds is refused, since nothing tells its unit.
+nobody can misread. A bare count of days or microseconds is refused, since its unit is unknown.
 """
 
 import base64
@@ -55,7 +55,7 @@ def _from_json_text(raw: bytes) -> bytes:
     try:
         return json_text.compact(text)
     except ValueError:
-        raise Rejected(f"{text[:60]!r} is not JSON text, which a column of type json holds") from None
+        raise Rejected(f"{text[:60]!r} is not JSON text, which a column of type json contains") from None
 
 
 def _to_json_text(raw: bytes) -> bytes:
@@ -67,7 +67,7 @@ def _to_text(raw: bytes) -> bytes:
 
 
 def _reversed(raw: bytes) -> bytes:
-    """Bits, the lowest of them in the first byte, as bytes with the highest in front; and back."""
+    """Bits, the lowest of them in the first byte, as bytes with the highest first; and vice versa."""
     packed = json_text.string(raw)
     try:
         return quote(base64.b64encode(base64.b64decode(packed, validate=True)[::-1]).decode())
@@ -75,7 +75,7 @@ def _reversed(raw: bytes) -> bytes:
         raise Rejected(f"{packed[:60]!r} is not Base64, which Bits are written in") from None
 
 
-def _moments(unit: int, connect: str = "int64", kind: str = "timestamp") -> Logical:
+def _timestamps(unit: int, connect: str = "int64", kind: str = "timestamp") -> Logical:
     return Logical(connect, kind, temporal.from_count(unit, kind), temporal.to_count(unit))
 
 
@@ -88,13 +88,13 @@ def _duration(unit: int) -> Logical:
 
 
 LOGICAL = {
-    "io.debezium.time.Date": _moments(DAY, "int32", "date"),
+    "io.debezium.time.Date": _timestamps(DAY, "int32", "date"),
     "io.debezium.time.Time": _midnight(MILLI, "int32"),
     "io.debezium.time.MicroTime": _midnight(MICRO, "int64"),
     "io.debezium.time.NanoTime": _midnight(NANO, "int64"),
-    "io.debezium.time.Timestamp": _moments(MILLI),
-    "io.debezium.time.MicroTimestamp": _moments(MICRO),
-    "io.debezium.time.NanoTimestamp": _moments(NANO),
+    "io.debezium.time.Timestamp": _timestamps(MILLI),
+    "io.debezium.time.MicroTimestamp": _timestamps(MICRO),
+    "io.debezium.time.NanoTimestamp": _timestamps(NANO),
     "io.debezium.time.ZonedTimestamp": Logical("string", "timestamptz", temporal.zoned),
     "io.debezium.time.ZonedTime": Logical("string", "time"),
     "io.debezium.time.IsoDate": Logical("string", "date", temporal.iso_date, temporal.with_zone),
@@ -119,9 +119,9 @@ LOGICAL = {
     "io.debezium.data.geometry.Geometry": Logical("struct", "json"),
     "io.debezium.data.geometry.Geography": Logical("struct", "json"),
     DECIMAL: Logical("bytes", "decimal"),
-    "org.apache.kafka.connect.data.Date": _moments(DAY, "int32", "date"),
+    "org.apache.kafka.connect.data.Date": _timestamps(DAY, "int32", "date"),
     "org.apache.kafka.connect.data.Time": _midnight(MILLI, "int32"),
-    "org.apache.kafka.connect.data.Timestamp": _moments(MILLI),
+    "org.apache.kafka.connect.data.Timestamp": _timestamps(MILLI),
 }
 _BY_LOWER_NAME = {name.lower(): logical for name, logical in LOGICAL.items()}
 _COUNTED = frozenset({"date", "time", "timestamp", "timestamptz", "duration"})
@@ -195,7 +195,7 @@ def parse(name: str) -> Type | None:
 
 
 def scale_of(wire: str) -> int | None:
-    """The scale in the brackets behind a Decimal's name; None for any other type."""
+    """The scale in the brackets after a Decimal's name; None for any other type."""
     bare, _, rest = wire.partition("(")
     if bare.strip().lower() != DECIMAL.lower():
         return None
@@ -206,7 +206,7 @@ def scale_of(wire: str) -> int | None:
 
 
 def _advised(kind: str, example: str) -> Convert:
-    """A reader of the unmistakable forms that says what to do about the others."""
+    """A reader of the unambiguous forms that says what to do about the others."""
     plain = canonical.reader(Type(kind))
 
     def read(raw: bytes) -> bytes:
@@ -222,7 +222,7 @@ def _advised(kind: str, example: str) -> Convert:
 
 
 class _DebeziumTypes(TypeTable):
-    """The wire's names carry parameters and item types, which the shared table does not look at."""
+    """The wire's names carry parameters and item types, which the shared table ignores."""
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a format has one table, and it lives as long as the program
     def reader(self, kind: Type, wire: str | None = None) -> Convert:

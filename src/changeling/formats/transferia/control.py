@@ -1,4 +1,4 @@
-"""Items that touch no row: snapshot framing, DDL, truncation, ends of transactions, messages. They are kept whole."""
+"""Items that touch no row: snapshot framing, DDL, truncation, ends of transactions, messages. They are kept in full."""
 
 from changeling.formats.transferia.envelope import (
     CONTROL_KINDS,
@@ -15,7 +15,7 @@ from changeling.model.operation import Operation
 
 
 def decode(item: Item, value: bytes) -> Change:
-    """The control change of an item; raises `Rejected` with the near name where its kind is unknown."""
+    """The control change of an item; raises `Rejected` with the closest known name where its kind is unknown."""
     op = CONTROL_KINDS.get(item.kind)
     if op is None:
         if not item.kind.startswith(MESSAGE_PREFIXES):
@@ -64,10 +64,10 @@ def members(op: Operation, statement: bytes | None, transaction: Transaction | N
 
 def message(meta: str | bytes | None) -> dict[str, bytes]:
     """`kind` and the columns of an item that passes on another dialect's message: the members of its `meta`."""
-    told = json_text.members(meta or b"{}")
-    found = {"kind": b'"message"', "columnnames": quote(list(told))}
-    if told:
-        found["columnvalues"] = json_text.join_array(told.values())
+    columns = json_text.members(meta or b"{}")
+    found = {"kind": b'"message"', "columnnames": quote(list(columns))}
+    if columns:
+        found["columnvalues"] = json_text.join_array(columns.values())
     return found
 
 

@@ -21,10 +21,10 @@ _SEED_START = b'{"ID":'
 
 
 class TransferiaRead(ReadOptions, frozen=True, kw_only=True):
-    """What a Transferia reader may be told."""
+    """Options of a Transferia reader."""
 
     shape: Shape | None = None
-    """Change items, or records of the data model; each record shows which it is where nothing is said."""
+    """Change items, or records of the data model; by default each record shows which it is."""
     serialization: Literal["json", "proto"] = "json"
     """How values are serialized; proto is refused."""
 

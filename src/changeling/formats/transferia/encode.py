@@ -1,4 +1,4 @@
-"""Changes into Transferia's records, in the shape that the user asks for, or that they were read in."""
+"""Changes into Transferia's records, in the shape that the user chose, or that they were read in."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from changeling.model.operation import Operation
 
 
 class TransferiaWrite(WriteOptions, frozen=True, kw_only=True):
-    """What a Transferia writer may be told."""
+    """Options of a Transferia writer."""
 
     shape: Shape | None = None
-    """Change items, or records of the data model; records of Transferia keep theirs where nothing is said, others become items."""
+    """Change items, or records of the data model; by default records of Transferia keep theirs, others become items."""
     schema_id: bool = False
     """Write the registry's number of a schema instead of its columns, where it has one."""
     serialization: Literal["json", "proto"] = "json"

@@ -1,4 +1,4 @@
-"""Transferia's two records as they stand on the wire, and the words for what they do."""
+"""Transferia's two records on the wire, and the names of their operations."""
 
 from typing import Annotated
 
@@ -44,22 +44,22 @@ SEED_KINDS = {
     "DDL": Operation.DDL,
 }
 TRANSACTION_DONE = ("-- transaction ", " done")
-"""What stands around the id in the statement of the DDL item that ends a transaction."""
+"""The text around the id in the statement of the DDL item that ends a transaction."""
 UINT64 = 2**64
 INT64 = 2**63
 Unsigned = Annotated[int, msgspec.Meta(ge=0)]
-"""msgspec itself takes no integer of more than 64 bits."""
+"""msgspec itself accepts no integer of more than 64 bits."""
 
 
 MEMBERS = (
     *("id", "nextlsn", "commitTime", "txPosition", "kind", "schema", "table", "part", "columnnames", "columnvalues"),
     *("table_schema", "oldkeys", "tx_id", "query", "changeling"),
 )
-"""The members of an item in the order in which Transferia writes them, and ours behind them."""
+"""The members of an item in the order in which Transferia writes them, and ours after them."""
 
 
 class OldKeys(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """The row before the change, or the part of it that the source tells."""
+    """The row before the change, or the part of it that the source sends."""
 
     keynames: Raw | UnsetType = UNSET
     keytypes: Raw | UnsetType = UNSET
@@ -67,7 +67,7 @@ class OldKeys(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class Extras(msgspec.Struct, gc=False, omit_defaults=True):
-    """What an item has no place for, in a member `changeling` that Transferia's own reader passes over."""
+    """What an item cannot express, in a member `changeling` that Transferia's own reader ignores."""
 
     op: Operation | None = None
     catalog: str | None = None
@@ -99,7 +99,7 @@ class Item(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class SeedRecord(msgspec.Struct, gc=False, rename="pascal"):
-    """The record that Transferia's data model describes. Members that it does not name are kept beside it."""
+    """The record that Transferia's data model describes. Members that it does not name are kept separately."""
 
     kind: str
     id: Unsigned = msgspec.field(name="ID")

@@ -1,4 +1,4 @@
-"""Change items into changes. What a change does not hold of its item goes to `meta`, under the item's own names."""
+"""Change items into changes. What a change does not contain of its item goes to `meta`, under the item's own names."""
 
 import operator
 
@@ -183,7 +183,7 @@ def _keep_order(value: bytes, meta: dict[str, bytes]) -> None:
 
 
 def _place(change: Change, item: Item, meta: dict[str, bytes]) -> None:
-    """Position, time and transaction; what they cannot hold exactly is kept."""
+    """Position, time and transaction; what they cannot express exactly is kept."""
     number, order, time = item.nextlsn or 0, item.tx_position or 0, item.commit_time or 0
     if number:
         change.position = position_of(number, order)
@@ -205,12 +205,12 @@ def _place(change: Change, item: Item, meta: dict[str, bytes]) -> None:
 
 
 def _apply(change: Change, item: Item, extras: Extras, meta: dict[str, bytes]) -> None:
-    """What Changeling itself wrote beside the item's own members."""
+    """What Changeling itself wrote in addition to the item's own members."""
     if item.changeling is not UNSET:
         meta["changeling"] = bytes(item.changeling)
     if extras.op is not None and extras.op is not change.op:
         if KINDS.get(extras.op) != item.kind:
-            raise Rejected(f"kind {item.kind!r} cannot be the operation {extras.op.value!r} that `changeling` tells")
+            raise Rejected(f"kind {item.kind!r} cannot be the operation {extras.op.value!r} that `changeling` declares")
         change.op = extras.op
     if extras.position is not None:
         change.position = position_of(*extras.position)

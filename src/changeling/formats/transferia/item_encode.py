@@ -83,16 +83,16 @@ def _old_keys(row: Mapping[str, bytes], types: bytes | None) -> bytes:
 
 def foreign(out: Outgoing, schema_id: bool) -> bytes:
     """The item for a change that was read from something else."""
-    tell_time(out)
+    check_time(out)
     change, extras = out.change, Extras()
     members = _members(change)
-    _tell_place(out, members, extras)
+    _add_position(out, members, extras)
     if change.transaction is not None:
-        _tell_transaction(change.transaction, members, extras)
+        _add_transaction(change.transaction, members, extras)
     if change.table is not None:
         extras.catalog = change.table.catalog
     if change.op in KINDS:
-        _tell_row(out, members, extras, schema_id)
+        _add_row(out, members, extras, schema_id)
     else:
         members.update(
             control.message(change.meta)
@@ -106,15 +106,15 @@ def foreign(out: Outgoing, schema_id: bool) -> bytes:
     return _written(members)
 
 
-def tell_time(out: Outgoing) -> None:
-    """Takes a time off that an unsigned count of nanoseconds cannot tell, where the user allows it."""
+def check_time(out: Outgoing) -> None:
+    """Removes a time that an unsigned count of nanoseconds cannot express, if the user allows it."""
     time = out.change.commit_time
     if time is not None and time <= 0:
         out.lose("commit_time", "the commit time is an unsigned count of nanoseconds, and 0 means none")
         out.change = msgspec.structs.replace(out.change, commit_time=None)
 
 
-def _tell_place(out: Outgoing, members: dict[str, bytes], extras: Extras) -> None:
+def _add_position(out: Outgoing, members: dict[str, bytes], extras: Extras) -> None:
     if out.arrived or out.change.position is None:
         return
     parts = position.decode(out.change.position)
@@ -127,7 +127,7 @@ def _tell_place(out: Outgoing, members: dict[str, bytes], extras: Extras) -> Non
         extras.position = list(parts)
 
 
-def _tell_transaction(transaction: Transaction, members: dict[str, bytes], extras: Extras) -> None:
+def _add_transaction(transaction: Transaction, members: dict[str, bytes], extras: Extras) -> None:
     name = transaction.id
     if name.isascii() and name.isdigit() and name[0] != "0" and int(name) < UINT64:
         members["id"] = name.encode()
@@ -138,7 +138,7 @@ def _tell_transaction(transaction: Transaction, members: dict[str, bytes], extra
         extras.order = transaction.order
 
 
-def _tell_row(out: Outgoing, members: dict[str, bytes], extras: Extras, schema_id: bool) -> None:
+def _add_row(out: Outgoing, members: dict[str, bytes], extras: Extras, schema_id: bool) -> None:
     change = out.change
     key = json_text.members(change.key or b"{}")
     after = None if change.after is None else {**key, **json_text.members(change.after)}
@@ -159,8 +159,8 @@ def _tell_row(out: Outgoing, members: dict[str, bytes], extras: Extras, schema_i
         types = [original.partition(":")[2] or wire for wire, original in (names[name] for name in before)]
         members["oldkeys"] = _old_keys(before, quote(types))
         seen = schemas.before_image(list(before), columns, list(key))
-        told = Image.KEY if change.before_image is Image.NONE else change.before_image
-        extras.before_image = None if seen is told else told
+        actual = Image.KEY if change.before_image is Image.NONE else change.before_image
+        extras.before_image = None if seen is actual else actual
     members["table_schema"] = schemas.written(text, tuple(key), out.native, "named", change.table, schema_id)
     if KINDS[change.op] != change.op.value:
         extras.op = change.op

@@ -1,4 +1,4 @@
-"""What rows of one form have in common: worked out once for each table, list of columns and list of old columns."""
+"""What rows of one form share: computed once for each table, list of columns and list of old columns."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,18 +19,18 @@ _names, _old_names = json_text.named("columnnames", _list), json_text.named("old
 
 
 class RowPlan(NamedTuple):
-    """How to put the values of such a row together."""
+    """How to assemble the values of such a row."""
 
     table: Plan
     new_count: int
     old_count: int
     after: tuple[bytes, ...] | None
-    """What stands before each new value in the text of the image; None: there is no row after the change."""
+    """The text before each new value in the image; None: there is no row after the change."""
     after_image: Image
     before: tuple[bytes, ...] | None
     before_image: Image
     before_in_columns: bool
-    """A delete without old keys: its row stands where new values usually do."""
+    """A delete without old keys: its row is in the new values."""
     key: tuple[tuple[str, bool, int], ...]
     """Each key column, whether its value is an old one, and which."""
 

@@ -1,4 +1,4 @@
-"""The schema that a record carries, both ways: a list of columns, or the number that a registry gave it."""
+"""The schema that a record carries, both ways: a list of columns, or its number in a registry."""
 
 import functools
 from collections.abc import Sequence
@@ -35,14 +35,14 @@ class Plan(NamedTuple):
     table: TableName | None
     schema: str | None
     columns: tuple[str, ...]
-    """Every column of a row, or none where nobody told."""
+    """Every column of a row, or none where they are unknown."""
     key: tuple[str, ...]
     kept: bytes | None
-    """What `meta` must hold so that the schema can be written back: the form of the list, or the text itself."""
+    """What `meta` must keep so that the schema can be restored: the form of the list, or the text itself."""
 
 
 def remember(known: dict[Key, Value], key: Key, value: Value) -> Value:
-    """Keeps a value for the next record; forgets all of them where records are so different that nothing is gained."""
+    """Keeps a value for the next record; forgets all of them if records differ so much that nothing is gained."""
     if len(known) >= _REMEMBERED:
         known.clear()
     known[key] = value
@@ -51,10 +51,10 @@ def remember(known: dict[Key, Value], key: Key, value: Value) -> Value:
 
 def plan(raw: bytes | None, table: TableName | None, options: ReadOptions) -> Plan:
     """The plan of a record with this schema text; raises `Rejected` where a registry number is unknown."""
-    told = options.schema_of(table)
+    declared = options.schema_of(table)
     if raw is None or raw in (b"null", b"[]"):
-        columns = () if told is None else tuple(column.name for column in told.columns)
-        return Plan(table, None if told is None else told.to_json(), columns, options.key_of(table), raw)
+        columns = () if declared is None else tuple(column.name for column in declared.columns)
+        return Plan(table, None if declared is None else declared.to_json(), columns, options.key_of(table), raw)
     number = _registry_number(raw)
     kept = json_text.compact(raw)
     found = _listed(raw, options.key_of(table)) if number is None else options.schema_with_id(number)
@@ -65,7 +65,7 @@ def plan(raw: bytes | None, table: TableName | None, options: ReadOptions) -> Pl
         )
     if number is not None and found.table is not None and table is not None and not found.table.fits(table):
         raise Rejected(f"the schema with the id {number} is that of {found.table}, not of {table}")
-    schema, known = _overridden(found, told)
+    schema, known = _overridden(found, declared)
     text = known.to_json() if known.columns else None
     if number is None and known is schema and text is not None:
         fitting = (name for name, form in _FORMS.items() if columns_text(text, schema.key, True, form, table) == kept)
@@ -122,17 +122,19 @@ def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-def _overridden(found: TableSchema, told: TableSchema | None) -> tuple[TableSchema, TableSchema]:
-    """The schema with the user's types in it, and the same without the columns whose type is unknown even so."""
-    # A schema with an id is one version of the table among others: it speaks where its id is named, and only there.
-    if told is not None and told.id is None:
-        found = msgspec.structs.replace(found, columns=tuple(_told(column, told) for column in found.columns))
+def _overridden(found: TableSchema, declared: TableSchema | None) -> tuple[TableSchema, TableSchema]:
+    """The schema with the user's types in it, and the same without the columns whose type is still unknown."""
+    # A schema with an id is one version of the table among others: it applies only where its id is named.
+    if declared is not None and declared.id is None:
+        found = msgspec.structs.replace(
+            found, columns=tuple(_declared_type(column, declared) for column in found.columns)
+        )
     known = tuple(column for column in found.columns if column.original_type != type_names.UNKNOWN)
     return found, found if len(known) == len(found.columns) else msgspec.structs.replace(found, columns=known)
 
 
-def _told(column: Column, told: TableSchema) -> Column:
-    own = told.column(column.name)
+def _declared_type(column: Column, declared: TableSchema) -> Column:
+    own = declared.column(column.name)
     if own is None:
         return column
     original = None if column.original_type == type_names.UNKNOWN else column.original_type
@@ -198,7 +200,7 @@ def column_names(kept: bytes, schema: str | None) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def described(schema: str | None, names: tuple[str, ...], key: tuple[str, ...]) -> str:
-    """A schema that has all these columns, also those that nobody described."""
+    """A schema that has all these columns, also those that are not described."""
     known = TableSchema((), key) if schema is None else schema_from_json(schema)
     missing = tuple(Column(name, "json", type_names.UNKNOWN) for name in names if known.column(name) is None)
     if schema is not None and not missing:
@@ -217,6 +219,6 @@ def before_image(names: Sequence[str], columns: Sequence[str], key: Sequence[str
 
 
 def after_image(kind: str, names: Sequence[str], columns: Sequence[str]) -> Image:
-    """How much of the row these new values are: an insert tells all, an update leaves out what did not change."""
+    """How much of the row these new values are: an insert has all, an update leaves out what did not change."""
     whole = kind == "insert" or (kind == "update" and columns and set(names) >= set(columns))
     return Image.FULL if whole else Image.PARTIAL

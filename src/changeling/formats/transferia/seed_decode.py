@@ -123,7 +123,7 @@ def _key(row: dict[str, bytes], plan: Plan) -> bytes | None:
 
 
 def _old(row: dict[str, bytes], plan: Plan) -> tuple[Image, bytes]:
-    """Old values: where none but the key's are filled, no more than the key is told."""
+    """Old values: if only the key's are filled, the image is the key."""
     if plan.key and all(value == b"null" for name, value in row.items() if name not in plan.key):
         return Image.KEY, json_text.join((name, row[name]) for name in plan.key)
     return Image.FULL, json_text.join(row.items())

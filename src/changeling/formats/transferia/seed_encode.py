@@ -1,4 +1,4 @@
-"""Changes into records of Transferia's data model: seven members, and nothing beside them."""
+"""Changes into records of Transferia's data model: seven members, and nothing else."""
 
 from collections.abc import Mapping, Sequence
 
@@ -40,7 +40,7 @@ def foreign(out: Outgoing, schema_id: bool) -> bytes:
     if out.change.op not in KINDS and out.change.op is not Operation.DDL:
         out.lose(out.change.op.value, "a record is an INSERT, an UPDATE, a DELETE or a DDL")
     _lose_places(out)
-    item_encode.tell_time(out)
+    item_encode.check_time(out)
     change = out.change
     if change.op is Operation.DDL:
         statement = control.statement_of(change.meta)
@@ -55,18 +55,18 @@ def foreign(out: Outgoing, schema_id: bool) -> bytes:
 def _lose_places(out: Outgoing) -> None:
     change = out.change
     if change.table is not None and change.table.catalog is not None:
-        out.lose("catalog", "Table is the schema and the name, and has no place for the catalog")
+        out.lose("catalog", "Table is the schema and the name, and cannot contain the catalog")
     if change.transaction is not None:
-        out.lose("transaction", "ID is another for each change, and nothing tells which were committed together")
+        out.lose("transaction", "ID differs for each change, and nothing says which were committed together")
     if change.position is not None and not out.arrived:
-        out.lose("position", "ID is the running number of the change, and no place for the source's own order")
+        out.lose("position", "ID is the running number of the change, not the source's own order")
 
 
 def _row(out: Outgoing, schema_id: bool) -> dict[str, bytes]:
     change = out.change
     partial = Image.PARTIAL in (change.before_image, change.after_image)
     if partial:
-        out.lose("partial", "Values is a list, where an absent column cannot be told from NULL")
+        out.lose("partial", "Values is a list, where an absent column looks like NULL")
     key = json_text.members(change.key or b"{}")
     if change.op is Operation.DELETE or change.before is not None:
         change = msgspec.structs.replace(change, before=_filled(key, change.before))
@@ -87,7 +87,7 @@ def _filled(key: Mapping[str, bytes], image: str | bytes | None) -> bytes:
 
 
 def _narrowed(schema: str, names: frozenset[str]) -> str:
-    """The schema with these columns alone: a row that is known in part must not write NULL into the others."""
+    """The schema with only these columns: a partial row must not write NULL into the others."""
     known = schema_from_json(schema)
     kept = tuple(column for column in known.columns if column.name in names)
     return msgspec.structs.replace(known, columns=kept, id=None).to_json()

@@ -1,4 +1,4 @@
-"""A table's name as one text: `schema.table`, or the name alone; a part with a point in it stands in quotes."""
+"""A table's name as one text: `schema.table`, or only the name; a part that contains a point is quoted."""
 
 import re
 
@@ -9,7 +9,7 @@ _NAME = re.compile(rf"(?:{_PART}\.)?{_PART}")
 
 
 def parse(text: str) -> TableName:
-    """The table that a text names; what has neither one part nor two is a name as it stands."""
+    """The table that a text names; a text with neither one part nor two is a name as it is."""
     match = _NAME.fullmatch(text)
     if match is None:
         return TableName(None, None, text)

@@ -1,6 +1,6 @@
 """Transferia's names of types, both ways: its own small set (`type`) and the source's names behind it (`original_type`).
 
-A column says `{"type": "double", "original_type": "pg:numeric(10,2)"}`. The original type tells more, so it is asked first;
+A column says `{"type": "double", "original_type": "pg:numeric(10,2)"}`. The original type says more, so it is used first;
 `type` decides where the original one is empty or unknown.
 """
 
@@ -17,7 +17,7 @@ _BY_TYPE = {
     **{name: name for name in INTEGER_RANGES},
     "float": "float32",
     "double": "float64",
-    # Transferia's own reader takes `string` for text unless the original type is one of bytes.
+    # Transferia's own reader reads `string` as text unless the original type is one of bytes.
     "string": "string",
     "utf8": "string",
     "any": "json",
@@ -62,7 +62,7 @@ _POSTGRES = {
         ("string", "any"),
     ),
 }
-"""PostgreSQL's types without their parameters: the canonical kind, and the `type` that stands beside it."""
+"""PostgreSQL's types without their parameters: the canonical kind, and the `type` that goes with it."""
 _MYSQL = {
     "decimal": "decimal",
     "numeric": "decimal",
@@ -119,14 +119,14 @@ _TOLD_APART = {
 _PARAMETERS = re.compile(r"\(([^()]*)\)")
 _WRAPPER = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)")
 UNKNOWN = "pg:unknown"
-"""The original type of a column whose type nobody told. Transferia takes values of PostgreSQL as they stand."""
+"""The original type of a column of unknown type. Transferia accepts values of PostgreSQL as they are."""
 _OWN = "changeling"
 """The provider whose type names are canonical ones, for arrays that PostgreSQL has no name for."""
 
 
 @functools.lru_cache(maxsize=4096)
 def parse(wire: str, original: str) -> Type:
-    """The canonical type of a column; `json` (the value as it stands) where neither name is known."""
+    """The canonical type of a column; `json` (the value as it is) where neither name is known."""
     provider, colon, name = original.partition(":")
     found = _original(provider, name, wire) if colon else None
     return found or _by_type(wire)

@@ -1,7 +1,7 @@
-"""Transferia's values, both ways: what Go's JSON makes of the columns of each source.
+"""Transferia's values, both ways: how Go's JSON prints the columns of each source.
 
-Dates and times are moments with an offset, also where the column has none: there the clock on the wall counts. Numbers
-of any precision are plain JSON numbers, bytes are Base64, spans are nanoseconds or PostgreSQL's words.
+Dates and times are timestamps with an offset, also where the column has none: then only the local time counts. Numbers
+of any precision are plain JSON numbers, bytes are Base64, durations are nanoseconds or PostgreSQL's text.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""XTDB's plain events, a whole batch at a time: the quick way for what topics really hold.
+"""XTDB's plain events, a batch at a time: the quick path for what topics really contain.
 
-It gives exactly what `decode` gives record by record, or nothing: one record that is not plain sends its batch the other way.
+It gives exactly what `decode` gives record by record, or nothing: one record that is not plain sends its batch the slow path.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 
 
 class _NotPlain(Exception):
-    """The batch goes the other way."""
+    """The batch takes the slow path."""
 
 
 def batch_decoder(options: XtdbRead) -> DecodeBatch | None:
@@ -51,7 +51,7 @@ def batch_decoder(options: XtdbRead) -> DecodeBatch | None:
 
 
 def _lines(values: pa.Array) -> memoryview:
-    """All records as lines of one text, put together without making objects of them."""
+    """All records as lines of one text, joined without creating objects."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
     return memoryview(pc.binary_join(whole, b"\n")[0].as_buffer())
 
@@ -65,8 +65,8 @@ def _changes(values: pa.Array, origin: pa.Array, source: str, options: XtdbRead)
     sources = _all(_sources(b"\n".join(raw_sources)), count)
     letters = [event.op for event in events]
     before_texts, after_texts = [event.before for event in events], [event.after for event in events]
-    moments = [event.ts_ms for event in events]
-    if not _OPS.keys() >= set(letters) or None in moments or moments != [found.ts_ms for found in sources]:
+    times = [event.ts_ms for event in events]
+    if not _OPS.keys() >= set(letters) or None in times or times != [found.ts_ms for found in sources]:
         raise _NotPlain
     deletes = [letter == "d" for letter in letters]
     if deletes != [after is None for after in after_texts]:
@@ -95,7 +95,7 @@ def _changes(values: pa.Array, origin: pa.Array, source: str, options: XtdbRead)
         _image(afters),
         pa.repeat(pa.scalar("xtdb", pa.string()), count),
         _positions(pa.array([found.tx_id for found in sources], pa.int64()), orders),
-        pc.multiply_checked(pa.array(moments, pa.int64()), 1_000_000),
+        pc.multiply_checked(pa.array(times, pa.int64()), 1_000_000),
         pa.StructArray.from_arrays(
             [
                 pa.array([event.transaction.id for event in events], pa.string()),

@@ -35,10 +35,10 @@ _payload = json_text.named("payload", json_text.members)
 
 
 class XtdbRead(ReadOptions, frozen=True, kw_only=True):
-    """What an XTDB reader may be told."""
+    """Options of an XTDB reader."""
 
     topic_prefix: str = TOPIC_PREFIX
-    """What stands before the table's name in a topic; read where a record itself names no table."""
+    """The prefix of the table's name in a topic; read where a record itself names no table."""
 
 
 def decoder(options: XtdbRead) -> Decode:
@@ -155,10 +155,14 @@ class _Reader:
         prefix = self._options.topic_prefix
         if record.topic is not None and record.topic.startswith(prefix):
             return self._table(catalog, None, record.topic[len(prefix) :])
-        told = self._options.table
-        if told is None and record.value is not None:
+        declared = self._options.table
+        if declared is None and record.value is not None:
             raise Rejected("the event names no table: source.table is missing; say which with --table")
-        return told if told is None or told.catalog is not None else self._table(catalog, told.schema, told.name)
+        return (
+            declared
+            if declared is None or declared.catalog is not None
+            else self._table(catalog, declared.schema, declared.name)
+        )
 
     def _schema_text(self, table: TableName | None) -> str | None:
         schema = self._options.schema_of(table)

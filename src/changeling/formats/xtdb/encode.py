@@ -1,4 +1,4 @@
-"""Changes into XTDB events: whole documents as text in a Debezium envelope, keyed by the record id."""
+"""Changes into XTDB events: full documents as text in a Debezium envelope, keyed by the record id."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from changeling.model.operation import Image, Operation
 
 
 class XtdbWrite(WriteOptions, frozen=True, kw_only=True):
-    """What an XTDB writer may be told."""
+    """Options of an XTDB writer."""
 
     version: str = "3.0.0"
     name: str = "xtdb"
@@ -23,7 +23,7 @@ class XtdbWrite(WriteOptions, frozen=True, kw_only=True):
     db: str | None = None
     """The database; the table's catalog where none is given."""
     topic_prefix: str | None = None
-    """What stands before the table's name in a topic; without one records keep their topic, and others get `xtdb.cdc.`."""
+    """The prefix of the table's name in a topic; without one records keep their topic, and others get `xtdb.cdc.`."""
 
     @property
     def names_topic(self) -> bool:
@@ -95,7 +95,7 @@ def _document_value(document: str | bytes | None, text: bool) -> bytes:
 
 
 def _own_place(change: Change) -> Place:
-    """The place of a change that was read from an event."""
+    """The position of a change that was read from an event."""
     number, order = position.decode(change.position or position.encode(0, 0))[:2]
     found = change.transaction
     return Place(number, order, None if found is None else number if found.total is None else found.total)
@@ -148,7 +148,7 @@ def _before(out: Outgoing, record_id: bytes, keyed: bool) -> str | bytes | None:
         return _with_id(out, change.before, record_id)
     if change.op is not Operation.DELETE or (out.native and keyed and change.before is None):
         return None
-    # The event itself must name the document: where message keys are not kept, nothing else would.
+    # The event itself must name the document: where message keys are not kept, nothing else does.
     return b'{"_id":%b}' % record_id
 
 

@@ -1,4 +1,4 @@
-"""XTDB's envelope as it stands on the wire, and the names that its parts go by."""
+"""XTDB's envelope on the wire, and the names of its parts."""
 
 import re
 
@@ -21,7 +21,7 @@ LETTERS = {
     Operation.DELETE: "d",
 }
 TOPIC_PREFIX = "xtdb.cdc."
-"""What XTDB puts before the table's name in a topic, where nobody chose another."""
+"""XTDB's prefix of the table's name in a topic, where no other is chosen."""
 
 
 class Transaction(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -33,7 +33,7 @@ class Transaction(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class AnyTransaction(msgspec.Struct, gc=False):
-    """A transaction that may say more: the envelope is kept whole, so nothing of it is lost."""
+    """A transaction that may say more: the full envelope is kept, so nothing of it is lost."""
 
     id: str
     total_order: int
@@ -70,7 +70,7 @@ def in_order(event: bytes, source: bytes) -> bool:
 
 
 class Source(msgspec.Struct, gc=False):
-    """What the reader needs of `source`; the rest of it is kept as it stands."""
+    """What the reader needs of `source`; the rest of it is kept as it is."""
 
     tx_id: int
     table: str | None = None

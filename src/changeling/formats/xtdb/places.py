@@ -1,4 +1,4 @@
-"""Where an event stands in XTDB's log: in which transaction, at which place inside it, and at which of the whole log."""
+"""The position of an event in XTDB's log: its transaction, its place inside it, and its place in the entire log."""
 
 from typing import NamedTuple
 
@@ -22,8 +22,8 @@ class Place(NamedTuple):
 def places(out: Outgoing, events: int) -> list[Place]:
     """The places of a change's events: one, or two where it moves its row to another key.
 
-    All events of a transaction have its id as `tx_id`, and are numbered from 0, unless the change itself says all of it:
-    its position is the id and the order inside. A position that begins with the id is the place in the whole log too.
+    All events of a transaction have its id as `tx_id`, and are numbered from 0, unless the change itself declares all of it:
+    its position is the id and the order inside. A position that begins with the id is the place in the entire log too.
     """
     change = out.change
     parts = position.decode(change.position) if change.position is not None and not out.arrived else ()
@@ -40,26 +40,26 @@ def places(out: Outgoing, events: int) -> list[Place]:
 
 
 def _alone(out: Outgoing, parts: tuple[int, ...], events: int) -> Place:
-    """A change without a transaction; two events of it are one, or nothing would tell which came first."""
+    """A change without a transaction; its two events count as one, or their order would be unknown."""
     tx_id = parts[0] if len(parts) == 2 and (out.halves or parts[1] == 0) and parts[0] < INT64 else out.number
     return Place(tx_id, 0, tx_id if events > 1 else None)
 
 
 def _together(out: Outgoing, transaction: Transaction, parts: tuple[int, ...]) -> Place:
-    standing = out.standing
+    progress = out.progress
     tx_id = number_of(transaction.id, INT64)
     if tx_id is None:
         out.lose("transaction", f"tx_id is the id of the transaction as a number, and {transaction.id!r} is none")
-        tx_id = standing.ordinal
+        tx_id = progress.ordinal
     if transaction.order is not None and parts == (tx_id, transaction.order) and transaction.order < INT64 // 2:
-        order = transaction.order + standing.moved
+        order = transaction.order + progress.moved
     else:
-        order = standing.events
+        order = progress.events
     if transaction.order not in (None, order):
         out.lose(
             "transaction",
             f"the events of a transaction are numbered {order} here, and this change declares the order {transaction.order}",
         )
     if transaction.total is None and parts[:1] != (tx_id,):
-        out.lose("transaction", "total_order is the place in the whole log, and this change declares none")
+        out.lose("transaction", "total_order is the place in the entire log, and this change declares none")
     return Place(tx_id, order, tx_id if transaction.total is None else transaction.total)

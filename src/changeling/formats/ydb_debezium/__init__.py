@@ -24,7 +24,7 @@ FORMAT = Format(
         "position",
         "commit_time",
         "transaction",
-        # The record names no table at all: its whole name is told beside it, by the topic's path or by the reader.
+        # The record names no table at all: its full name comes from the topic's path or from the reader's options.
         "catalog",
         "schema",
         "null",

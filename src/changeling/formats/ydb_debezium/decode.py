@@ -26,10 +26,10 @@ _IMAGES = ("before", "after")
 
 
 class YdbDebeziumRead(ReadOptions, frozen=True, kw_only=True):
-    """What a reader of YDB's Debezium form may be told."""
+    """Options of a reader of YDB's Debezium form."""
 
     mode: str | None = None
-    """The changefeed's MODE; in OLD_IMAGE it tells an insert from an update."""
+    """The changefeed's MODE; in OLD_IMAGE it distinguishes an insert from an update."""
 
     def __post_init__(self) -> None:
         Mode.named(self.mode)
@@ -67,7 +67,7 @@ class _Reader:
         change = Change(op=Operation.UPSERT, table=table, key=key, schema=self._schema(table))
         _read_images(change, _op(payload["op"]), _image(payload, "before"), _image(payload, "after"))
         if self._mode is Mode.OLD_IMAGE and change.op is Operation.UPSERT:
-            # This mode shows every row that was there before.
+            # This mode shows every row that existed before.
             change.op = Operation.INSERT
         if key is None:
             change.key = _key_in_row(change, self._key_names(table))
@@ -94,10 +94,10 @@ class _Reader:
 
 def _meta(head: bytes, record: Record, key: str | bytes | None) -> bytes:
     """`meta` with the headers, and the message key where it is not the usual wrapper around the canonical one."""
-    beside = Message(None, None, record.key, headers=record.headers)
+    message = Message(None, None, record.key, headers=record.headers)
     if record.key is None and any(name == KEY_HEADER for name, _ in record.headers):
         head += b',"key_in_header":true'
-    return head + remembered(beside, wrapped_key(key)) + b"}"
+    return head + remembered(message, wrapped_key(key)) + b"}"
 
 
 def wrapped_key(key: str | bytes | None) -> bytes | None:

@@ -24,7 +24,7 @@ _WITHOUT_IMAGES = (Mode.KEYS_ONLY, Mode.UPDATES)
 
 
 class YdbDebeziumWrite(WriteOptions, frozen=True, kw_only=True):
-    """What a writer of YDB's Debezium form may be told."""
+    """Options of a writer of YDB's Debezium form."""
 
     mode: str | None = None
     """The changefeed's MODE; without one each record shows what its change has."""
@@ -84,7 +84,7 @@ def _check_key(out: Outgoing, keyed: bool) -> None:
     if not keyed:
         out.lose(
             "keys-only",
-            "a record without images names its row in the message key alone, and plain files keep none;"
+            "a record without images names its row only in the message key, and plain files have none;"
             " use --carrier kcat",
         )
 
@@ -112,7 +112,7 @@ def _images(out: Outgoing, mode: Mode | None) -> tuple[bytes | None, bytes | Non
         return None, None
     key = members(change.key or b"{}")
     if mode is Mode.OLD_IMAGE and change.op is Operation.READ and change.after_image is Image.FULL:
-        # A scan shows current rows, and this mode has no other place for them.
+        # A scan shows current rows, and this mode has no other member for them.
         return json_text.join({**key, **members(change.after or b"{}")}.items()), None
     shown = written(out, mode, reset=False)
     before, after = (
@@ -159,7 +159,7 @@ def _milliseconds(out: Outgoing) -> int | None:
 def _virtual_timestamp(out: Outgoing) -> tuple[int, int]:
     """Step and txId, one pair for all records of a transaction.
 
-    A change without a position of this kind gets the place that it, or its transaction, has in the output.
+    A change without a position of this kind gets its own place, or that of its transaction, in the output.
     """
     change = out.change
     parts = position.decode(change.position) if change.position is not None and not out.arrived else ()
@@ -172,7 +172,7 @@ def _virtual_timestamp(out: Outgoing) -> tuple[int, int]:
     elif parts:
         step, transaction = parts[0], parts[0] if out.halves else parts[1]
     else:
-        step, transaction = out.standing.ordinal, out.number
+        step, transaction = out.progress.ordinal, out.number
     out.placed = step, transaction
     return step, transaction
 
@@ -182,18 +182,18 @@ def _of_transaction(out: Outgoing, declared: Transaction, parts: tuple[int, ...]
         _lose_order(out, declared)
         return parts[0], parts[1]
     number = number_of(declared.id, UINT64)
-    # Such a position is the place of the transaction, and then one inside it: records have the former alone.
+    # Such a position is the place of the transaction, and then one inside it: records have only the former.
     inside = bool(parts) and (parts[1] == declared.order or declared.id == str(parts[0]))
     if number is None or (parts and not inside):
         out.lose("transaction", f"the id {declared.id!r} is not the txId of a position, which names the transaction")
         number = None
     _lose_order(out, declared)
     if parts and not (out.halves and inside):
-        out.lose("position", "all records of a transaction have one step and txId, this position tells them apart")
-    step = parts[0] if inside else out.standing.ordinal
+        out.lose("position", "all records of a transaction have one step and txId, this position distinguishes them")
+    step = parts[0] if inside else out.progress.ordinal
     return step, step if number is None else number
 
 
 def _lose_order(out: Outgoing, declared: Transaction) -> None:
     if declared.order is not None or declared.total is not None:
-        out.lose("transaction", "a record tells the transaction's id, and no order inside it or over all")
+        out.lose("transaction", "a record has the transaction's id, but no order inside it or over all")

@@ -18,10 +18,10 @@ KEY_HEADER = "__key"
 
 
 class Source(msgspec.Struct, gc=False):
-    """What the reader needs of `source`; the rest of it, such as `user`, is kept as it stands."""
+    """What the reader needs of `source`; the rest of it, such as `user`, is kept as it is."""
 
     connector: str | None = None
     ts_ms: int | msgspec.UnsetType | None = msgspec.UNSET
-    """null where the time is not known; where it is missing, the step tells it."""
+    """null where the time is not known; where it is missing, the step gives it."""
     step: int | None = None
     transaction: int | None = msgspec.field(name="txId", default=None)

@@ -23,7 +23,7 @@ FORMAT = Format(
         "composite-key",
         "position",
         "commit_time",
-        # A written record names no table at all: its whole name is told beside it, by the topic's path or by the reader.
+        # A written record names no table at all: its full name comes from the topic's path or from the reader's options.
         "catalog",
         "schema",
         "null",

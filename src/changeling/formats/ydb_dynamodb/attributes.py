@@ -31,7 +31,7 @@ class Attribute(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 KINDS = Attribute.__struct_fields__
 read = msgspec.json.Decoder(Attribute).decode
-"""An attribute value; raises `msgspec.ValidationError` where a member is none of the kinds or not of its type."""
+"""An attribute value; raises `msgspec.ValidationError` if a member is none of the kinds or not of its type."""
 read_columns = msgspec.json.Decoder(dict[str, Attribute]).decode
 """The attribute values of an image; raises as `read` does."""
 
@@ -81,7 +81,7 @@ def plain(value: Attribute) -> bytes:
         if not part:
             raise Rejected('the only attribute value of kind NULL is {"NULL":true}')
         return b"null"
-    # Loops, not generators: a document may be hundreds of levels deep, and each level is to cost one call.
+    # Loops, not generators: a document may be hundreds of levels deep, and each level must cost only one call.
     if kind == "M":
         pairs = []
         for name, inner in part.items():

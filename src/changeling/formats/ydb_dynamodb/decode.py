@@ -1,4 +1,4 @@
-"""Stream records into changes: YDB's, Amazon's, and the batches that Lambda and GetRecords hand them out in."""
+"""Stream records into changes: YDB's, Amazon's, and the batches of Lambda and GetRecords."""
 
 import functools
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ _items = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
 _YDB_SOURCE = quote(EVENT_SOURCE)
 _Members = dict[str, msgspec.Raw]
 _IN_THE_CHANGE = msgspec.Raw(b"null")
-"""What stands in the shell for a value that the change itself holds."""
+"""The placeholder in the shell for a value that the change itself contains."""
 
 
 class YdbDynamodbRead(ReadOptions, frozen=True, kw_only=True):
-    """What a reader of stream records may be told."""
+    """Options of a reader of stream records."""
 
     order: Literal["sequence", "arrival"] = "sequence"
-    """What orders the changes: SequenceNumber, or the place of arrival (a YDB table's shards count each for itself)."""
+    """What orders the changes: SequenceNumber, or the place of arrival (each shard of a YDB table counts on its own)."""
 
 
 class _Table(msgspec.Struct, frozen=True):
@@ -105,10 +105,10 @@ class _Reader:
         )
 
     def _find_table(self, arn: bytes | None, name: bytes | None, topic: str | None) -> _Table:
-        told = envelope.table_of_arn(envelope.text("eventSourceARN", arn)) if arn is not None else None
-        if told is None and name is not None:
-            told = envelope.text("tableName", name)
-        table = TableName(None, None, told) if told else self._beside(topic)
+        named = envelope.table_of_arn(envelope.text("eventSourceARN", arn)) if arn is not None else None
+        if named is None and name is not None:
+            named = envelope.text("tableName", name)
+        table = TableName(None, None, named) if named else self._table_from_outside(topic)
         if table is None:
             raise Rejected(
                 "the record names no table: it has no eventSourceARN, and no topic path/to/table/feed; give --table"
@@ -116,14 +116,14 @@ class _Reader:
         schema = self._options.schema_of(table)
         return _Table(table, self._options.key_of(table), None if schema is None else schema.to_json())
 
-    def _beside(self, topic: str | None) -> TableName | None:
-        """The table of records that do not name one: the user tells it, or the topic's path."""
+    def _table_from_outside(self, topic: str | None) -> TableName | None:
+        """The table of records that do not name one: from the user, or from the topic's path."""
         if self._options.table is not None:
             return self._options.table
         return table_of(topic)
 
     def _tombstone(self, record: Record, message_key: bytes | None) -> Change:
-        change = Change(op=Operation.MESSAGE, table=self._beside(record.topic), meta=b'{"tombstone":true}')
+        change = Change(op=Operation.MESSAGE, table=self._table_from_outside(record.topic), meta=b'{"tombstone":true}')
         if message_key is not None:
             try:
                 change.key = images.read_key(message_key)

@@ -21,7 +21,7 @@ _Members = dict[str, bytes]
 
 
 class YdbDynamodbWrite(WriteOptions, frozen=True, kw_only=True):
-    """What a writer of stream records may be told."""
+    """Options of a writer of stream records."""
 
     mode: str | None = None
     """The changefeed's MODE; without one each record shows what its change has."""
@@ -82,7 +82,7 @@ def _message_key(out: Outgoing) -> bytes | None:
 
 
 def _kept(out: Outgoing) -> tuple[_Members, _Members]:
-    """The members of the record that was read and of its `dynamodb`; none where the change is new here."""
+    """The members of the record that was read and of its `dynamodb`; none where the change is new."""
     if not out.native or out.change.meta is None:
         return {}, {}
     return envelope.read_shell(out.change.meta)
@@ -101,7 +101,7 @@ def _as_it_was(change: Change, record: _Members, body: _Members, options: YdbDyn
 
 
 def _new(out: Outgoing, options: YdbDynamodbWrite) -> tuple[_Members, _Members]:
-    """What the record of a new change says, but for its row."""
+    """The record of a new change, without its row."""
     number = _sequence(out)
     body = {"SequenceNumber": quote(str(number).zfill(SEQUENCE_DIGITS))}
     time = _time(out, options.time_unit == "milliseconds")

@@ -1,4 +1,4 @@
-"""A stream record as it stands on the wire: its members, its times and numbers, and the shell that keeps its shape."""
+"""A stream record on the wire: its members, its times and numbers, and the shell that keeps its shape."""
 
 import functools
 import re
@@ -15,11 +15,11 @@ from changeling.model.operation import Operation
 EVENT_SOURCE = "ydb:document-table"
 EVENT_VERSION = "1.0"
 SEQUENCE_DIGITS = 21
-"""A written SequenceNumber is padded to so many digits; Amazon's have up to 40."""
+"""A written SequenceNumber is padded to this many digits; Amazon's have up to 40."""
 MOST_SEQUENCE_DIGITS = 40
 EVENTS = {b'"INSERT"': Operation.INSERT, b'"MODIFY"': Operation.UPSERT, b'"REMOVE"': Operation.DELETE}
 BATCH = "Records"
-"""The member that holds the records of a Lambda event or of a GetRecords answer; in a shell, what else the batch said."""
+"""The member with the records of a Lambda event or of a GetRecords answer; in a shell, what else the batch contains."""
 
 members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
@@ -100,7 +100,7 @@ def print_time(nanos: int, milliseconds: bool) -> bytes:
 
 
 def read_shell(meta: str | bytes) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """The members of a record and of its `dynamodb`, without those that the change itself holds; none in other meta."""
+    """The members of a record and of its `dynamodb`, without those that the change itself contains; none in other meta."""
     record = json_text.members(meta)
     record.pop(BATCH, None)
     return (record, json_text.members(record["dynamodb"])) if "dynamodb" in record else ({}, {})

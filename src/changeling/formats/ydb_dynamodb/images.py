@@ -1,4 +1,4 @@
-"""Keys and images on the wire and in a change: the same text, save that NULL is `null` in a change."""
+"""Keys and images on the wire and in a change: the same text, except that NULL is `null` in a change."""
 
 import itertools
 import re
@@ -17,14 +17,14 @@ _DIGITS = rb"-?(?:0|[1-9][0-9]*+)"
 _FLAT_VALUE = rb'\{"(?:[SB]": ?%b|N": ?"%b(?:\.[0-9]++)?"|BOOL": ?(?:true|false))\}' % (_PLAIN_TEXT, _DIGITS)
 _FLAT_PAIR = rb"%b: ?%b" % (_PLAIN_TEXT, _FLAT_VALUE)
 _FLAT_IMAGE = re.compile(rb"\{(?:%b(?:, ?%b)*+)?\}" % (_FLAT_PAIR, _FLAT_PAIR))
-"""An image of plain values: nothing in it can be wrong, so it need not be taken apart."""
+"""An image of plain values: nothing in it can be wrong, so it need not be parsed."""
 _KEY_PAIR = rb'%b:\{"(?:[SB]":%b|N":"(?!-0")%b(?:\.[0-9]*[1-9])?")\}' % (_PLAIN_TEXT, _PLAIN_TEXT, _DIGITS)
 _FLAT_KEY = re.compile(rb"\{%b(?:,%b)*+\}" % (_KEY_PAIR, _KEY_PAIR))
 _KEY_NAMES = re.compile(rb'"([^"]*+)":\{')
 
 
 def read_image(name: str, raw: bytes) -> bytes | None:
-    """An image as a change holds it: the wire's text, save that `{"NULL":true}` is `null`; None where there is none."""
+    """An image as a change has it: the wire's text, except that `{"NULL":true}` is `null`; None where there is none."""
     if _FLAT_IMAGE.fullmatch(raw):
         return raw
     if raw == b"null":

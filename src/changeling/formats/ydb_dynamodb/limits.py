@@ -1,4 +1,4 @@
-"""What DynamoDB has no place for. Each is a loss of `types`, and becomes text where the user lets the types go."""
+"""What DynamoDB cannot express. Each is a loss of `types`, and becomes text if the user drops the types."""
 
 import re
 
@@ -14,7 +14,7 @@ _SHORT_NUMBER = re.compile(rb"-?[0-9]{1,37}(?:\.[0-9]+)?")
 _MOST_CHARACTERS = 38
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
 _DEEPEST = json_text.DEPTH_LIMIT - 2
-"""How deep an image may nest: the record and its `dynamodb` stand around it."""
+"""How deep an image may nest: the record and its `dynamodb` enclose it."""
 
 
 def key_column(out: Outgoing, name: str, value: bytes) -> bytes:

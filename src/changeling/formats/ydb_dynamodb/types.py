@@ -26,12 +26,12 @@ _NUMBERS = frozenset({*types.INTEGER_RANGES, "float32", "float64", "decimal"})
 _FLAT = re.compile(
     rb'\{"(?:[SB]":("[^"\\\x00-\x1f]*+")|N":"(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?)"|BOOL":(true|false))\}'
 )
-"""The usual values, whose plain JSON stands in them as it is."""
+"""The usual values, which contain their plain JSON as it is."""
 _DOCUMENTS = frozenset({"json", "interval"})
 
 
 class AttributeTypes(TypeTable):
-    """The type table of attribute values: `L` and the sets are unwrapped before their items are looked at."""
+    """The type table of attribute values: `L` and the sets are unwrapped before their items are read."""
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - there is one table, and it lives as long as the program
     def reader(self, kind: types.Type, wire: str | None = None) -> Convert:
@@ -94,7 +94,7 @@ def _plain(raw: bytes) -> bytes:
 
 
 def name(kind: types.Type) -> str:
-    """The kind of attribute value that holds every value of a canonical type."""
+    """The kind of attribute value that fits every value of a canonical type."""
     if kind.item is not None:
         return "L"
     if kind.kind in _NUMBERS:

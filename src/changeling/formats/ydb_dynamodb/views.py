@@ -1,4 +1,4 @@
-"""What a record shows of its row: the event, the keys, and the images that a mode asks for."""
+"""What a record shows of its row: the event, the keys, and the images that a mode requires."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ def _spelled(raw: bytes) -> bytes:
 
 
 def view_of(out: Outgoing, mode: Mode | None, omit_nulls: bool) -> View:
-    """What the change's record shows: all that it can, or what `mode` asks for; a mode that asks for more is a loss."""
+    """What the change's record shows: all that it can, or what `mode` requires; a mode that requires more is a loss."""
     change = out.change
     new, old = _after(change), _columns(change.before, change.before_image)
     if mode is None:
@@ -44,9 +44,9 @@ def view_of(out: Outgoing, mode: Mode | None, omit_nulls: bool) -> View:
     else:
         view = Mode.KEYS_ONLY if mode is Mode.UPDATES else mode
         if view.has_new_image and new is None and change.op is not Operation.DELETE:
-            out.lose("after", f"the mode {mode} shows the whole row, and this change does not tell it")
+            out.lose("after", f"the mode {mode} shows the full row, and this change does not have it")
         if view.has_old_image and old is None and change.op not in _NEW_ROWS:
-            out.lose("before", f"the mode {mode} shows the row before the change, and this change does not tell it")
+            out.lose("before", f"the mode {mode} shows the row before the change, and this change does not have it")
     keys, changed = _keys(out)
     made = View(_event(change.op, view, old is not None), view, _canonical(keys))
     if new is not None and view.has_new_image:
@@ -61,7 +61,7 @@ def _columns(text: str | bytes | None, image: Image) -> Columns | None:
 
 
 def _after(change: Change) -> Columns | None:
-    """The whole row after the change. A part of it would turn every other column into NULL: it is not written."""
+    """The full row after the change. A part of it would turn every other column into NULL: it is not written."""
     if change.op is Operation.DELETE:
         return None
     before = _columns(change.before, change.before_image)
@@ -71,7 +71,7 @@ def _after(change: Change) -> Columns | None:
 
 
 def _widest(op: Operation, has_new: bool, has_old: bool) -> Mode:
-    """The mode that shows just what the change has; an insert is told from an update in one mode only."""
+    """The mode that shows just what the change has; only one mode distinguishes an insert from an update."""
     if has_new and (has_old or op is Operation.INSERT):
         return Mode.NEW_AND_OLD_IMAGES
     return Mode.NEW_IMAGE if has_new else Mode.OLD_IMAGE if has_old else Mode.KEYS_ONLY

@@ -32,10 +32,10 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class YdbJsonRead(ReadOptions, frozen=True, kw_only=True):
-    """What a reader of YDB's changefeeds may be told."""
+    """Options of a reader of YDB's changefeeds."""
 
     mode: str | None = None
-    """The changefeed's MODE; it tells an empty update from one that shows nothing, and inserts from updates."""
+    """The changefeed's MODE; it distinguishes an empty update from one that shows nothing, and inserts from updates."""
 
     def __post_init__(self) -> None:
         Mode.named(self.mode)
@@ -95,7 +95,7 @@ class _Reader:
         flags = [flag for flag in FLAGS if flag in found]
         if len(flags) != 1:
             said = f"has {' and '.join(flags)}" if flags else f"has none of {', '.join(FLAGS)}"
-            raise Rejected(f"the record {said}: it must have exactly one, since they tell what happened")
+            raise Rejected(f"the record {said}: it must have exactly one, since they say what happened")
         flag = flags[0]
         key, key_note = _key(found, table.key)
         content, new, old = _object(found, flag), _object(found, "newImage"), _object(found, "oldImage")
@@ -137,7 +137,7 @@ class _Reader:
         key: bytes | None = None
         note: dict[str, bytes] = {}
         if table is not None and record.key is not None:
-            # A message key is free text: where it is not the key array, the tombstone has no key to tell.
+            # A message key is free text: where it is not the key array, the tombstone has no key.
             with contextlib.suppress(ValueError):
                 key, note = _key({"key": msgspec.Raw(record.key)}, table.key)
         return Change(
@@ -178,7 +178,7 @@ def _object(found: dict[str, msgspec.Raw], name: str) -> bytes | None:
 
 
 def _shell(found: dict[str, msgspec.Raw], kept: dict[str, bytes]) -> bytes | None:
-    """The record's members in their order, without what the change itself holds; None for a plain record."""
+    """The record's members in their order, without what the change itself contains; None for a plain record."""
     order = tuple(found)
     if not kept:
         if order in PLAIN_ORDERS:
@@ -206,7 +206,7 @@ def _stamped(change: Change, found: dict[str, msgspec.Raw]) -> Change:
 
 def _barrier(found: dict[str, msgspec.Raw], table: _Table) -> Change:
     if others := [name for name in found if name in MEMBERS and name != "resolved"]:
-        raise Rejected(f"`resolved` stands alone in a record, this one also has {', '.join(others)}")
+        raise Rejected(f"`resolved` is the only member of a record, this one also has {', '.join(others)}")
     step, transaction = read_stamp("resolved", found["resolved"])
     return Change(
         op=Operation.BARRIER,
@@ -222,7 +222,7 @@ def _schema_change(found: dict[str, msgspec.Raw], table: _Table) -> Change:
     if others := [name for name in found if name in MEMBERS and name not in ("tableChanges", "ts")]:
         raise Rejected(f"a schema record has `tableChanges` and `ts`, this one also has {', '.join(others)}")
     if "ts" not in found:
-        raise Rejected("a schema record must have `ts`: without it nothing tells which rows it holds for")
+        raise Rejected("a schema record must have `ts`: without it nothing says which rows it applies to")
     raw = found["tableChanges"]
     change = Change(
         op=Operation.DDL,

@@ -15,12 +15,12 @@ from changeling.model.operation import Image, Operation
 
 
 class YdbJsonWrite(WriteOptions, frozen=True, kw_only=True):
-    """What a writer of YDB's changefeeds may be told."""
+    """Options of a writer of YDB's changefeeds."""
 
     mode: str | None = None
     """The changefeed's MODE; without one each record shows what its change has."""
     reset: bool | None = None
-    """Write a replace as `reset`, or as an `update` that names every column: so it is by default where these are known."""
+    """Write a replace as `reset`, or as an `update` that names every column: the default where these are known."""
     virtual_timestamps: bool | None = None
     """Write `ts`: always (a change without is a loss), never, or where the change has one."""
     feed: str | None = None
@@ -72,7 +72,7 @@ def encoder(options: YdbJsonWrite) -> Encode:
 
 
 def _shell(out: Outgoing) -> dict[str, bytes]:
-    """The members that the record had, each null where the change holds its value; empty where it is new here."""
+    """The members that the record had, each null where the change contains its value; empty where it is new."""
     change = out.change
     if not out.native:
         return {}
@@ -131,7 +131,7 @@ def _in_mode(content: Written, shell: dict[str, bytes], key: bytes, stamp: tuple
 
 
 def _virtual_timestamp(out: Outgoing, wanted: bool | None) -> tuple[int, int] | None:
-    """The stamp to write, or None; what has no place without one is a loss, save where none was asked for."""
+    """The stamp to write, or None; what cannot be written without one is a loss, unless none was requested."""
     change = out.change
     if wanted is False:
         return None
@@ -149,7 +149,7 @@ def _virtual_timestamp(out: Outgoing, wanted: bool | None) -> tuple[int, int] | 
         if change.transaction is not None:
             out.lose("transaction", "a record's transaction is the txId of `ts`, which this change does not have")
     if wanted and (out.native or out.arrived):
-        out.lose("position", "`ts` was asked for, and the source of this change gave it no position")
+        out.lose("position", "`ts` was requested, and the source of this change gave it no position")
     return None
 
 
@@ -167,7 +167,7 @@ def _check_transaction(out: Outgoing, stamp: tuple[int, int]) -> None:
     if transaction.id != str(stamp[1]):
         out.lose("transaction", f"the id {transaction.id!r} is not the txId {stamp[1]} of the position")
     elif transaction.order is not None or transaction.total is not None:
-        out.lose("transaction", "a record tells the transaction's id, and no order inside it or over all")
+        out.lose("transaction", "a record has the transaction's id, but no order inside it or over all")
 
 
 def _barrier(out: Outgoing) -> list[bytes]:
@@ -187,7 +187,7 @@ def _schema_change(out: Outgoing) -> list[bytes]:
     shell = _kept_members(out)
     if not shell:
         if out.schema is None or not out.schema.columns or not out.schema.key:
-            out.lose("ddl", "a schema record tells columns and key, and this change tells no such schema")
+            out.lose("ddl", "a schema record contains columns and key, and this change has no such schema")
             return []
         shell = {"tableChanges": print_schema(out.schema, out.native), "ts": b"null"}
     _check_transaction(out, stamp)

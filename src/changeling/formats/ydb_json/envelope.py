@@ -1,4 +1,4 @@
-"""A changefeed's record as it stands on the wire: its members, its modes, its stamps, and the shell that keeps its shape."""
+"""A changefeed's record on the wire: its members, its modes, its stamps, and the shell that keeps its shape."""
 
 from enum import StrEnum
 from itertools import combinations
@@ -12,13 +12,13 @@ from changeling.model.errors import Rejected, nearest
 FLAGS = ("update", "reset", "erase")
 """What happened to the row: a record has exactly one."""
 MEMBERS = frozenset({"key", *FLAGS, "newImage", "oldImage", "ts", "resolved", "tableChanges"})
-"""What a record says about the change; any other member (`user`) is kept as it stands."""
+"""What a record says about the change; any other member (`user`) is kept as it is."""
 UINT64 = 2**64
 _NANOS_PER_MS = 1_000_000
 
 
 class Mode(StrEnum):
-    """What a changefeed's records tell about the row."""
+    """What a changefeed's records contain of the row."""
 
     KEYS_ONLY = "KEYS_ONLY"
     UPDATES = "UPDATES"
@@ -28,7 +28,7 @@ class Mode(StrEnum):
 
     @staticmethod
     def named(name: str | None) -> "Mode | None":
-        """The mode of that name in any case, None for none; raises ValueError with the near name."""
+        """The mode of that name in any case, None for none; raises ValueError with the closest known name."""
         if name is None:
             return None
         found = Mode.__members__.get(name.upper())
@@ -50,7 +50,7 @@ class Mode(StrEnum):
 def _plain_orders() -> frozenset[tuple[str, ...]]:
     """The orders of members that the seed shows: a record in one of them needs no shell.
 
-    `reset` beside `newImage` is left out, since a change alone does not tell which of the two held the row.
+    `reset` with `newImage` is left out, since a change alone does not show which of the two contained the row.
     """
     rest = ("newImage", "oldImage", "ts")
     tails = [tail for size in range(4) for tail in combinations(rest, size)]
@@ -64,7 +64,7 @@ _pair = msgspec.json.Decoder(tuple[int, int]).decode
 
 
 def read_stamp(name: str, raw: msgspec.Raw) -> tuple[int, int]:
-    """The step and the transaction's id of `ts` or `resolved`; raises `Rejected` where they are no such pair."""
+    """The step and the transaction's id of `ts` or `resolved`; raises `Rejected` if they are no such pair."""
     try:
         step, transaction = _pair(raw)
     except msgspec.DecodeError:

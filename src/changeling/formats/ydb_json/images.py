@@ -1,4 +1,4 @@
-"""Which columns a record shows: what each mode asks for, and what a change must have for it."""
+"""Which columns a record shows: what each mode requires, and what a change must have for it."""
 
 from dataclasses import dataclass, field
 
@@ -42,7 +42,7 @@ def written(out: Outgoing, mode: Mode | None, reset: bool) -> Written:
         if after is not None and whole:
             made.new_image = after
         else:
-            out.lose("after", f"the mode {mode} shows the whole row, and this change tells only part of it")
+            out.lose("after", f"the mode {mode} shows the full row, and this change has only part of it")
     return made
 
 
@@ -61,7 +61,7 @@ def _after(out: Outgoing, flag: str) -> Columns | None:
 
 
 def _with_nulls(out: Outgoing, columns: Columns) -> Columns:
-    """A whole row with its NULLs named, as far as a schema tells its columns."""
+    """A full row with its NULLs named, as far as a schema names its columns."""
     key = json_text.members(out.change.key or b"{}")
     known = () if out.schema is None else out.schema.columns
     nulls = [column.name for column in known if column.name not in key and column.name not in columns]
@@ -72,12 +72,12 @@ def _old_image(out: Outgoing, mode: Mode | None, before: Columns | None) -> Colu
     change = out.change
     if mode is None:
         if change.before_image is Image.PARTIAL:
-            out.lose("before", "an oldImage is the whole row, and this change tells only part of it")
+            out.lose("before", "an oldImage is the full row, and this change has only part of it")
         return before
     if not mode.has_old_image:
         return None
     if before is None and change.op not in _NEW_ROWS:
-        out.lose("before", f"the mode {mode} shows the row before the change, and this change does not tell it")
+        out.lose("before", f"the mode {mode} shows the row before the change, and this change does not have it")
     return before
 
 
@@ -85,7 +85,7 @@ def _updates(out: Outgoing, flag: str, before: Columns | None, after: Columns | 
     """The columns of UPDATES: the changed ones where both rows are known, else all that the change has."""
     change = out.change
     if after is None:
-        out.lose("after", "the mode UPDATES shows the changed columns, and this change tells none")
+        out.lose("after", "the mode UPDATES shows the changed columns, and this change has none")
         return {}
     if flag == "reset" or change.op in _NEW_ROWS:
         return after

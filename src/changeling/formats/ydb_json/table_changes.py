@@ -27,16 +27,16 @@ _changes = json_text.named("tableChanges", msgspec.json.Decoder(list[_TableChang
 
 
 def read_schema(raw: msgspec.Raw, table: TableName, known_key: tuple[str, ...]) -> TableSchema:
-    """The schema that a record tells; raises `Rejected` where it tells none.
+    """The schema in a record; raises `Rejected` if there is none.
 
-    The older serializer names the last key column alone, as a string: `known_key` stands in for it.
+    The older serializer names only the last key column, as a string: `known_key` replaces it.
     """
     changes = _changes(raw)
     if len(changes) != 1:
-        raise Rejected(f"`tableChanges` holds {len(changes)} tables; a record of one table's changefeed holds one")
+        raise Rejected(f"`tableChanges` has {len(changes)} tables; a record of one table's changefeed has one")
     found = changes[0].table
     if not found.columns:
-        raise Rejected("`tableChanges` tells no columns")
+        raise Rejected("`tableChanges` has no columns")
     if isinstance(found.key, str):
         key = known_key
     else:

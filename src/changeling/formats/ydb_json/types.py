@@ -1,6 +1,6 @@
 """YDB's types and how its JSON spells their values, both ways.
 
-Dates and times of 16 and 32 bits all stand there as moments with six fraction digits; those of 32 and 64 signed bits as
+Dates and times of 16 and 32 bits are all timestamps with six fraction digits; those of 32 and 64 signed bits as
 integers; PostgreSQL's types as the text that PostgreSQL prints.
 """
 
@@ -10,7 +10,7 @@ import re
 from changeling.formats.time_spans import MICROSECOND, from_count, from_words, to_count, to_words
 from changeling.formats.type_table import TypeTable
 from changeling.model import canonical, json_text, times, types
-from changeling.model.canonical import Convert, moment_text
+from changeling.model.canonical import Convert, timestamp_text
 from changeling.model.errors import CannotCarry, Rejected
 from changeling.model.json_text import quote
 
@@ -44,7 +44,7 @@ _CANONICAL_KINDS = {
     "datetime64": "timestamptz",
     "timestamp64": "timestamptz",
     "interval64": "duration",
-    # These name their zone behind a comma: no canonical moment holds that, so they stay text.
+    # These name their zone after a comma: no canonical timestamp has that, so they stay text.
     "tzdate": "string",
     "tzdatetime": "string",
     "tztimestamp": "string",
@@ -101,7 +101,7 @@ def parse(name: str) -> types.Type | None:
 
 
 def name(kind: types.Type) -> str:
-    """The YDB type that holds every value of a canonical one."""
+    """The YDB type that fits every value of a canonical one."""
     if kind.kind != "decimal":
         return _NAMES[kind.kind]
     if kind.precision is None:
@@ -115,7 +115,7 @@ def _shown(raw: bytes) -> str:
     return raw[:60].decode(errors="replace")
 
 
-def _moment_from(unit: int, kind: str) -> Convert:
+def _timestamp_from(unit: int, kind: str) -> Convert:
     """From an integer that counts `unit` nanoseconds since 1970; text is read as the type's usual one."""
     as_text = canonical.reader(types.Type(kind))
 
@@ -127,7 +127,7 @@ def _moment_from(unit: int, kind: str) -> Convert:
         nanos = int(raw) * unit
         if not _FIRST <= nanos <= _LAST:
             raise Rejected(f"{_shown(raw)} lies outside the years 1 to 9999")
-        return quote(moment_text(nanos)[:10] if kind == "date" else f"{moment_text(nanos)}Z")
+        return quote(timestamp_text(nanos)[:10] if kind == "date" else f"{timestamp_text(nanos)}Z")
 
     return read
 
@@ -137,10 +137,10 @@ def _nanos(raw: bytes) -> int:
     try:
         return times.parse(text)[0]
     except Rejected:
-        raise CannotCarry("types", f"YDB has no moment {text[:60]!r}") from None
+        raise CannotCarry("types", f"YDB has no timestamp {text[:60]!r}") from None
 
 
-def _moment_to(unit: int, unit_name: str) -> Convert:
+def _timestamp_to(unit: int, unit_name: str) -> Convert:
     """To an integer that counts `unit` nanoseconds since 1970; raises `CannotCarry` on a part of one."""
 
     def write(raw: bytes) -> bytes:
@@ -152,12 +152,12 @@ def _moment_to(unit: int, unit_name: str) -> Convert:
     return write
 
 
-_micros = _moment_to(_MICRO, "YDB's microseconds")
+_micros = _timestamp_to(_MICRO, "YDB's microseconds")
 
 
-def _moment_text(raw: bytes) -> bytes:
+def _timestamp_text(raw: bytes) -> bytes:
     seconds, micros = divmod(int(_micros(raw)), 1_000_000)
-    return quote(f"{moment_text(seconds * times.NANOS_PER_SECOND)}.{micros:06d}Z")
+    return quote(f"{timestamp_text(seconds * times.NANOS_PER_SECOND)}.{micros:06d}Z")
 
 
 def _number(raw: bytes) -> bytes:
@@ -176,9 +176,9 @@ def _pg_bool(raw: bytes) -> bytes:
     return b'"t"' if raw == b"true" else b'"f"'
 
 
-def _pg_moment(zone: str) -> Convert:
+def _pg_timestamp(zone: str) -> Convert:
     def write(raw: bytes) -> bytes:
-        text = moment_text(int(_micros(raw)) * _MICRO)
+        text = timestamp_text(int(_micros(raw)) * _MICRO)
         return quote(text.replace("T", " ") + zone)
 
     return write
@@ -211,34 +211,34 @@ def _to_json_text(raw: bytes) -> bytes:
 
 
 TYPES = TypeTable(
-    read={"date": _moment_from(_DAY, "date"), "duration": from_count(MICROSECOND)},
+    read={"date": _timestamp_from(_DAY, "date"), "duration": from_count(MICROSECOND)},
     write={
         "float32": _number,
         "float64": _number,
         "decimal": _number,
-        "date": _moment_text,
-        "timestamp": _moment_text,
-        "timestamptz": _moment_text,
+        "date": _timestamp_text,
+        "timestamp": _timestamp_text,
+        "timestamptz": _timestamp_text,
         "duration": to_count(MICROSECOND),
     },
     read_wire={
-        "date32": _moment_from(_DAY, "date"),
-        "datetime64": _moment_from(times.NANOS_PER_SECOND, "timestamptz"),
-        "timestamp64": _moment_from(_MICRO, "timestamptz"),
+        "date32": _timestamp_from(_DAY, "date"),
+        "datetime64": _timestamp_from(times.NANOS_PER_SECOND, "timestamptz"),
+        "timestamp64": _timestamp_from(_MICRO, "timestamptz"),
         "pgbytea": _from_hex,
         "pginterval": _pg_interval,
         "pgjson": _from_json_text,
         "pgjsonb": _from_json_text,
     },
     write_wire={
-        "date32": _moment_to(_DAY, "a day"),
-        "datetime64": _moment_to(times.NANOS_PER_SECOND, "a second"),
+        "date32": _timestamp_to(_DAY, "a day"),
+        "datetime64": _timestamp_to(times.NANOS_PER_SECOND, "a second"),
         "timestamp64": _micros,
         "pgbool": _pg_bool,
         **dict.fromkeys(("pgint2", "pgint4", "pgint8", "pgoid", "pgfloat4", "pgfloat8", "pgnumeric"), _as_text),
         "pgdate": _same,
-        "pgtimestamp": _pg_moment(""),
-        "pgtimestamptz": _pg_moment("+00"),
+        "pgtimestamp": _pg_timestamp(""),
+        "pgtimestamptz": _pg_timestamp("+00"),
         "pgbytea": _to_hex,
         "pginterval": to_words(MICROSECOND),
         "pgjson": _to_json_text,

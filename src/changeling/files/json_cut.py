@@ -1,15 +1,22 @@
-"""Cuts JSON values that stand in any layout at once: numpy finds strings, brackets and depths for a whole text.
+"""Cuts many JSON values out of a text at once with numpy: plain lines, and values in any layout.
 
-What it gives is what the scanner would give; it stops before the first value that is not plainly whole.
+The results are those of the scanner; cutting stops before the first value that is not plainly complete.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from changeling.files.spans import cut
+from changeling.files.raw_records import cut, cut_lines, line_bounds
 
+_OPENING = np.zeros(256, bool)
+_OPENING[list(b"{[")] = True
+_SECOND_VALUE = np.zeros(256, bool)
+_SECOND_VALUE[list(b"{[ \t\r")] = True
+_VALUE_AFTER_ANY = re.compile(rb"[}\]][ \t\r]*[{\[]")
+_VALUE_AFTER_OBJECT = re.compile(rb"\}[ \t\r]*[{\[]")
 _MOST_BLANKS = 64
 _MOST_DEPTH = 30_000
 _IS_BLANK = np.zeros(256, bool)
@@ -17,9 +24,55 @@ _IS_BLANK[list(b" \t\r\n")] = True
 _CASE = np.uint8(0x20)  # Set in the braces, not in the square brackets: with it, both kinds are one.
 
 
+def is_plain_line(line: bytes, arrays: bool) -> bool:
+    """Whether a line is taken as one record without looking inside.
+
+    It starts with a bracket and ends with the one that closes it, and no closing bracket in it is followed by an opening
+    one (in JSON that means two values; inside a string it means nothing, and the scanner decides). The next line must
+    start with an opening bracket, or there must be none: in JSON, a closing bracket is followed by an opening one only
+    between two values. So lines that are values are cut correctly, and broken lines are cut on their own.
+    """
+    last = line[-2:-1] if line.endswith(b"\r") else line[-1:]
+    first = line[:1]
+    if not (first == b"{" and last == b"}") and (arrays or not (first == b"[" and last == b"]")):
+        return False
+    return (_VALUE_AFTER_OBJECT if arrays else _VALUE_AFTER_ANY).search(line) is None
+
+
+def plain_lines_end(data: bytes, start: int, stop: int) -> int:
+    """Where the lines of `data[start:stop]` that can be cut end: after a line break whose next byte is known. 0 for none."""
+    return data.rfind(b"\n", start, min(stop, len(data) - 1)) + 1
+
+
+def cut_plain_lines(data: bytes, start: int, end: int, arrays: bool, limit: int) -> pa.Array | None:
+    """The lines of `data[start:end]` as an array if all of them are plain (see `is_plain_line`), else None."""
+    if end < len(data) and data[end] not in b"{[":
+        return None
+    text = np.frombuffer(data, np.uint8)[start:end]
+    starts, stops, ends = line_bounds(text)
+    if (ends - starts).max() > limit:
+        return None
+    first = text[starts]
+    if not ((first == ord("{")) if arrays else _OPENING[first]).all():
+        return None
+    if (text[stops - 1] != first + 2).any() or _has_two_values(data, start, end, text, arrays):
+        return None
+    return cut_lines(data, start, end, ends) if (stops == ends).all() else cut(data, start, end, starts, stops)
+
+
+def _has_two_values(data: bytes, start: int, end: int, text: np.ndarray, arrays: bool) -> bool:
+    closing = np.flatnonzero(text == ord("}"))
+    if not arrays:
+        closing = np.concatenate([closing, np.flatnonzero(text == ord("]"))])
+    # The text ends with a line break, so a byte follows each bracket.
+    if not _SECOND_VALUE[text[closing + 1]].any():
+        return False
+    return (_VALUE_AFTER_OBJECT if arrays else _VALUE_AFTER_ANY).search(data, start, end) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Values that follow each other, where the last of them ends, and the last line start between two (-1 for none)."""
+    """Consecutive values, where the last of them ends, and the last line start between two (-1 for none)."""
 
     values: pa.Array
     end: int
@@ -27,7 +80,7 @@ class Cut:
 
 
 def cut_values(data: bytes, start: int, end: int, *, in_array: bool, objects_only: bool, limit: int) -> Cut | None:
-    """The values of `data[start:end]`, which begins with an opening bracket; None where there are none.
+    """The values of `data[start:end]`, which begins with an opening bracket; None if there are none.
 
     Each value taken is followed by blanks, one comma if `in_array`, and an opening bracket: the last one is left.
     """
@@ -68,7 +121,7 @@ def _leading(good: np.ndarray) -> int:
 
 
 def _strings(text: np.ndarray) -> tuple[np.ndarray, int]:
-    """Which bytes are inside strings, and up to where that is certain."""
+    """Which bytes are inside strings, and up to which offset that is certain."""
     quotes = text == ord('"')
     stop = len(text)
     escaped = np.flatnonzero(quotes[1:] & (text[:-1] == ord("\\"))) + 1
@@ -87,7 +140,7 @@ def _strings(text: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _gaps(text: np.ndarray, stops: np.ndarray, nexts: np.ndarray, in_array: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Whether what follows each value is a separator, and whether that holds a line break."""
+    """Whether a separator follows each value, and whether that contains a line break."""
     lengths = nexts - stops
     good = lengths <= _MOST_BLANKS
     commas = np.zeros(len(stops), np.int8)
@@ -102,14 +155,14 @@ def _gaps(text: np.ndarray, stops: np.ndarray, nexts: np.ndarray, in_array: bool
 
 
 def _misplaced(text: np.ndarray, brackets: np.ndarray, depths: np.ndarray, count: int) -> int:
-    """Where the first of the brackets stands that closes another kind, or opens where no value can stand.
+    """Where the first bracket is that closes another kind, or opens where no value is allowed.
 
     All of the first `count` are closed among themselves.
     """
     brackets, depths = brackets[:count], depths[:count]
     kinds = text[brackets]
     opening = (kinds | _CASE) == ord("{")
-    # On each level, brackets open and close by turns: sorted by level, two neighbours are a pair.
+    # On each level, brackets open and close alternately: sorted by level, two neighbours are a pair.
     levels = (depths - opening).astype(np.int16)
     order = np.argsort(levels, kind="stable")
     first, second = order[0::2], order[1::2]

@@ -1,4 +1,4 @@
-"""A JVM that is gone is what is told, whatever the call that showed it had to say."""
+"""The end of the JVM is what is reported, whatever the failing call said."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from changeling.model.errors import ChangelingError
 from changeling.spark import errors, gateway
-from changeling.spark.errors import SparkEnded, check_spark, in_one_sentence, told
+from changeling.spark.errors import SparkEnded, check_spark, translate_error, translated_errors
 
 Started = Callable[[str], "subprocess.Popen[bytes]"]
 SHOWN = [Py4JNetworkError("no answer"), Py4JError("no o12"), ConnectionRefusedError("refused"), EOFError()]
@@ -18,7 +18,7 @@ SHOWN = [Py4JNetworkError("no answer"), Py4JError("no o12"), ConnectionRefusedEr
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """A process in the place of the JVM."""
+    """A process instead of the JVM."""
     processes: list[subprocess.Popen[bytes]] = []
     monkeypatch.setattr(gateway, "_started", processes)
     monkeypatch.setattr(errors, "_SOON", 0.1)
@@ -42,12 +42,12 @@ def test_how_the_jvm_ended(started: Started, program: str, how: str) -> None:
     jvm = started(program)
     jvm.wait()
     for error in SHOWN:
-        with pytest.raises(SparkEnded) as ended, in_one_sentence():
+        with pytest.raises(SparkEnded) as ended, translated_errors():
             raise error
         assert str(ended.value).startswith(
             f"Spark's JVM (process {jvm.pid}) {how}nothing more can be done without it. "
         )
-    assert type(told(PySparkException("it stopped"))) is SparkEnded
+    assert type(translate_error(PySparkException("it stopped"))) is SparkEnded
     with pytest.raises(SparkEnded):
         check_spark(ChangelingError("what another thread said"))
 
@@ -56,8 +56,8 @@ def test_a_jvm_that_runs_is_not_to_blame(started: Started) -> None:
     jvm = started("input()")
     for error in SHOWN:
         check_spark(error)
-    assert type(told(Py4JError("a call that is wrong"))) is ChangelingError
-    with pytest.raises(ConnectionRefusedError), in_one_sentence():
+    assert type(translate_error(Py4JError("a call that is wrong"))) is ChangelingError
+    with pytest.raises(ConnectionRefusedError), translated_errors():
         raise ConnectionRefusedError
     gateway.end()
     assert jvm.returncode is not None

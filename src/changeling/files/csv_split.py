@@ -1,12 +1,11 @@
-"""Splits text into rows of CSV, whose quoted fields may hold line breaks."""
+"""Splits text into rows of CSV, whose quoted fields may contain line breaks."""
 
 import re
 from collections.abc import Iterator
 
 import numpy as np
 
-from changeling.files.pieces import Block, Piece, Readable
-from changeling.files.spans import cut, line_bounds
+from changeling.files.raw_records import Block, RawRecord, Readable, cut, line_bounds
 from changeling.files.window import Window
 
 _BLOCK_ROWS = 50_000
@@ -20,10 +19,10 @@ def row_blocks(
 ) -> Iterator[Block]:
     """The rows of CSV that are not empty, raw, without their ends.
 
-    A field that begins with a quote goes on, over line breaks, to the quote that ends it (two of them stand for one). A
-    delimiter or the end of the line must follow; where something else does, or the row is over the limit, the quote was a
-    stray one, and the line that it stands on is a record alone. So it is for a quote that nothing ends.
-    Other quotes are plain text, and so is a byte behind `escape`.
+    A field that begins with a quote continues, over line breaks, to the quote that closes it (a doubled quote is one in the
+    text). A delimiter or the end of the line must follow. If something else follows, or the row is over the limit, the quote
+    is a stray one, and its line is a record of its own. The same holds for a quote that is never closed.
+    Other quotes are plain text, and so is a byte after `escape`.
     """
     window = Window(stream, chunk_size, limit, blanks=_LINE_END)
     rows = _Rows(window, delimiter, quote, escape)
@@ -33,12 +32,12 @@ def row_blocks(
         if block is not None:
             if len(block):
                 yield block
-        elif pieces := rows.take_some():
-            yield pieces
+        elif records := rows.take_some():
+            yield records
 
 
 def _lines(window: Window, delimiter: bytes, quote: bytes) -> Block | None:
-    """All whole rows of the window at once; None where there are none, or some need a closer look."""
+    """All complete rows of the window at once; None if there are none, or some need a closer look."""
     data, start = window.data, window.at
     end = data.rfind(b"\n", start, start + _SPAN) + 1
     if end <= start:
@@ -60,26 +59,26 @@ def _lines(window: Window, delimiter: bytes, quote: bytes) -> Block | None:
 
 
 def _between_rows(text: np.ndarray, ends: np.ndarray, delimiter: int, quote: int) -> np.ndarray | None:
-    """Which line ends are outside of quotes; None where a quote stands where none is expected, or no row ends."""
+    """Which line ends are outside of quotes; None if a quote is where none is expected, or no row ends."""
     quotes = text == quote
     inside = np.cumsum(quotes, dtype=np.uint8) & np.uint8(1)
     between = np.flatnonzero(inside[ends] == 0)
     if not len(between):
         return None
     places = np.flatnonzero(quotes[: ends[between[-1]]])
-    before, behind = text[places[0::2] - 1], text[places[1::2] + 1]
+    before, after = text[places[0::2] - 1], text[places[1::2] + 1]
     before_fits = (before == delimiter) | (before == ord("\n")) | (before == quote) | (places[0::2] == 0)
-    behind_fits = (behind == delimiter) | (behind == ord("\n")) | (behind == quote)
-    returns = places[1::2][behind == ord("\r")] + 2
+    after_fits = (after == delimiter) | (after == ord("\n")) | (after == quote)
+    returns = places[1::2][after == ord("\r")] + 2
     return (
-        between if before_fits.all() and behind_fits.sum() + (text[returns] == ord("\n")).sum() == len(behind) else None
+        between if before_fits.all() and after_fits.sum() + (text[returns] == ord("\n")).sum() == len(after) else None
     )
 
 
-def _line(window: Window) -> Piece | None:
-    piece = window.take_until(_NEWLINE)
+def _line(window: Window) -> RawRecord | None:
+    record = window.take_until(_NEWLINE)
     _pass_line_end(window)
-    return piece or None
+    return record or None
 
 
 def _pass_line_end(window: Window) -> None:
@@ -101,33 +100,33 @@ class _Rows:
         self._quoted = re.compile(q + inner + rb"(?:" + q + rb"\r?" + cut_escape + rb")?+")
         self._quote = quote
 
-    def take_some(self) -> list[Piece]:
-        """The rows that end in the window; just one where it had to be read on for: the rest may be cut at once."""
+    def take_some(self) -> list[RawRecord]:
+        """The rows that end in the window; only one if more had to be read for it: the rest may be cut at once."""
         window = self._window
         base = window.base
-        pieces: list[Piece] = []
-        while window.left and len(pieces) < _BLOCK_ROWS and (window.base == base or not pieces):
+        records: list[RawRecord] = []
+        while window.left and len(records) < _BLOCK_ROWS and (window.base == base or not records):
             end = self._row_end()
             if end is None and window.left <= window.limit:
-                if pieces:
+                if records:
                     break
                 if window.fill():
                     continue
                 end = self._last_row_end()
-            piece = _line(window) if end is None or end < 0 else window.take(end)
+            record = _line(window) if end is None or end < 0 else window.take(end)
             _pass_line_end(window)
-            if piece:
-                pieces.append(piece)
-        return pieces
+            if record:
+                records.append(record)
+        return records
 
     def _last_row_end(self) -> int:
-        """The end of the text, or -1: a quote that nothing closes was a stray one, and must not take rows along."""
+        """The end of the text, or -1: a quote that is never closed is a stray one, and must not swallow rows."""
         rest = self._window.data[self._window.at :] + b"\n"
-        whole = self._fields.match(rest).end() + 1 == len(rest)  # type: ignore[union-attr]  # matches anywhere
-        return len(self._window.data) if whole or b"\n" not in rest[:-1] else -1
+        complete = self._fields.match(rest).end() + 1 == len(rest)  # type: ignore[union-attr]  # matches anywhere
+        return len(self._window.data) if complete or b"\n" not in rest[:-1] else -1
 
     def _row_end(self) -> int | None:
-        """Where the next row ends; None where more must be read to tell, -1 where it is none."""
+        """Where the next row ends; None if more must be read to know, -1 if it is no row."""
         data = self._window.data
         end = self._fields.match(data, self._window.at).end()  # type: ignore[union-attr]  # matches anywhere
         if data.startswith(b"\n", end):

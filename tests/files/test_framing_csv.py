@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeling.files.framing import Piece, csv_rows
+from changeling.files.framing import RawRecord, csv_rows
 
 SIZES = (1, 2, 5, 1 << 20)
 
 
-def rows(text: bytes, delimiter: str = ",", escape: str | None = None, limit: int = 1 << 20) -> list[Piece]:
+def rows(text: bytes, delimiter: str = ",", escape: str | None = None, limit: int = 1 << 20) -> list[RawRecord]:
     found = [list(csv_rows(io.BytesIO(text), delimiter, escape=escape, chunk_size=size, limit=limit)) for size in SIZES]
     assert all(each == found[0] for each in found)
     return found[0]

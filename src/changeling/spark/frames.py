@@ -1,26 +1,27 @@
-"""Frames of wire records, however they come, in the one layout that kernels read."""
+"""Frames of wire records and of changes, whatever columns they have, in the layouts that kernels read."""
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
+from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
 from changeling.model import layout
 from changeling.model.errors import UsageError
 from changeling.spark.adapter import spark_schema
+from changeling.spark.numbering import COUNTS, NUMBER, STANDING
 
 _SCHEMA = spark_schema(layout.RECORDS)
 
 
 def wire_records(frame: DataFrame) -> DataFrame:
-    """The frame in layout `RECORDS`. Only `value`, text or bytes, must be there.
+    """The frame in layout `RECORDS`. Only `value`, text or bytes, is required.
 
-    A frame from Kafka is told by its columns: its headers' names are called `key`, and origins are made of `topic`,
-    `partition` and `offset`. A frame without them has null origins, which `Placing` fills in the tasks.
+    A frame from Kafka is recognised by its columns: its headers' names are called `key`, and origins are built from `topic`,
+    `partition` and `offset`. A frame without them has null origins, which `OriginFiller` fills in the tasks.
     """
     if "value" not in frame.columns:
-        raise UsageError(f"records stand in a column called 'value'; there are only {', '.join(frame.columns)}")
+        raise UsageError(f"records need a column 'value'; the frame has only {', '.join(frame.columns)}")
     return frame.select(
         _bytes(frame, "value"), _bytes(frame, "key"), _headers(frame), _or_null(frame, "topic"), _origin(frame)
     )
@@ -42,7 +43,7 @@ def _headers(frame: DataFrame) -> Column:
     if "headers" not in frame.columns:
         return _or_null(frame, "headers")
     kind = frame.schema["headers"].dataType
-    # Fields of structs are cast by their places: Kafka's (key, value) become (name, value).
+    # Fields of structs are cast by position: Kafka's (key, value) become (name, value).
     if not (isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType) and len(kind.elementType) == 2):
         raise UsageError(f"the column 'headers' must be an array of names and values, it is {kind.simpleString()}")
     return _or_null(frame, "headers")
@@ -64,10 +65,10 @@ def _origin(frame: DataFrame) -> Column:
     ).alias("origin")
 
 
-class Placing:
-    """Gives origins to the records of one partition that came without: partition and row, as ordinal and record.
+class OriginFiller:
+    """Gives origins to the records of one partition that have none: partition and row, as ordinal and record.
 
-    These are places inside one run: a stream of a format without positions of its own should bring an `origin`.
+    These identify a record inside one run only: a stream of a format without positions of its own should have an `origin`.
     """
 
     def __init__(self) -> None:
@@ -76,7 +77,7 @@ class Placing:
         self._row = 0
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch of layout `RECORDS` with origins throughout, where it had none at all."""
+        """The batch of layout `RECORDS`, with an origin in every row where it had none at all."""
         at, count = batch.schema.get_field_index("origin"), batch.num_rows
         if batch.column(at).null_count < count:
             return batch
@@ -89,8 +90,29 @@ class Placing:
 
 
 def origins(count: int, known: dict[str, pa.Array]) -> pa.Array:
-    """So many origins of which only these parts are known."""
+    """`count` origins of which only these fields are known."""
     fields = list(layout.ORIGIN)
     return pa.StructArray.from_arrays(
         [known.get(field.name, pa.nulls(count, field.type)) for field in fields], fields=fields
     )
+
+
+def numbered_changes(frame: DataFrame) -> DataFrame:
+    """The frame in layout `CHANGES`, and the columns `number`, `counts` and `standing` where it has them.
+
+    Missing columns become null, as `schema` is in the log; `op` is required.
+    """
+    if "op" not in frame.columns:
+        raise UsageError(f"changes need a column 'op'; the frame has only {', '.join(frame.columns)}")
+    wanted = [*layout.CHANGES, *(field for field in (NUMBER, COUNTS, STANDING) if field.name in frame.columns)]
+    return frame.select(*(_change_column(frame, field) for field in spark_schema(pa.schema(wanted))))
+
+
+def _change_column(frame: DataFrame, field: StructField) -> Column:
+    column = f.col(field.name) if field.name in frame.columns else _missing_column(field.name)
+    return column.cast(field.dataType).alias(field.name)
+
+
+def _missing_column(name: str) -> Column:
+    # A missing image is `none`: the kernels accept no null here.
+    return f.lit("none" if name in ("before_image", "after_image") else None)

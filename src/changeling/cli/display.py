@@ -1,17 +1,45 @@
-"""Changes for people: one heading a change, and under it what became of each column."""
+"""What people read on a terminal: tables, and changes with what became of each column."""
+
+from typing import Any
 
 import pyarrow as pa
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from changeling.model import json_text, layout, times
 from changeling.model.change import Change
 from changeling.model.printable import printable
 
+_NANOS = 1_000_000_000
+_WIDE = 400
 _COLOURS = {"insert": "green", "read": "green", "delete": "red", "truncate": "red", "update": "yellow"}
 
 
-def show(batch: pa.RecordBatch) -> None:
+class _Rows(Table):
+    """A table whose cells are single lines, whatever they contain."""
+
+    def add_row(self, *cells: RenderableType | None, **more: Any) -> None:
+        super().add_row(*(Text(printable(cell)) if isinstance(cell, str) else cell for cell in cells), **more)
+
+
+def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
+    """A plain table; numbers are aligned to the right."""
+    shown = _Rows(*(printable(name) for name in columns), box=None, header_style="bold", pad_edge=False)
+    for name in numbers:
+        shown.add_column(name, justify="right")
+    return shown
+
+
+def show_table(shown: Table, *, stderr: bool = False) -> None:
+    """Prints a table: into a pipe or a file each row is one line."""
+    console = Console(highlight=False, markup=False, stderr=stderr)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, stderr=stderr, width=_WIDE)
+    console.print(shown)
+
+
+def show_changes(batch: pa.RecordBatch) -> None:
     """Prints the changes of a batch."""
     console = Console(highlight=False, soft_wrap=True)
     for change in layout.changes(batch):
@@ -58,3 +86,14 @@ def column_line(name: str, was: bytes | None, now: bytes | None) -> Text:
     if now is not None:
         line.append(printable(now.decode()), style="green")
     return line
+
+
+def duration(nanos: int | None) -> str:
+    """A duration in a suitable unit."""
+    if nanos is None:
+        return ""
+    seconds = nanos / _NANOS
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:,.3f} s"
