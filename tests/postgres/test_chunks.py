@@ -188,8 +188,8 @@ def test_only_transactions_between_the_bounds_are_told() -> None:
         messages += transaction(lsn, [lsn])
     for size in (1, 2, 100):
         found = by_columns(messages, size, 19, 30)
-        told = [(change.op.value, change.position) for change in found if change.op != Operation.COMMIT]
-        assert told == [("message", "0219.010"), ("insert", "0220.011"), ("message", "0229.010")]
+        emitted = [(change.op.value, change.position) for change in found if change.op != Operation.COMMIT]
+        assert emitted == [("message", "0219.010"), ("insert", "0220.011"), ("message", "0229.010")]
 
 
 def test_messages_may_be_given_in_one_buffer_and_with_headers() -> None:
@@ -216,7 +216,7 @@ def test_large_messages_are_decoded_in_several_batches(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("messages", "told"),
+    ("messages", "message"),
     [
         ([b"S\0\0\0\1\1"], "'S'"),
         ([b""], "empty message"),
@@ -226,8 +226,8 @@ def test_large_messages_are_decoded_in_several_batches(monkeypatch: pytest.Monke
         ([wire.begin(5, 0, 1), wire.begin(6, 0, 1)], "outside of transactions"),
         ([wire.begin(5, 0, 1), wire.insert(9, ["1"])], "table 9 before it describes it"),
         ([wire.begin(5, 0, 1), wire.insert(1, ["1", "2"])], "does not have the 1 columns"),
-        ([wire.begin(5, 0, 1), wire.insert(1, ["1"])[:-1]], "ends too early|shorter than its message"),
-        ([wire.begin(5, 0, 1), wire.insert(1, ["1"]) + b"x"], "shorter than its message"),
+        ([wire.begin(5, 0, 1), wire.insert(1, ["1"])[:-1]], "ends too early|differs from its message"),
+        ([wire.begin(5, 0, 1), wire.insert(1, ["1"]) + b"x"], "differs from its message"),
         ([wire.begin(5, 0, 1), wire.insert(1, ["1"]).replace(b"t", b"b")], "binary"),
         ([wire.begin(5, 0, 1), wire.insert(1, ["1"]).replace(b"t\0", b"t\xff")], "ends too early"),
         ([wire.begin(5, 0, 1), wire.insert(1, ["1"]).replace(b"N", b"K")], "without its row"),
@@ -235,9 +235,9 @@ def test_large_messages_are_decoded_in_several_batches(monkeypatch: pytest.Monke
         ([wire.described(TABLE)[:-5]], "ends too early"),
     ],
 )
-def test_what_is_no_pgoutput_is_refused(messages: list[bytes], told: str) -> None:
+def test_what_is_no_pgoutput_is_refused(messages: list[bytes], message: str) -> None:
     output = PgOutput("s", "db", resolved, slot="slot", start=0, end=2**63)
-    with pytest.raises(ChangelingError, match=told):
+    with pytest.raises(ChangelingError, match=message):
         output.decode([wire.described(TABLE), *messages])
 
 

@@ -1,4 +1,4 @@
-"""What a real server streams besides rows: truncates, logical messages, transactions that are rolled back."""
+"""What a real server streams in addition to rows: truncates, logical messages, transactions that are rolled back."""
 
 import base64
 import json

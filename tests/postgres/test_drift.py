@@ -1,12 +1,13 @@
-"""What comes back to what it was between two looks at the catalog: only the stream shows that it was otherwise meanwhile."""
+"""Tables that are changed and changed back between two looks at the catalog: only the stream shows the time in between."""
 
 import msgspec
 import pytest
 
-from changeling.postgres import catalog, lsn
+from changeling.postgres import catalog
 from changeling.postgres.fingerprint import fingerprints
 from changeling.postgres.relation_messages import Description, from_texts, to_texts
-from changeling.postgres.table_drift import Drift, Snapshotted
+from changeling.postgres.slot import parse_lsn
+from changeling.postgres.table_drift import Drift, SnapshottedTable
 from tests.postgres.replication import Replication
 from tests.postgres.server import Database
 
@@ -34,12 +35,12 @@ def stream(emptied: Database) -> Replication:
     return Replication(emptied, "FOR TABLE t, root, filled WITH (publish_via_partition_root = true)")
 
 
-def snapshotted(database: Database) -> dict[str, Snapshotted]:
+def snapshotted(database: Database) -> dict[str, SnapshottedTable]:
     found = catalog.tables(database.connection, ["t", "root", "filled"])
     prints = fingerprints(database.connection, found, ["p"])
     ((place,),) = database.rows("SELECT pg_current_wal_insert_lsn()::text")
     return {
-        one.table.name: Snapshotted("public", one.table.name, prints[one.table.spelled()], lsn.parse(place))
+        one.table.name: SnapshottedTable("public", one.table.name, prints[one.table.spelled()], parse_lsn(place))
         for one in found
     }
 

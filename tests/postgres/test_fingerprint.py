@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from changeling.postgres import catalog
-from changeling.postgres.fingerprint import ColumnPrint, Fingerprint, fingerprints
+from changeling.postgres.fingerprint import ColumnFingerprint, Fingerprint, fingerprints
 from tests.postgres.server import Database
 
 PLAIN = (
@@ -243,7 +243,7 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
             p,
             ((leaf, files[leaf], False),),
             (),
-            (ColumnPrint(1, "id", 23, -1, False, "", altered["id"]),),
+            (ColumnFingerprint(1, "id", 23, -1, False, "", altered["id"]),),
             (),
             ((leaf, (attached,)),),
             0,
@@ -253,9 +253,9 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
             ((t, files[t], False),),
             ("a", "b"),
             (
-                ColumnPrint(1, "a", 23, -1, True, "", altered["a"]),
-                ColumnPrint(3, "b", 1043, 9, True, "", altered["b"]),
-                ColumnPrint(4, "c", 23, -1, True, "(a + 1)", altered["c"]),
+                ColumnFingerprint(1, "a", 23, -1, True, "", altered["a"]),
+                ColumnFingerprint(3, "b", 1043, 9, True, "", altered["b"]),
+                ColumnFingerprint(4, "c", 23, -1, True, "(a + 1)", altered["c"]),
             ),
             (),
             (),

@@ -13,7 +13,7 @@ from tests.postgres.replication import Replication, changes_of
 from tests.postgres.server import Database
 
 
-def told(change: Change) -> tuple[str, Any, Any, Any]:
+def summary(change: Change) -> tuple[str, Any, Any, Any]:
     """What happened, the key, the images."""
     key, before, after = (
         None if text is None else json.loads(text) for text in (change.key, change.before, change.after)
@@ -22,7 +22,7 @@ def told(change: Change) -> tuple[str, Any, Any, Any]:
 
 
 def without_schema(changes: list[Change]) -> list[tuple[str, Any, Any, Any]]:
-    return [told(change) for change in changes]
+    return [summary(change) for change in changes]
 
 
 def test_rows_are_told_with_the_key_that_the_primary_key_gives(database: Database) -> None:

@@ -170,12 +170,12 @@ def test_what_somebody_else_made_is_used_as_it_is(database: Database, made: str)
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        ("FOR ALL TABLES WITH (publish = 'insert, update')", "tells insert, update"),
-        ("WITH (publish = '')", "tells nothing"),
-        ("FOR TABLE t", "tells partitions by their own names"),
-        ("FOR ALL TABLES", "tells partitions by their own names"),
-        ("FOR TABLE ONLY g (id) WITH (publish_via_partition_root)", 'does not tell x, d of "public"."g"'),
-        ("FOR ALL TABLES WITH (publish_via_partition_root)", 'does not tell d of "public"."g"'),
+        ("FOR ALL TABLES WITH (publish = 'insert, update')", "publishes insert, update"),
+        ("WITH (publish = '')", "publishes nothing"),
+        ("FOR TABLE t", "publishes partitions under their own names"),
+        ("FOR ALL TABLES", "publishes partitions under their own names"),
+        ("FOR TABLE ONLY g (id) WITH (publish_via_partition_root)", 'does not publish x, d of "public"."g"'),
+        ("FOR ALL TABLES WITH (publish_via_partition_root)", 'does not publish d of "public"."g"'),
     ],
 )
 def test_what_somebody_else_made_to_tell_less_is_told_and_can_be_mended(
@@ -187,15 +187,15 @@ def test_what_somebody_else_made_to_tell_less_is_told_and_can_be_mended(
         "CREATE TABLE g (id int PRIMARY KEY, x int, d int GENERATED ALWAYS AS (id) STORED)",
         f"CREATE PUBLICATION p {made}",
     )
-    told = refused(database, "*")
-    assert f"publication p {why}" in told
+    message = refused(database, "*")
+    assert f"publication p {why}" in message
     for _ in range(4):
-        mend(database, told)
+        mend(database, message)
         try:
             ensure(database, "*")
             break
         except ChangelingError as error:
-            told = str(error)
+            message = str(error)
     assert members(database) == [("public", "g", ["id", "x", "d"], None), ("public", "t", ["id"], None)]
 
 

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from changeling.model.errors import UsageError
 from changeling.postgres import rows as rows_of_blocks
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.rows import ROWS, count_rows, read_rows
 from tests.postgres.replication import Replication
 from tests.postgres.server import Database

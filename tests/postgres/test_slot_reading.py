@@ -1,4 +1,4 @@
-"""What a slot of a real server tells, and what it lets go of."""
+"""What a slot of a real server streams, and what it releases."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +14,18 @@ from changeling.postgres.catalog import Connection
 from changeling.postgres.connection import connect
 from changeling.postgres.slot import Slot
 from tests.postgres.server import Database
-from tests.postgres.slots import EVERYTHING, commits, held, insert, inserted, kinds, now, read, standing, status
+from tests.postgres.slots import (
+    EVERYTHING,
+    commits,
+    held,
+    insert,
+    inserted,
+    kinds,
+    now,
+    read,
+    slot_status,
+    transaction_status,
+)
 
 
 @pytest.fixture
@@ -50,11 +61,11 @@ def test_a_transaction_is_told_if_it_commits_before_the_place(database: Database
     insert(database, 2)
     insert(database, 3)
     _, second, third = commits(read(slot, database.connection))
-    told = {
+    reported = {
         place: inserted(read(slot, database.connection, place))
         for place in (second, second + 1, third - 1, third, third + 1)
     }
-    assert told == {second: [1], second + 1: [1, 2], third - 1: [1, 2], third: [1, 2], third + 1: [1, 2, 3]}
+    assert reported == {second: [1], second + 1: [1, 2], third - 1: [1, 2], third: [1, 2], third + 1: [1, 2, 3]}
     assert not slot.has_changes(database.connection, "p", commits(read(slot, database.connection))[0])
 
 
@@ -73,21 +84,21 @@ def test_advancing_lets_go_of_what_commits_before_the_place_and_of_no_more(datab
     slot.advance(database.connection, first + 1)
     assert inserted(read(slot, database.connection)) == [3, 2, 4]
     slot.advance(database.connection, between)
-    assert standing(slot, database).confirmed == between
+    assert slot_status(slot, database).confirmed == between
     assert inserted(read(slot, database.connection)) == [2, 4]
     slot.advance(database.connection, second)
     slot.advance(database.connection, second)
     assert inserted(read(slot, database.connection)) == [2, 4]
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="cannot advance replication slot"):
         slot.advance(database.connection, first)
-    assert standing(slot, database).confirmed == second
+    assert slot_status(slot, database).confirmed == second
 
 
 def test_a_slot_does_not_advance_beyond_what_there_is(database: Database, slot: Slot) -> None:
     insert(database, 1)
     end = now(database)
     slot.advance(database.connection, EVERYTHING)
-    assert end <= standing(slot, database).confirmed <= now(database)
+    assert end <= slot_status(slot, database).confirmed <= now(database)
     insert(database, 2)
     assert inserted(read(slot, database.connection)) == [2]
 
@@ -177,11 +188,11 @@ def test_several_publications_of_odd_names_are_told_together(database: Database)
     slot.create().close()
     insert(database, 1)
     insert(database, 2, table="other")
-    told = [
+    reported = [
         inserted([message for chunk in slot.messages(database.connection, names, EVERYTHING, 10) for message in chunk])
         for names in ("p", '"The ""other"", one"', '"p","The ""other"", one"')
     ]
-    assert told == [[1], [2], [1, 2]]
+    assert reported == [[1], [2], [1, 2]]
 
 
 def test_of_a_publication_that_is_not_there_nothing_is_told(database: Database, slot: Slot) -> None:
@@ -218,16 +229,16 @@ def test_chunks_of_any_size_hold_the_same(database: Database, slot: Slot, size: 
 
 def test_no_messages_are_no_chunks(database: Database, slot: Slot) -> None:
     assert list(slot.messages(database.connection, "p", EVERYTHING, 10)) == []
-    assert status(database) == pq.TransactionStatus.IDLE
+    assert transaction_status(database) == pq.TransactionStatus.IDLE
 
 
 def test_who_stops_in_between_leaves_the_connection_as_it_was(database: Database, slot: Slot) -> None:
     insert(database, *range(100))
     chunks = slot.messages(database.connection, "p", EVERYTHING, 10)
     assert len(next(chunks)) == 10
-    assert status(database) == pq.TransactionStatus.INTRANS
+    assert transaction_status(database) == pq.TransactionStatus.INTRANS
     chunks.close()  # type: ignore[attr-defined]
-    assert status(database) == pq.TransactionStatus.IDLE
+    assert transaction_status(database) == pq.TransactionStatus.IDLE
     assert inserted(read(slot, database.connection)) == list(range(100))
 
 
@@ -239,7 +250,7 @@ def test_an_error_in_between_leaves_the_connection_as_it_was(database: Database,
         database.execute("SELECT 1 / 0")
     with pytest.raises(psycopg.errors.InFailedSqlTransaction):
         next(chunks)
-    assert status(database) == pq.TransactionStatus.IDLE
+    assert transaction_status(database) == pq.TransactionStatus.IDLE
     assert inserted(read(slot, database.connection)) == list(range(100))
 
 
@@ -259,13 +270,13 @@ def test_a_slot_that_another_reader_holds_is_waited_for_and_then_told(
     insert(database, 1)
     with held(database, slot) as let_go:
         monkeypatch.setattr(slots, "_BUSY_SECONDS", 0.0)
-        pid = standing(slot, database).active_pid
+        pid = slot_status(slot, database).active_pid
         with pytest.raises(ChangelingError) as raised:
             ask(slot, database.connection)
         assert str(raised.value) == (
             f'replication slot "{slot.name}" is active for PID {pid}: somebody else reads it, perhaps another run on another machine'
         )
-        assert status(database) == pq.TransactionStatus.IDLE
+        assert transaction_status(database) == pq.TransactionStatus.IDLE
         monkeypatch.setattr(slots, "_BUSY_SECONDS", 10.0)
         later = threading.Timer(0.3, let_go)
         later.start()

@@ -15,7 +15,7 @@ from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
 from changeling.replicas.replica_reader import Identity, replicas
 from changeling.sources.postgres_capture import Capture
-from changeling.targets.target_state import asked_standing
+from changeling.targets.target_state import fresh_status
 
 _NANOS = 1_000_000_000
 
@@ -74,7 +74,7 @@ def _slot(loaded: Loaded, source: PostgresSource) -> dict[str, Any]:
     """What the server keeps for a source, as far as it answers."""
     settings = capture_settings(loaded, source)
     try:
-        standing = Capture(settings).asked_standing()
+        standing = Capture(settings).fresh_status()
     except ChangelingError as error:
         return {"slot": settings.slot, "slot_lag_bytes": None, "slot_error": loaded.redacted(str(error))}
     if standing is None:
@@ -87,7 +87,7 @@ def _slot(loaded: Loaded, source: PostgresSource) -> dict[str, Any]:
 def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[str, Any]:
     """How far a target is; where it cannot be asked, that is not known, and `reachable` is false."""
     try:
-        found, reachable = asked_standing(target.url, loaded.definition.name, target.name), True
+        found, reachable = fresh_status(target.url, loaded.definition.name, target.name), True
     except ChangelingError as unreachable:
         found, reachable, error = None, False, loaded.redacted(str(unreachable))
     return {

@@ -14,11 +14,10 @@ from pyspark.sql import SparkSession
 from changeling.formats.options import ReadOptions
 from changeling.model.errors import ChangelingError
 from changeling.model.position import decode
-from changeling.postgres import lsn
-from changeling.postgres.catalog import Found
+from changeling.postgres.catalog import CatalogTable
 from changeling.postgres.connection import unreachable
 from changeling.postgres.readiness import Server
-from changeling.postgres.slot import ExportedPoint, Standing
+from changeling.postgres.slot import ExportedSnapshot, SlotStatus, format_lsn
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_altered import AlteredTables
 from changeling.sources.postgres_capture import Capture
@@ -27,7 +26,7 @@ from changeling.sources.postgres_plan import Plan, Snapshot, Stream
 from changeling.sources.postgres_reading import SnapshotReader, StreamReader, check_alive
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
-from changeling.sources.postgres_snapshot import SnapshotGoingOn
+from changeling.sources.postgres_snapshot import RunningSnapshot
 from changeling.sources.source import Foreseen, Input, Spread
 
 STREAMED = 2
@@ -70,7 +69,7 @@ class PostgresSource:
         self._altered = AlteredTables(self._capture, self._done)
         self._present: int | None = None
         self._opened: Server | None = None
-        self._snapshot: SnapshotGoingOn | None = None
+        self._snapshot: RunningSnapshot | None = None
         self._streamed = False
         self._looked = 0
         self._not_before = 0.0
@@ -241,22 +240,22 @@ class PostgresSource:
             )
         if self._position is not None and (flushed := self._capture.flushed()) < self._position:
             raise ChangelingError(
-                f"source {self.name}: the log of this server ends at {lsn.spell(flushed)}, before what was stored "
-                f"({lsn.spell(self._position)}): it is another one, or was restored from a backup, and what it tells cannot be put "
+                f"source {self.name}: the log of this server ends at {format_lsn(flushed)}, before what was stored "
+                f"({format_lsn(self._position)}): it is another one, or was restored from a backup, and what it tells cannot be put "
                 "behind what is known. Begin with a pipeline of another name, or `changeling remove` this one first"
             )
-        standing = self._capture.standing()
-        lost = self._capture.lost(standing, self._position) or self._went_back(standing)
+        status = self._capture.status()
+        lost = self._capture.lost(status, self._position) or self._went_back(status)
         if lost is not None and not self._resnapshot:
             raise self._capture.refused(lost)
         self._capture.claim(begun=self._position is not None)
-        if standing is None or lost is not None:
+        if status is None or lost is not None:
             known = self._position is not None
             point = self._capture.create_slot()
             self._position = point.lsn
             self._take(point, again=known, anew=known)
         elif self._position is None:
-            self._position = standing.confirmed
+            self._position = status.confirmed
         if self._resnapshot:
             self._done.clear()
         self._resnapshot = False
@@ -264,19 +263,19 @@ class PostgresSource:
         self._opened = server
         return server
 
-    def _went_back(self, standing: Standing | None) -> str | None:
+    def _went_back(self, status: SlotStatus | None) -> str | None:
         """Whether the server has lost what was stored already: its log may have grown since to where it was."""
         last = decode(self._stored) if self._stored is not None else ()
-        if standing is None or self._position is None or len(last) != STREAMED or last[0] < standing.confirmed:
+        if status is None or self._position is None or len(last) != STREAMED or last[0] < status.confirmed:
             return None
         if self._capture.commits_at(last[0], self._position):
             return None
         return (
-            f"the server does not know the last transaction that was stored ({lsn.spell(last[0])}): it was restored from a backup, "
+            f"the server does not know the last transaction that was stored ({format_lsn(last[0])}): it was restored from a backup, "
             "or its publication was altered"
         )
 
-    def _take(self, point: ExportedPoint, *, again: bool, anew: bool) -> None:
+    def _take(self, point: ExportedSnapshot, *, again: bool, anew: bool) -> None:
         """Begins a snapshot of all tables that are not done."""
         if anew:
             self._done.clear()
@@ -285,11 +284,11 @@ class PostgresSource:
         if held is None:
             # A table was written anew between the point and our lock on it: the snapshot would show it empty.
             point.close()
-            self._take(self._capture.temporary_point(), again=True, anew=anew)
+            self._take(self._capture.export_snapshot(), again=True, anew=anew)
             return
         blocks = plans.PART_BYTES // plans.BLOCK
         parts = [part for table, leaves in held.leaves.items() for part in plans.parts_of(table, leaves, blocks)]
-        self._snapshot = SnapshotGoingOn(point, held, parts, asked, again, anew)
+        self._snapshot = RunningSnapshot(point, held, parts, asked, again, anew)
         if not parts:
             self._end_snapshot()
 
@@ -302,7 +301,7 @@ class PostgresSource:
         if not self._wanted() or monotonic() < self._not_before:
             return
         try:
-            point = self._capture.temporary_point()
+            point = self._capture.export_snapshot()
         except ChangelingError as error:
             if not self._done:
                 raise
@@ -328,7 +327,7 @@ class PostgresSource:
                 "its replica stays as it was"
             )
 
-    def _wanted(self) -> list[Found]:
+    def _wanted(self) -> list[CatalogTable]:
         """The tables without a snapshot, those asked for, and those of which rows changed since without a word in the log."""
         found, asked = self._capture.found, self._requests.pending()
         outdated = {one.oid for one in self._done.outdated(found, self._capture.prints())}

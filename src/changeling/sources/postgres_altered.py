@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from changeling.model.table import TableName
-from changeling.postgres.catalog import Found
+from changeling.postgres.catalog import CatalogTable
 from changeling.postgres.fingerprint import Fingerprint
-from changeling.postgres.published_table import ToldTable
+from changeling.postgres.published_table import PublishedTable
 from changeling.sources.postgres_capture import Capture
 from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Altered
@@ -45,7 +45,7 @@ class AlteredTables:
         before = self._prints.get(table.spelled())
         return before is not None and before.columns == now[table.spelled()].columns
 
-    def _altered(self, found: Sequence[Found], now: dict[str, Fingerprint]) -> tuple[Altered, ...]:
+    def _altered(self, found: Sequence[CatalogTable], now: dict[str, Fingerprint]) -> tuple[Altered, ...]:
         if not found:
             return ()
         tables, relations = self.capture.tables(), self.capture.relations(found)
@@ -55,5 +55,5 @@ class AlteredTables:
             name = one.table.spelled()
             if name in later and later[name].columns == now[name].columns:
                 rules = tables.rules_of(one.table.schema or "", one.table.name)
-                altered.append(Altered(one.table, ToldTable(relation, rules).schema_text, now[name].columns))
+                altered.append(Altered(one.table, PublishedTable(relation, rules).schema_text, now[name].columns))
         return tuple(altered)

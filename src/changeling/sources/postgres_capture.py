@@ -11,14 +11,13 @@ from psycopg import sql
 
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.postgres import catalog, lsn, readiness
-from changeling.postgres.catalog import Connection, Found, Leaf
+from changeling.postgres import catalog, readiness
+from changeling.postgres.catalog import CatalogTable, Connection, Leaf
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.fingerprint import Fingerprint, fingerprints
-from changeling.postgres.missing_rights import Need
-from changeling.postgres.readiness import Server
+from changeling.postgres.readiness import Need, Server
 from changeling.postgres.relation import Relation
-from changeling.postgres.slot import ExportedPoint, Slot, Standing
+from changeling.postgres.slot import ExportedSnapshot, Slot, SlotStatus, format_lsn, parse_lsn
 from changeling.sources.postgres_reading import Tables
 from changeling.sources.postgres_settings import CaptureSettings
 from changeling.sources.postgres_tables import CapturedTables
@@ -73,7 +72,7 @@ class Capture:
         self.chosen.look(self._asked(), self._server, needs)
 
     @property
-    def found(self) -> list[Found]:
+    def found(self) -> list[CatalogTable]:
         """The tables that are captured."""
         return self.chosen.found
 
@@ -88,31 +87,31 @@ class Capture:
         """What tasks need to know."""
         return self.chosen.for_tasks()
 
-    def standing(self) -> Standing | None:
+    def status(self) -> SlotStatus | None:
         """How the slot stands."""
-        return self._slot.standing(self._asked())
+        return self._slot.status(self._asked())
 
-    def asked_standing(self) -> Standing | None:
+    def fresh_status(self) -> SlotStatus | None:
         """The same, by a connection for this question alone."""
         with connect(self._settings.url) as connection:
             try:
-                return self._slot.standing(connection)
+                return self._slot.status(connection)
             except psycopg.Error as error:
                 raise unreachable(self._settings.url, error) from None
 
-    def lost(self, standing: Standing | None, position: int | None) -> str | None:
+    def lost(self, status: SlotStatus | None, position: int | None) -> str | None:
         """Why what follows a place can no longer be read from the slot; None where it can."""
         name = self._slot.name
-        if standing is None:
+        if status is None:
             return None if position is None else f"the slot {name} is gone"
-        if standing.lost is not None:
+        if status.lost is not None:
             return (
-                f"the server gave up the slot {name} ({standing.lost}), since nobody read it for too long (see "
+                f"the server gave up the slot {name} ({status.lost}), since nobody read it for too long (see "
                 "max_slot_wal_keep_size and idle_replication_slot_timeout)"
             )
-        if position is not None and standing.confirmed > position:
+        if position is not None and status.confirmed > position:
             return (
-                f"the slot {name} is at {lsn.spell(standing.confirmed)}, beyond what was stored ({lsn.spell(position)}): it was "
+                f"the slot {name} is at {format_lsn(status.confirmed)}, beyond what was stored ({format_lsn(position)}): it was "
                 "made again, or somebody else read it"
             )
         return None
@@ -124,12 +123,12 @@ class Capture:
             "all tables anew and goes on"
         )
 
-    def create_slot(self) -> ExportedPoint:
+    def create_slot(self) -> ExportedSnapshot:
         """Makes the slot, in place of one that is lost."""
         self._slot.drop(self._asked())
         return self._slot.create()
 
-    def temporary_point(self, *, for_reading: bool = False) -> ExportedPoint:
+    def export_snapshot(self, *, for_reading: bool = False) -> ExportedSnapshot:
         """A point of the log and its snapshot, without moving the slot. `for_reading`: a run may take one at the same time."""
         suffix = f"read_{os.getpid()}" if for_reading else "snapshot"
         return Slot(self._settings.url, f"{self._slot.name[:45]}_{suffix}").create(temporary=True)
@@ -138,7 +137,7 @@ class Capture:
         """Writes a message into the server's log."""
         self._asked().execute("SELECT pg_logical_emit_message(true, 'changeling', 'mark')")
 
-    def hold(self, point: ExportedPoint, wanted: list[Found]) -> Held | None:
+    def hold(self, point: ExportedSnapshot, wanted: list[CatalogTable]) -> Held | None:
         """The tables at a point; None where one is gone, or was written anew since: then the snapshot does not show its rows.
 
         Until `let_go` they cannot be altered or dropped; writers are not held up.
@@ -154,10 +153,10 @@ class Capture:
                 connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(name))
             leaves = {one.table: catalog.leaves(connection, one.oid) for one in wanted}
             numbers = [leaf.oid for found in leaves.values() for leaf in found]
-            if connection.execute(_WRITTEN_ANEW, (numbers,)).fetchone():
+            if connection.execute(_REWRITTEN, (numbers,)).fetchone():
                 self.let_go()
                 return None
-            found = catalog.relations(connection, wanted, stored_generated=self._server.tells_generated)
+            found = catalog.relations(connection, wanted, stored_generated=self._server.publishes_generated)
             prints = fingerprints(connection, wanted, self._settings.publications)
             row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
         except psycopg.errors.UndefinedTable:
@@ -181,34 +180,34 @@ class Capture:
 
     def release(self, position: int) -> None:
         """Advances the slot to what is stored; raises `ChangelingError` where it is not where it was left."""
-        standing = self.standing()
-        if (lost := self.lost(standing, position)) is not None or standing is None:
+        status = self.status()
+        if (lost := self.lost(status, position)) is not None or status is None:
             raise self.refused(lost or "")
-        if standing.confirmed < position and position > self._released:
+        if status.confirmed < position and position > self._released:
             self._slot.advance(self._asked(), position)
             self._released = position
-        self._alarm(standing)
+        self._alarm(status)
 
     def prints(self) -> dict[str, Fingerprint]:
         """The fingerprints of the tables now."""
         return fingerprints(self._asked(), self.found, self._settings.publications)
 
-    def relations(self, found: Sequence[Found]) -> list[Relation]:
+    def relations(self, found: Sequence[CatalogTable]) -> list[Relation]:
         """Tables as the catalog has them now."""
         assert self._server is not None
-        return catalog.relations(self._asked(), found, stored_generated=self._server.tells_generated)
+        return catalog.relations(self._asked(), found, stored_generated=self._server.publishes_generated)
 
     def inserted(self) -> int:
         """How far the server's log is, on disk or not."""
         row = self._asked().execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         assert row is not None
-        return lsn.parse(row[0])
+        return parse_lsn(row[0])
 
     def flushed(self) -> int:
         """How far the server's log is on disk."""
         row = self._asked().execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
         assert row is not None
-        return lsn.parse(row[0])
+        return parse_lsn(row[0])
 
     def present(self) -> int:
         """How far the server's log is; what was committed without waiting for the disk is waited for here."""
@@ -244,16 +243,16 @@ class Capture:
             self._connection = connect(self._settings.url)
         return self._connection
 
-    def _alarm(self, standing: Standing) -> None:
-        if standing.behind < max(self._settings.lag_alarm, 2 * self._alarmed):
+    def _alarm(self, status: SlotStatus) -> None:
+        if status.retained < max(self._settings.lag_alarm, 2 * self._alarmed):
             return
-        self._alarmed = standing.behind
+        self._alarmed = status.retained
         self._warnings.append(
-            f"the server keeps {standing.behind / 1024**3:.1f} GB of its log for the slot {self._slot.name}: it fills up its disk "
+            f"the server keeps {status.retained / 1024**3:.1f} GB of its log for the slot {self._slot.name}: it fills up its disk "
             "where changes come faster than they are read, or where a transaction stays open for long"
         )
 
 
-_WRITTEN_ANEW = """
+_REWRITTEN = """
 SELECT 1 FROM pg_class c WHERE c.oid = ANY(%s) AND c.relfilenode <> pg_relation_filenode(c.oid) LIMIT 1
 """

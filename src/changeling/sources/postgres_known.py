@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from changeling.model.table import TableName
-from changeling.postgres.catalog import Found
-from changeling.postgres.fingerprint import ColumnPrint, Fingerprint
+from changeling.postgres.catalog import CatalogTable
+from changeling.postgres.fingerprint import ColumnFingerprint, Fingerprint
 from changeling.postgres.relation_messages import from_texts
-from changeling.postgres.table_drift import Drift, Snapshotted
+from changeling.postgres.table_drift import Drift, SnapshottedTable
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream
-from changeling.sources.postgres_snapshot import SnapshotGoingOn
+from changeling.sources.postgres_snapshot import RunningSnapshot
 
 
 class KnownTables:
@@ -20,7 +20,7 @@ class KnownTables:
         """`kept` is what `note` gave last."""
         self._prints: dict[str, Fingerprint] = {}
         self._points: dict[str, int] = {}
-        self._columns: dict[str, tuple[ColumnPrint, ...]] = {}
+        self._columns: dict[str, tuple[ColumnFingerprint, ...]] = {}
         self._drift = Drift() if kept is None else msgspec.json.decode(kept, type=Drift)
         self._reported_gone: set[str] = set()
 
@@ -49,7 +49,7 @@ class KnownTables:
         self._columns |= {one.table.spelled(): one.columns for one in plan.altered}
 
     def note(
-        self, plan: Plan, notes: Sequence[str], going_on: SnapshotGoingOn | None, left_out: Collection[TableName]
+        self, plan: Plan, notes: Sequence[str], going_on: RunningSnapshot | None, left_out: Collection[TableName]
     ) -> str:
         """Takes what the stream described; returns what has to be kept of it. Nothing changes where it is noted twice.
 
@@ -67,7 +67,7 @@ class KnownTables:
             self._drift.note_left_out(described, oids, plan.end)
         return msgspec.json.encode(self._drift).decode()
 
-    def outdated(self, found: Sequence[Found], now: Mapping[str, Fingerprint]) -> Iterator[Found]:
+    def outdated(self, found: Sequence[CatalogTable], now: Mapping[str, Fingerprint]) -> Iterator[CatalogTable]:
         """The tables without a snapshot, and those of which rows changed since although no change in the log says so."""
         for one in found:
             name = one.table.spelled()
@@ -75,7 +75,7 @@ class KnownTables:
             if before is None or now[name].outdates(before) or self._drifted(name, now[name]):
                 yield one
 
-    def reshaped(self, found: Sequence[Found], now: Mapping[str, Fingerprint]) -> Iterator[Found]:
+    def reshaped(self, found: Sequence[CatalogTable], now: Mapping[str, Fingerprint]) -> Iterator[CatalogTable]:
         """The tables with other columns than the log may know, of which rows are as they were."""
         outdated = {one.oid for one in self.outdated(found, now)}
         for one in found:
@@ -92,10 +92,10 @@ class KnownTables:
     def _drifted(self, name: str, now: Fingerprint) -> bool:
         return self._drift.outdates(self._snapshotted(name), now)
 
-    def _snapshotted(self, name: str) -> Snapshotted:
+    def _snapshotted(self, name: str) -> SnapshottedTable:
         return _snapshotted(name, self._prints[name], self._points[name])
 
 
-def _snapshotted(name: str, made: Fingerprint, point: int) -> Snapshotted:
+def _snapshotted(name: str, made: Fingerprint, point: int) -> SnapshottedTable:
     table = TableName.parse(name)
-    return Snapshotted(table.schema or "", table.name, made, point)
+    return SnapshottedTable(table.schema or "", table.name, made, point)

@@ -6,7 +6,7 @@ import msgspec
 
 from changeling.model.table import TableName
 from changeling.postgres.catalog import Leaf
-from changeling.postgres.fingerprint import ColumnPrint, Fingerprint
+from changeling.postgres.fingerprint import ColumnFingerprint, Fingerprint
 
 PART_BYTES = 64 * 1024 * 1024
 """About so much of a table is read by one task."""
@@ -32,7 +32,7 @@ class Altered(msgspec.Struct, frozen=True, array_like=True):
 
     table: TableName
     schema: str
-    columns: tuple[ColumnPrint, ...]
+    columns: tuple[ColumnFingerprint, ...]
 
 
 class Stream(msgspec.Struct, frozen=True, tag_field="kind", tag="stream"):

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from changeling.model import layout
 from changeling.model.position import encode
 from changeling.model.table import TableName, TableSchema, schema_from_json
-from changeling.postgres.catalog import Found
+from changeling.postgres.catalog import CatalogTable
 from changeling.postgres.connection import connect
 from changeling.postgres.fingerprint import fingerprints
-from changeling.postgres.published_table import ToldTable
-from changeling.postgres.slot import ExportedPoint
+from changeling.postgres.published_table import PublishedTable
+from changeling.postgres.slot import ExportedSnapshot
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_capture import Capture, Held
 from changeling.sources.postgres_known import KnownTables
@@ -60,9 +60,9 @@ class TablesAtPoint:
     def __init__(self, settings: CaptureSettings) -> None:
         self._settings = settings
         self._capture = Capture(settings)
-        self._point: ExportedPoint | None = None
+        self._point: ExportedSnapshot | None = None
         self._held: Held | None = None
-        self._found: list[Found] = []
+        self._found: list[CatalogTable] = []
 
     def __enter__(self) -> "TablesAtPoint":
         try:
@@ -70,7 +70,7 @@ class TablesAtPoint:
             while self._held is None:
                 if self._point is not None:
                     self._point.close()
-                self._point = self._capture.temporary_point(for_reading=True)
+                self._point = self._capture.export_snapshot(for_reading=True)
                 self._found = self._capture.found
                 self._held = self._capture.hold(self._point, self._found)
         except BaseException:
@@ -122,7 +122,7 @@ class TablesAtPoint:
         """The columns that are captured of a table."""
         assert self._held is not None
         rules = self._capture.tables().rules_of(table.schema or "", table.name)
-        return schema_from_json(ToldTable(self._held.relations[table.spelled()], rules).schema_text)
+        return schema_from_json(PublishedTable(self._held.relations[table.spelled()], rules).schema_text)
 
     def rows(self, spark: SparkSession, table: TableName, schema_id: int | None) -> DataFrame:
         """The rows of a table as `read` changes."""

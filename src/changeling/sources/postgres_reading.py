@@ -16,15 +16,15 @@ from changeling.model import layout
 from changeling.model.errors import ChangelingError
 from changeling.model.position import encode
 from changeling.model.table import TableName
-from changeling.postgres.catalog import Connection, fits
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.catalog import Connection, matches
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.pgoutput import PgOutput
 from changeling.postgres.relation import Relation
-from changeling.postgres.relation_lookup import Resolver
 from changeling.postgres.relation_messages import to_texts
 from changeling.postgres.rows import read_rows
 from changeling.postgres.slot import Slot
+from changeling.postgres.table_versions import Resolver
 from changeling.sources.postgres_plan import Part, Snapshot, Stream
 
 Read = tuple[pa.RecordBatch, pa.RecordBatch]
@@ -77,7 +77,7 @@ class Tables:
     def _is_captured(self, table: TableName) -> bool:
         if (table.schema or "", table.name) in self.left_out:
             return False
-        return any(fits(pattern, table) for pattern in self.patterns)
+        return any(matches(pattern, table) for pattern in self.patterns)
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class StreamReader:
 
     def _check_slot(self, connection: Connection) -> None:
         """Raises `ChangelingError` unless the slot still had all of the plan when it was read."""
-        standing = Slot(self.tables.url, self.slot).standing(connection)
-        if standing is None or standing.lost is not None or standing.confirmed > self.plan.start:
+        status = Slot(self.tables.url, self.slot).status(connection)
+        if status is None or status.lost is not None or status.confirmed > self.plan.start:
             raise ChangelingError(
                 f"source {self.tables.source}: the slot {self.slot} was moved, dropped or made again while it was read, so that "
                 "changes may be missing. See that nobody else reads it; then `changeling run --resnapshot` takes all tables anew"

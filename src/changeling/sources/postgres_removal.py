@@ -54,7 +54,7 @@ def _remove(connection: Connection, settings: CaptureSettings) -> Removed:
                 f"{claim.way_out(connection)}"
             )
         return removed
-    if slot.standing(connection) is not None:
+    if slot.status(connection) is not None:
         if not claim.is_held(connection):
             # Nothing says that it is this log's: whoever reads it would lose changes.
             removed.left.append(f"-- Only where nobody reads the slot {slot.name}, which no log has claimed:")

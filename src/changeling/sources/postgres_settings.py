@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from changeling.postgres.claim import Claim
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.readiness import WithoutIdentity
 
 

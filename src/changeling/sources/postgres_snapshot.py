@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from changeling.model.position import encode
-from changeling.postgres.published_table import ToldTable
-from changeling.postgres.slot import ExportedPoint
+from changeling.postgres.published_table import PublishedTable
+from changeling.postgres.slot import ExportedSnapshot
 from changeling.sources.postgres_capture import Held
 from changeling.sources.postgres_plan import Part, Snapshot, batch
 from changeling.sources.postgres_reading import Tables
@@ -12,10 +12,10 @@ from changeling.sources.source import Foreseen
 
 
 @dataclass
-class SnapshotGoingOn:
+class RunningSnapshot:
     """What is left of it, and what it is for."""
 
-    point: ExportedPoint
+    point: ExportedSnapshot
     held: Held
     left: list[Part]
     asked: dict[str, str]
@@ -42,7 +42,7 @@ class SnapshotGoingOn:
         """The schemas of the tables in a plan."""
         found = {part.table.spelled(): part.table for part in plan.parts}
         told = {
-            name: ToldTable(self.held.relations[name], tables.rules_of(table.schema or "", table.name))
+            name: PublishedTable(self.held.relations[name], tables.rules_of(table.schema or "", table.name))
             for name, table in found.items()
         }
         return [Foreseen(table, told[name].schema_text, encode(plan.point, 0)) for name, table in found.items()]

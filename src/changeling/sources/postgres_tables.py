@@ -8,13 +8,12 @@ import msgspec
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
 from changeling.postgres import catalog, readiness
-from changeling.postgres.catalog import Connection, Found
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.catalog import CatalogTable, Connection
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.fingerprint import Fingerprint, check_names
-from changeling.postgres.missing_rights import Need, unmet
 from changeling.postgres.publication import Publication
-from changeling.postgres.published_table import ToldTable
-from changeling.postgres.readiness import Server
+from changeling.postgres.published_table import PublishedTable
+from changeling.postgres.readiness import Need, Server, needs_error
 from changeling.postgres.relation import Relation
 from changeling.sources.postgres_reading import Tables
 from changeling.sources.postgres_settings import CaptureSettings
@@ -24,19 +23,19 @@ _AGAIN_SECONDS = 10.0
 
 
 class CapturedTables:
-    """Found by looks, which publish them."""
+    """CatalogTable by looks, which publish them."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self._settings = settings
         self._whole = Publication(settings.publication)
         self._inserts = Publication(settings.publications[1], inserts_only=True)
-        self._looked: list[Found] = []
+        self._looked: list[CatalogTable] = []
         self._again = 0.0
         self._warnings: list[str] = []
         self._reported: set[str] = set()
         self._added: list[str] = []
         self._present: dict[TableName, tuple[str, ...]] = {}
-        self.found: list[Found] = []
+        self.found: list[CatalogTable] = []
         self.left_out: dict[TableName, str] = {}
         """The tables that are not captured although patterns stand for them, and why."""
 
@@ -53,7 +52,7 @@ class CapturedTables:
         if not needs and not due and found == self._looked and self._are_published(connection):
             return
         looked = found
-        relations = catalog.relations(connection, found, stored_generated=server.tells_generated)
+        relations = catalog.relations(connection, found, stored_generated=server.publishes_generated)
         for relation in relations:
             if not relation.columns:
                 self._report(f"{relation.table} has no columns: it is captured when it has")
@@ -102,7 +101,7 @@ class CapturedTables:
         self,
         connection: Connection,
         server: Server,
-        found: list[Found],
+        found: list[CatalogTable],
         relations: list[Relation],
         needs: Sequence[Need],
     ) -> dict[TableName, str]:
@@ -125,11 +124,11 @@ class CapturedTables:
                     faults.setdefault(one.table, []).append(need.what)
         every = [*needs, *lacking, *rights]
         if needs or (rights and not self._exist(connection)) or (every and all(one.table in faults for one in found)):
-            raise unmet(self._settings.name, every)
+            raise needs_error(self._settings.name, every)
         refused: UsageError | None = None
         for relation in relations:
             try:
-                ToldTable(relation, self._rules(relation.table))
+                PublishedTable(relation, self._rules(relation.table))
             except UsageError as error:
                 refused = error
                 faults.setdefault(relation.table, []).append(str(error))
@@ -141,14 +140,14 @@ class CapturedTables:
         self,
         connection: Connection,
         server: Server,
-        usable: list[Found],
+        usable: list[CatalogTable],
         relations: list[Relation],
         faults: dict[TableName, str],
-    ) -> list[Found]:
+    ) -> list[CatalogTable]:
         """Publishes tables; those that cannot be come to the `faults`, unless none is left."""
         filters = self._filters(usable)
         whole, inserts = self._parted(usable, relations)
-        added: list[Found] = []
+        added: list[CatalogTable] = []
         # Both are made even where they have no table: servers before 18 refuse to read a log that is older than its publication.
         for publication, tables in ((self._whole, whole), (self._inserts, inserts)):
             try:
@@ -166,7 +165,9 @@ class CapturedTables:
         self._added += [one.table.spelled() for one in added]
         return [one for one in usable if one.table not in faults]
 
-    def _parted(self, found: list[Found], relations: list[Relation]) -> tuple[list[Found], list[Found]]:
+    def _parted(
+        self, found: list[CatalogTable], relations: list[Relation]
+    ) -> tuple[list[CatalogTable], list[CatalogTable]]:
         """The tables that are published with all changes, and those with inserts alone."""
         if self._settings.without_identity == "refuse":
             return found, []
@@ -205,16 +206,16 @@ class CapturedTables:
 
     def rules_alone(self, table: TableName) -> ColumnRules | None:
         """The rules that are for one table alone."""
-        found = next((one for one in self._settings.rules if catalog.fits(one[0], table)), None)
+        found = next((one for one in self._settings.rules if catalog.matches(one[0], table)), None)
         return None if found is None or set(found[0]) & set("*?[") else found[1]
 
     def _rules(self, table: TableName) -> ColumnRules | None:
-        return next((rule for pattern, rule in self._settings.rules if catalog.fits(pattern, table)), None)
+        return next((rule for pattern, rule in self._settings.rules if catalog.matches(pattern, table)), None)
 
     def _filter(self, table: TableName) -> str | None:
-        return next((text for pattern, text in self._settings.filters if catalog.fits(pattern, table)), None)
+        return next((text for pattern, text in self._settings.filters if catalog.matches(pattern, table)), None)
 
-    def _filters(self, found: list[Found]) -> dict[TableName, str]:
+    def _filters(self, found: list[CatalogTable]) -> dict[TableName, str]:
         return {one.table: text for one in found if (text := self._filter(one.table)) is not None}
 
     def _report(self, what: str) -> None:
