@@ -89,7 +89,7 @@ def test_a_file_that_changed_later_is_reported_and_not_read_again(spark: SparkSe
     before, now = len(event(1)) + 1, len(event(1)) + len(event(2)) + 2
     told = (
         f"drop: in/a.json changed after it was read (it had {before:,} bytes and has {now:,}); only its first version is in "
-        "the log: give the new one another name to have it read"
+        "the log: give the new version another name to have it read"
     )
     assert run(made) == [told]
     assert numbers(made) == [1]

@@ -63,12 +63,12 @@ def outdated(stream: Replication, *statements: str) -> tuple[list[str], list[str
     kept = msgspec.json.decode(msgspec.json.encode(drift), type=Drift)
     kept.note(described(stream, 1), list(before.values()))
     assert kept == drift
-    by_catalog = [name for name in now if now[name].print.outdates(before[name].print)]
-    by_stream = [name for name in now if drift.outdates(before[name], now[name].print)]
+    by_catalog = [name for name in now if now[name].fingerprint.outdates(before[name].fingerprint)]
+    by_stream = [name for name in now if drift.outdates(before[name], now[name].fingerprint)]
     # Once they are taken again, they are as they should be.
     drift.note(described(stream), list(now.values()))
     assert drift == Drift()
-    assert not any(now[name].print.outdates(now[name].print) for name in now)
+    assert not any(now[name].fingerprint.outdates(now[name].fingerprint) for name in now)
     return by_catalog, by_stream
 
 
@@ -238,9 +238,9 @@ def test_a_table_that_left_a_publication_without_a_place_of_its_own_there_is_out
     emptied.execute(*TABLES, f"CREATE PUBLICATION p {publication}")
     before = snapshotted(emptied)
     emptied.execute("ANALYZE t", "CREATE INDEX i ON t (a)", "INSERT INTO t VALUES (2, '', '', 2)", "VACUUM t")
-    assert not snapshotted(emptied)["t"].print.outdates(before["t"].print)
+    assert not snapshotted(emptied)["t"].fingerprint.outdates(before["t"].fingerprint)
     emptied.execute(*statements)
-    assert snapshotted(emptied)["t"].print.outdates(before["t"].print)
+    assert snapshotted(emptied)["t"].fingerprint.outdates(before["t"].fingerprint)
 
 
 def test_descriptions_are_found_wherever_chunks_end(stream: Replication) -> None:

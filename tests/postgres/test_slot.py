@@ -201,7 +201,7 @@ def test_a_slot_that_the_server_gave_up_is_lost(database: Database, slot: Slot, 
         lost = slot_status(slot, database)
     finally:
         database.execute(f"ALTER SYSTEM RESET {setting.split()[0]}", "SELECT pg_reload_conf()")
-    assert lost == SlotStatus(lost.confirmed, None, why, lost.behind)
+    assert lost == SlotStatus(lost.confirmed, None, why, lost.retained)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
         read(slot, database.connection)
     assert transaction_status(database) == pq.TransactionStatus.IDLE

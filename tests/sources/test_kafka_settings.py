@@ -19,7 +19,7 @@ from tests.sources.kafka_reading import kafka_source
         ("key.deserializer", "read as bytes"),
         ("value.deserializer", "read as bytes"),
         ("interceptor.classes", "may change or drop records"),
-        ("allow.auto.create.topics", "never makes a topic"),
+        ("allow.auto.create.topics", "never creates a topic"),
         ("Group.Id", "no consumer group is used"),
         ("isolation.level", "can only be 'read_committed'"),
         ("kafka.security.protocol", "without 'kafka.' in front"),

@@ -140,9 +140,9 @@ def test_a_slot_that_is_gone_is_refused_and_a_new_snapshot_goes_on(
 
 def now(database: Database) -> str:
     """The server's clock; what follows is later by it."""
-    ((moment,),) = database.rows("SELECT clock_timestamp()")
+    ((timestamp,),) = database.rows("SELECT clock_timestamp()")
     time.sleep(0.01)
-    return str(moment.astimezone(UTC).isoformat())
+    return str(timestamp.astimezone(UTC).isoformat())
 
 
 def test_a_moment_at_which_a_table_is_not_known_is_refused(
@@ -176,8 +176,8 @@ def test_a_moment_at_which_a_table_is_not_known_is_refused(
         made.pipeline.replica("public.parts", as_of=half)
     with pytest.raises(UsageError, match=r"changes of test_\d+\.public\.parts were lost with the slot of its source"):
         made.pipeline.replica("public.parts", as_of=lost)
-    for moment, then in ((whole, rows), (found, after)):
-        state = made.pipeline.replica("public.parts", as_of=moment).toArrow().to_pylist()
+    for timestamp, then in ((whole, rows), (found, after)):
+        state = made.pipeline.replica("public.parts", as_of=timestamp).toArrow().to_pylist()
         assert sorted(state, key=repr) == then
 
 

@@ -1,4 +1,4 @@
-"""What others do to a captured database behind the pipeline's back: nothing is lost or told in silence."""
+"""What others do to a captured database behind the pipeline's back: nothing is lost or ignored silently."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def test_a_slot_that_is_moved_while_a_run_goes_on_is_refused(tmp_path: Path, dat
         settings.publication,
         Stream("", int(place) - 1, int(place) + 10_000_000),
     )
-    with pytest.raises(ChangelingError, match="was moved, dropped or made again while it was read"):
+    with pytest.raises(ChangelingError, match="was moved, dropped or recreated while it was read"):
         list(reader([pa.record_batch([[0]], names=["id"])]))
 
 
@@ -161,7 +161,7 @@ def test_tables_that_go_and_tables_without_columns_are_told(
     )
     made, heard = capture(tmp_path, database), Heard()
     made.pipeline.run(once=True, listener=heard)
-    assert heard.warnings == [f"{database.name}.public.zero has no columns: it is captured when it has"]
+    assert heard.warnings == [f"{database.name}.public.zero has no columns: it is captured once it has some"]
     assert_equal(made, database, "users")
     database.execute("ALTER TABLE zero ADD COLUMN a int DEFAULT 5", "DROP TABLE users")
     heard.warnings.clear()

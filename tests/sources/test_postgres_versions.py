@@ -89,7 +89,7 @@ def test_a_slot_that_the_server_gave_up_is_refused_and_taken_anew(
     for number in range(2, 8):
         database.execute(f"INSERT INTO users VALUES ({number})", "SELECT pg_switch_wal()", "CHECKPOINT")
     database.execute("DELETE FROM users WHERE id = 1")
-    with pytest.raises(ChangelingError, match=r"the server gave up the slot \S+ \(wal_removed\).*--resnapshot"):
+    with pytest.raises(ChangelingError, match=r"the server invalidated the slot \S+ \(wal_removed\).*--resnapshot"):
         made.pipeline.run(once=True)
     made.pipeline.run(once=True, resnapshot=True)
     assert_equal(made, database, "users")

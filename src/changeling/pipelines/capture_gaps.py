@@ -24,7 +24,7 @@ def unknown_of(loaded: Loaded, lake: Lake) -> Callable[[Identity], Sequence[Unkn
             return ()
         stored = points_of(lake).last.of(identity.source).batch
         plans = (one for one in Plans(lake).of(identity.source) if one.kind == READ and one.batch <= stored)
-        return tuple(_stretches((postgres_plan.parse(one.text) for one in plans), identity.table))
+        return tuple(_stretches((postgres_plan.parse_plan(one.text) for one in plans), identity.table))
 
     return of
 

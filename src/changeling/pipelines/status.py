@@ -15,7 +15,7 @@ from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
 from changeling.replicas.replica_reader import Identity, replicas
 from changeling.sources.postgres_capture import Capture
-from changeling.targets.target_state import fresh_status
+from changeling.targets.target_state import fetch_status
 
 _NANOS = 1_000_000_000
 
@@ -74,20 +74,20 @@ def _slot(loaded: Loaded, source: PostgresSource) -> dict[str, Any]:
     """What the server keeps for a source, as far as it answers."""
     settings = capture_settings(loaded, source)
     try:
-        standing = Capture(settings).fresh_status()
+        status = Capture(settings).fresh_status()
     except ChangelingError as error:
         return {"slot": settings.slot, "slot_lag_bytes": None, "slot_error": loaded.redacted(str(error))}
-    if standing is None:
+    if status is None:
         return {"slot": settings.slot, "slot_lag_bytes": None, "slot_error": "there is no such slot"}
-    lost = standing.lost and f"the server gave it up: {standing.lost}"
-    alarm = f"more than {settings.lag_alarm:,} bytes behind" if standing.behind > settings.lag_alarm else None
-    return {"slot": settings.slot, "slot_lag_bytes": standing.behind, "slot_error": lost or alarm}
+    lost = status.lost and f"the server invalidated it: {status.lost}"
+    alarm = f"more than {settings.lag_alarm:,} bytes behind" if status.retained > settings.lag_alarm else None
+    return {"slot": settings.slot, "slot_lag_bytes": status.retained, "slot_error": lost or alarm}
 
 
 def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[str, Any]:
     """How far a target is; where it cannot be asked, that is not known, and `reachable` is false."""
     try:
-        found, reachable = fresh_status(target.url, loaded.definition.name, target.name), True
+        found, reachable = fetch_status(target.url, loaded.definition.name, target.name), True
     except ChangelingError as unreachable:
         found, reachable, error = None, False, loaded.redacted(str(unreachable))
     return {
@@ -95,7 +95,7 @@ def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[s
         "name": target.name,
         "reachable": reachable,
         "point": None if found is None else found.point,
-        "aside": None if found is None else found.asides,
+        "aside": None if found is None else found.quarantined,
         "lag_seconds": None if found is None else (found.applied_at - found.made_at).total_seconds(),
         "applied_at": None if found is None else found.applied_at.isoformat(),
         **dict.fromkeys(("read", "accepted", "rejected", "applied", "late", "ties", "stale")),

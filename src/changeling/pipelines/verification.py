@@ -22,7 +22,7 @@ from changeling.replicas.comparison import Difference, compare
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream
-from changeling.sources.postgres_point import Asking, TablesAtPoint
+from changeling.sources.postgres_point import ServerProbe, TablesAtPoint
 
 _PATIENCE = 600.0
 """So long a run that goes on has, to come to the place at which both are compared."""
@@ -114,7 +114,7 @@ def _catch_up(loaded: Loaded, source: PostgresSource, catch_up: CatchUp, point: 
     if not is_held(lock_file(loaded)):
         catch_up(source.name, None if point is None else point.lsn)
         return
-    with Asking(capture_settings(loaded, source)) as asking:
+    with ServerProbe(capture_settings(loaded, source)) as asking:
         asking.mark()
         _wait(loaded, source, asking.present() if point is None else point.lsn)
 
@@ -131,7 +131,7 @@ def ask_for(loaded: Loaded, wanted: Sequence[str]) -> list[str]:
     """Notes tables to be taken anew; tells which they are."""
     known: dict[str, list[TableName]] = {}
     for source in postgres_sources(loaded):
-        with Asking(capture_settings(loaded, source)) as asking:
+        with ServerProbe(capture_settings(loaded, source)) as asking:
             known[source.name] = asking.tables()
     _check_known([table for tables in known.values() for table in tables], wanted)
     asked = []
@@ -196,7 +196,9 @@ def _plans_read(tables: Tables, source: PostgresSource, last: int) -> dict[int, 
     """The plans of a source's batches up to one, each in its last attempt."""
     rows = sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
     return {
-        row["batch"]: plans.parse(row["plan"]) for row in rows if row["source"] == source.name and row["batch"] <= last
+        row["batch"]: plans.parse_plan(row["plan"])
+        for row in rows
+        if row["source"] == source.name and row["batch"] <= last
     }
 
 

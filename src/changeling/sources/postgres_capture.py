@@ -1,4 +1,4 @@
-"""What a capture has on its server: a publication, a slot, connections, and the tables that they tell of."""
+"""The server side of a capture: its publication, slot, connections, and the captured tables."""
 
 import os
 import time
@@ -23,21 +23,22 @@ from changeling.sources.postgres_settings import CaptureSettings
 from changeling.sources.postgres_tables import CapturedTables
 
 _FLUSH_SECONDS = 1.5
-"""A server writes its log to disk after 0.6 s at the latest, unless it is told otherwise."""
+"""By default, a server flushes its log to disk within 0.6 s."""
 
 
 @dataclass(frozen=True)
-class Held:
-    """Tables as a snapshot shows them; they stay as they are, while writers go on, until they are let go."""
+class LockedTables:
+    """Tables as a snapshot shows them; until they are unlocked they cannot be altered, but can be written."""
 
     relations: dict[str, Relation]
     leaves: dict[TableName, list[Leaf]]
     prints: dict[str, Fingerprint]
-    moment: int
+    time: int
+    """The server's clock, in nanoseconds."""
 
 
 class Capture:
-    """The server's side of one source."""
+    """The server side of one source."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self._settings = settings
@@ -46,7 +47,7 @@ class Capture:
         """Which tables are captured."""
         self._claim = settings.claim()
         self._connection: Connection | None = None
-        self._holding: Connection | None = None
+        self._locking: Connection | None = None
         self._server: Server | None = None
         self._released = 0
         self._alarmed = 0
@@ -58,7 +59,7 @@ class Capture:
         return ",".join(sql.Identifier(name).as_string(None) for name in self._settings.publications)
 
     def open(self) -> Server:
-        """Connects, checks the server, and publishes the tables; raises `ChangelingError` where the slot is another log's."""
+        """Connects, checks the server, and publishes the tables; raises `ChangelingError` where another log reads the slot."""
         self._connection = connect(self._settings.url)
         self._released = 0
         self._server = readiness.server(self._connection)
@@ -67,9 +68,9 @@ class Capture:
         return self._server
 
     def look(self, needs: Sequence[Need] = ()) -> None:
-        """Publishes the tables that patterns stand for now; raises `ChangelingError` where none of them can be captured."""
+        """Publishes the tables that match the patterns now; raises `ChangelingError` where none of them can be captured."""
         assert self._server is not None
-        self.chosen.look(self._asked(), self._server, needs)
+        self.chosen.look(self._connected(), self._server, needs)
 
     @property
     def found(self) -> list[CatalogTable]:
@@ -77,22 +78,22 @@ class Capture:
         return self.chosen.found
 
     def claim(self, *, begun: bool) -> None:
-        """Notes that the log is written from the slot; `begun`: it has changes of it already.
+        """Records that the log reads the slot; `begun`: the log already has changes from it.
 
-        Raises `ChangelingError` where the slot is another log's, or may be.
+        Raises `ChangelingError` where another log reads the slot, or may do so.
         """
-        self._claim.take(self._asked(), begun=begun)
+        self._claim.take(self._connected(), begun=begun)
 
     def tables(self) -> Tables:
         """What tasks need to know."""
         return self.chosen.for_tasks()
 
     def status(self) -> SlotStatus | None:
-        """How the slot stands."""
-        return self._slot.status(self._asked())
+        """The status of the slot."""
+        return self._slot.status(self._connected())
 
     def fresh_status(self) -> SlotStatus | None:
-        """The same, by a connection for this question alone."""
+        """The same, over a connection of its own."""
         with connect(self._settings.url) as connection:
             try:
                 return self._slot.status(connection)
@@ -100,51 +101,51 @@ class Capture:
                 raise unreachable(self._settings.url, error) from None
 
     def lost(self, status: SlotStatus | None, position: int | None) -> str | None:
-        """Why what follows a place can no longer be read from the slot; None where it can."""
+        """Why the slot no longer has what follows a position; None where it has."""
         name = self._slot.name
         if status is None:
             return None if position is None else f"the slot {name} is gone"
         if status.lost is not None:
             return (
-                f"the server gave up the slot {name} ({status.lost}), since nobody read it for too long (see "
+                f"the server invalidated the slot {name} ({status.lost}), since nobody read it for too long (see "
                 "max_slot_wal_keep_size and idle_replication_slot_timeout)"
             )
         if position is not None and status.confirmed > position:
             return (
                 f"the slot {name} is at {format_lsn(status.confirmed)}, beyond what was stored ({format_lsn(position)}): it was "
-                "made again, or somebody else read it"
+                "recreated, or somebody else read it"
             )
         return None
 
     def refused(self, lost: str) -> ChangelingError:
-        """What to tell where a slot cannot be read on."""
+        """The error for a slot that cannot be continued."""
         return ChangelingError(
-            f"source {self._settings.name}: {lost}. Changes may be missing from there on: `changeling run --resnapshot` takes "
-            "all tables anew and goes on"
+            f"source {self._settings.name}: {lost}. Changes may be missing from there on: `changeling run --resnapshot` snapshots "
+            "all tables again and continues"
         )
 
     def create_slot(self) -> ExportedSnapshot:
-        """Makes the slot, in place of one that is lost."""
-        self._slot.drop(self._asked())
+        """Creates the slot, in place of a lost one."""
+        self._slot.drop(self._connected())
         return self._slot.create()
 
     def export_snapshot(self, *, for_reading: bool = False) -> ExportedSnapshot:
-        """A point of the log and its snapshot, without moving the slot. `for_reading`: a run may take one at the same time."""
+        """Exports a snapshot and its LSN, without moving the slot. `for_reading`: a run may export one at the same time."""
         suffix = f"read_{os.getpid()}" if for_reading else "snapshot"
         return Slot(self._settings.url, f"{self._slot.name[:45]}_{suffix}").create(temporary=True)
 
     def mark(self) -> None:
         """Writes a message into the server's log."""
-        self._asked().execute("SELECT pg_logical_emit_message(true, 'changeling', 'mark')")
+        self._connected().execute("SELECT pg_logical_emit_message(true, 'changeling', 'mark')")
 
-    def hold(self, point: ExportedSnapshot, wanted: list[CatalogTable]) -> Held | None:
-        """The tables at a point; None where one is gone, or was written anew since: then the snapshot does not show its rows.
+    def lock_tables(self, point: ExportedSnapshot, wanted: list[CatalogTable]) -> LockedTables | None:
+        """The tables in a snapshot; None where one was dropped or rewritten since: the snapshot does not show its rows then.
 
-        Until `let_go` they cannot be altered or dropped; writers are not held up.
+        Until `unlock` they cannot be altered or dropped; writers are not blocked.
         """
         assert self._server is not None
-        self.let_go()
-        connection = self._holding = connect(self._settings.url)
+        self.unlock()
+        connection = self._locking = connect(self._settings.url)
         try:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(point.snapshot))
@@ -154,91 +155,91 @@ class Capture:
             leaves = {one.table: catalog.leaves(connection, one.oid) for one in wanted}
             numbers = [leaf.oid for found in leaves.values() for leaf in found]
             if connection.execute(_REWRITTEN, (numbers,)).fetchone():
-                self.let_go()
+                self.unlock()
                 return None
             found = catalog.relations(connection, wanted, stored_generated=self._server.publishes_generated)
             prints = fingerprints(connection, wanted, self._settings.publications)
             row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
         except psycopg.errors.UndefinedTable:
-            self.let_go()
+            self.unlock()
             self.look()
             return None
         except psycopg.Error as error:
-            self.let_go()
+            self.unlock()
             point.close()
             raise unreachable(self._settings.url, error) from None
         assert row is not None
         named = {relation.table.spelled(): relation for relation in found}
-        return Held(named, leaves, prints, int(str(row[0])) * 1000)
+        return LockedTables(named, leaves, prints, int(str(row[0])) * 1000)
 
-    def let_go(self) -> None:
-        """The tables may be altered again."""
-        if self._holding is not None:
+    def unlock(self) -> None:
+        """Releases the locks of `lock_tables`."""
+        if self._locking is not None:
             with suppress(psycopg.Error):
-                self._holding.close()
-            self._holding = None
+                self._locking.close()
+            self._locking = None
 
     def release(self, position: int) -> None:
-        """Advances the slot to what is stored; raises `ChangelingError` where it is not where it was left."""
+        """Advances the slot to what is stored; raises `ChangelingError` where the slot was moved or lost."""
         status = self.status()
         if (lost := self.lost(status, position)) is not None or status is None:
             raise self.refused(lost or "")
         if status.confirmed < position and position > self._released:
-            self._slot.advance(self._asked(), position)
+            self._slot.advance(self._connected(), position)
             self._released = position
         self._alarm(status)
 
     def prints(self) -> dict[str, Fingerprint]:
         """The fingerprints of the tables now."""
-        return fingerprints(self._asked(), self.found, self._settings.publications)
+        return fingerprints(self._connected(), self.found, self._settings.publications)
 
     def relations(self, found: Sequence[CatalogTable]) -> list[Relation]:
         """Tables as the catalog has them now."""
         assert self._server is not None
-        return catalog.relations(self._asked(), found, stored_generated=self._server.publishes_generated)
+        return catalog.relations(self._connected(), found, stored_generated=self._server.publishes_generated)
 
     def inserted(self) -> int:
-        """How far the server's log is, on disk or not."""
-        row = self._asked().execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+        """The end of the server's log, on disk or not."""
+        row = self._connected().execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         assert row is not None
         return parse_lsn(row[0])
 
     def flushed(self) -> int:
-        """How far the server's log is on disk."""
-        row = self._asked().execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
+        """The end of the server's log on disk."""
+        row = self._connected().execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
         assert row is not None
         return parse_lsn(row[0])
 
     def present(self) -> int:
-        """How far the server's log is; what was committed without waiting for the disk is waited for here."""
+        """The end of the server's log; it waits until asynchronous commits are flushed."""
         wanted, end = self.inserted(), time.monotonic() + _FLUSH_SECONDS
         while (flushed := self.flushed()) < wanted and time.monotonic() < end:
             time.sleep(0.02)
         return max(flushed, wanted)
 
     def has_changes(self, upto: int) -> bool:
-        """Whether anything of ours commits before a place."""
-        return self._slot.has_changes(self._asked(), self.publications, upto)
+        """Whether a published transaction commits before an LSN."""
+        return self._slot.has_changes(self._connected(), self.publications, upto)
 
-    def commits_at(self, place: int, upto: int) -> bool:
-        """Whether a transaction of ours commits at a place; it lies before `upto`."""
-        return self._slot.commits_at(self._asked(), self.publications, place, upto)
+    def commits_at(self, lsn: int, upto: int) -> bool:
+        """Whether a published transaction commits exactly at an LSN before `upto`."""
+        return self._slot.commits_at(self._connected(), self.publications, lsn, upto)
 
     def warnings(self) -> list[str]:
-        """What a user should know; each is told once."""
-        told, self._warnings = [*self._warnings, *self.chosen.warnings()], []
-        return told
+        """Warnings for the user, each returned once."""
+        warnings, self._warnings = [*self._warnings, *self.chosen.warnings()], []
+        return warnings
 
     def close(self) -> None:
         """Closes the connections."""
-        self.let_go()
+        self.unlock()
         if self._connection is not None:
             with suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
         self.chosen.forget()
 
-    def _asked(self) -> Connection:
+    def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._settings.url)
         return self._connection
@@ -248,8 +249,8 @@ class Capture:
             return
         self._alarmed = status.retained
         self._warnings.append(
-            f"the server keeps {status.retained / 1024**3:.1f} GB of its log for the slot {self._slot.name}: it fills up its disk "
-            "where changes come faster than they are read, or where a transaction stays open for long"
+            f"the server keeps {status.retained / 1024**3:.1f} GB of its log for the slot {self._slot.name}: this fills its disk "
+            "if changes are written faster than they are read, or if a transaction stays open for long"
         )
 
 
