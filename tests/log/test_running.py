@@ -18,13 +18,13 @@ from changeling.iceberg.lock import Holder, held
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of, lock_file
+from changeling.pipelines.listener import SilentListener
 from changeling.pipelines.loading import load
-from changeling.pipelines.silent_listener import Quiet
 from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 
 
-class Heard(Quiet):
+class Heard(SilentListener):
     """Remembers the warnings of a run."""
 
     def __init__(self) -> None:

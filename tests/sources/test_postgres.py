@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
-from changeling.pipelines.silent_listener import Quiet
+from changeling.pipelines.listener import SilentListener
 from changeling.postgres.connection import connect
 from changeling.sources.source import Spread
 from tests.postgres.server import Database
@@ -344,7 +344,7 @@ def test_who_comes_to_alter_a_table_is_let_through(spark: SparkSession, tmp_path
     made = capture(tmp_path, database)
     seen = threading.Event()
 
-    class Listening(Quiet):
+    class Listening(SilentListener):
         def starts(self, source: str, batch: Spread) -> None:
             seen.set()
             time.sleep(1)

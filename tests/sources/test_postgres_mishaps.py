@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
-from changeling.pipelines.silent_listener import Quiet
+from changeling.pipelines.listener import SilentListener
 from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Stream
 from changeling.sources.postgres_reading import StreamReader, Tables
@@ -21,7 +21,7 @@ from tests.sources.captures import assert_equal, capture, replica
 USERS = ("CREATE TABLE users (id int PRIMARY KEY, name text)", "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')")
 
 
-class Heard(Quiet):
+class Heard(SilentListener):
     """Notes what a user is warned of."""
 
     def __init__(self) -> None:

@@ -135,7 +135,7 @@ def test_what_somebody_else_altered_is_told(database: Database) -> None:
             r"has the primary key \(v\), the replica's is \(id\)",
         ),
         ("CREATE TABLE public.t (id int PRIMARY KEY, v text)", "'id' is integer, the replica's is bigint"),
-        ("CREATE TABLE public.t (id bigint PRIMARY KEY)", "'v' is not there, the replica's is text"),
+        ("CREATE TABLE public.t (id bigint PRIMARY KEY)", "'v' is missing, the replica's is text"),
         ("CREATE TABLE public.t (id bigint PRIMARY KEY, v text, w text)", "'w' is text, the replica's is none"),
         ("CREATE VIEW public.t AS SELECT 1::bigint AS id, ''::text AS v", "is not an ordinary table"),
     ],

@@ -70,7 +70,7 @@ class PostgresTarget:
         """The lasting warnings that were already reported."""
 
     def step(self) -> TargetReport | None:
-        """Moves the database to the newest point; None if it is already existing. Raises `ChangelingError` that names the target."""
+        """Moves the database to the newest point; None if it is already there. Raises `ChangelingError` that names the target."""
         with self._named():
             return self._step()
 

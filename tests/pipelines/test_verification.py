@@ -1,4 +1,4 @@
-"""`verify` finds what differs between a database and its replicas, tells it whole, and mends it."""
+"""`verify` finds the differences between a database and its replicas, reports all of them, and repairs them."""
 
 import json
 import threading
