@@ -74,7 +74,7 @@ def test_a_pattern_may_name_the_database(database: Database) -> None:
     assert names(database, f"{database.name}.shop.*") == ["shop.orders", "shop.users"]
 
 
-def test_patterns_that_no_table_fits_are_told(database: Database) -> None:
+def test_patterns_that_no_table_fits_are_reported(database: Database) -> None:
     tables_of_schemas(database)
     patterns = ["users", "nobody", "shop.*", "changeling.*", "other.public.users"]
     assert catalog.unmatched(found(database, *patterns), patterns) == ["nobody", "changeling.*", "other.public.users"]
@@ -199,7 +199,7 @@ def test_a_partitioned_table_without_partitions_has_no_leaves(database: Database
         ("NOTHING", "DEFAULT", True),
     ],
 )
-def test_a_partition_lacks_what_it_does_not_tell_of_its_rows(
+def test_a_partition_lacks_what_it_does_not_report_of_its_rows(
     database: Database, root: str, leaf: str, lacking: bool
 ) -> None:
     database.execute(
@@ -260,7 +260,7 @@ def test_rights_are_those_of_the_user_who_asks(database: Database) -> None:
     assert readable == {"t", "granted", "owned", "parts"}
 
 
-def test_relations_are_told_in_the_order_asked_for_and_none_for_none(database: Database) -> None:
+def test_relations_are_reported_in_the_order_asked_for_and_none_for_none(database: Database) -> None:
     database.execute("CREATE TABLE a (x int PRIMARY KEY)", "CREATE TABLE b (y int)", "CREATE TABLE c (z int)")
     first, second, third = found(database)
     asked = catalog.relations(database.connection, [third, first, second], stored_generated=True)
@@ -268,7 +268,7 @@ def test_relations_are_told_in_the_order_asked_for_and_none_for_none(database: D
     assert catalog.relations(database.connection, [], stored_generated=True) == []
 
 
-def test_a_table_that_is_gone_meanwhile_has_no_columns(database: Database) -> None:
+def test_a_table_that_is_gone_in_between_has_no_columns(database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     (one,) = found(database)
     database.execute("DROP TABLE t")

@@ -14,7 +14,7 @@ def database(emptied: Database) -> Database:
     return emptied
 
 
-def test_generated_columns_are_told_if_they_are_stored_and_published(database: Database) -> None:
+def test_generated_columns_are_reported_if_they_are_stored_and_published(database: Database) -> None:
     database.execute(
         "CREATE TABLE t (id int PRIMARY KEY, a int GENERATED ALWAYS AS (id * 2) STORED, "
         "b int GENERATED ALWAYS AS (id * 3) VIRTUAL, c int GENERATED ALWAYS AS IDENTITY)"
@@ -61,7 +61,7 @@ def test_a_column_may_be_null_while_its_constraint_is_not_valid(database: Databa
     assert [column.nullable for column in relation(database, "t").columns] == [False, False]
 
 
-def test_types_are_told_with_what_they_are_made_of(database: Database) -> None:
+def test_types_are_reported_with_what_they_are_made_of(database: Database) -> None:
     database.execute(
         "CREATE EXTENSION vector",
         "CREATE SCHEMA other",

@@ -156,7 +156,7 @@ def test_a_transaction_ends_with_its_last_change_where_both_come_together() -> N
     ]
 
 
-def test_a_commit_is_told_where_its_changes_went_out_before() -> None:
+def test_a_commit_is_emitted_where_its_changes_went_out_before() -> None:
     messages = [wire.described(TABLE), *transaction(10, [1, 2]), *transaction(20, [])]
     assert ends(by_columns(messages, 1)) == [
         ("insert", "0210.011", None),
@@ -169,7 +169,7 @@ def test_a_commit_is_told_where_its_changes_went_out_before() -> None:
     assert whole.transaction.order == 3
 
 
-def test_a_commit_that_comes_with_the_next_transaction_is_told_before_it() -> None:
+def test_a_commit_that_comes_with_the_next_transaction_is_emitted_before_it() -> None:
     messages = [wire.described(TABLE), *transaction(10, [1]), *transaction(20, [2])]
     output = PgOutput("s", "db", resolved, slot="slot", start=0, end=100)
     assert output.decode(messages[:3]).num_rows == 1
@@ -181,7 +181,7 @@ def test_a_commit_that_comes_with_the_next_transaction_is_told_before_it() -> No
     assert (inside, output.in_transaction, output.newest) == (True, False, 20)
 
 
-def test_only_transactions_between_the_bounds_are_told() -> None:
+def test_only_transactions_between_the_bounds_are_emitted() -> None:
     messages = [wire.described(TABLE)]
     for lsn in (10, 20, 30):
         messages.append(wire.logical(lsn - 1, "p", b"", transactional=False))

@@ -26,7 +26,7 @@ RELATION = relation_of({"id": pg_type("int8"), "mail": pg_type("text")}, ("id",)
         (ColumnRules(mask=("MAIL",)), "plain"),
     ],
 )
-def test_rules_say_how_a_column_is_told(rules: ColumnRules, expected: str | None) -> None:
+def test_rules_say_how_a_column_is_captured(rules: ColumnRules, expected: str | None) -> None:
     assert rules.treatment("mail") == expected
 
 

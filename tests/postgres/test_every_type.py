@@ -114,7 +114,7 @@ def interval_parts(database: Database) -> Callable[[str], tuple[int, int, int] |
     return parts
 
 
-def test_every_type_is_told_alike_by_the_stream_and_the_snapshot(
+def test_every_type_is_reported_alike_by_the_stream_and_the_snapshot(
     database: Database, replication: Replication, given: Given
 ) -> None:
     insert(database, given)

@@ -221,7 +221,7 @@ def test_partitions_that_go_are_emptied_or_bring_rows_outdate(database: Database
     assert outdated(database, PARTITIONED, *statements)
 
 
-def test_fingerprints_are_told_by_table(database: Database) -> None:
+def test_fingerprints_are_reported_by_table(database: Database) -> None:
     database.execute(
         "CREATE TABLE t (a int, gone int, b varchar(5) DEFAULT 'x', c int GENERATED ALWAYS AS (a + 1) STORED, PRIMARY KEY (b, a))",
         "ALTER TABLE t DROP COLUMN gone",
@@ -265,7 +265,7 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
     assert fingerprints(database.connection, []) == {}
 
 
-def test_a_table_that_is_gone_meanwhile_outdates_what_it_was(database: Database) -> None:
+def test_a_table_that_is_gone_in_between_outdates_what_it_was(database: Database) -> None:
     database.execute(PLAIN)
     found = catalog.tables(database.connection, ["t"])
     (before,) = fingerprints(database.connection, found).values()

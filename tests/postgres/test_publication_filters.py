@@ -53,7 +53,7 @@ def test_a_table_that_is_added_later_has_its_filter(database: Database) -> None:
     ],
 )
 @pytest.mark.parametrize("there", [True, False])
-def test_a_filter_that_the_server_refuses_is_told_with_the_statement(
+def test_a_filter_that_the_server_refuses_is_reported_with_the_statement(
     database: Database, condition: str, why: str, there: bool
 ) -> None:
     if there:
@@ -65,7 +65,7 @@ def test_a_filter_that_the_server_refuses_is_told_with_the_statement(
     assert f', when running: {begin} TABLE ONLY "public"."a" WHERE ({condition}\n)' in message
 
 
-def test_a_filter_by_what_updates_do_not_tell_is_refused_before_writers_are(database: Database) -> None:
+def test_a_filter_by_what_updates_do_not_carry_is_refused_before_writers_are(database: Database) -> None:
     database.execute("CREATE TABLE a (id int PRIMARY KEY, region text)", "INSERT INTO a VALUES (1, 'EU')")
     message = refused(database, "*", filters={"a": "region = 'EU'"})
     assert message == (
@@ -96,7 +96,7 @@ def test_a_server_without_filters_is_not_asked_for_one(database: Database) -> No
 @pytest.mark.parametrize(
     ("first", "second"), [("id > 5", "id > 6"), ("id > 5", None), (None, "id > 5")], ids=["other", "gone", "new"]
 )
-def test_a_filter_that_changes_is_told_since_rows_of_the_former_are_stored(
+def test_a_filter_that_changes_is_reported_since_rows_of_the_former_are_stored(
     database: Database, first: str | None, second: str | None
 ) -> None:
     database.execute("CREATE TABLE a (id int PRIMARY KEY)")

@@ -87,7 +87,7 @@ def unprepared() -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.mark.services
-def test_a_server_that_does_not_log_enough_or_is_a_standby_is_told_so(unprepared: EmbeddedPostgres) -> None:
+def test_a_server_that_does_not_log_enough_or_is_a_standby_is_reported_so(unprepared: EmbeddedPostgres) -> None:
     with connect(unprepared.url) as connection:
         (need,) = readiness.server_needs(connection)
         assert need == Need(
@@ -109,7 +109,7 @@ def test_a_server_that_does_not_log_enough_or_is_a_standby_is_told_so(unprepared
         readiness.server(connection)
 
 
-def test_a_user_who_may_not_replicate_is_told_what_to_run_and_it_helps(database: Database) -> None:
+def test_a_user_who_may_not_replicate_learns_what_to_run_and_it_helps(database: Database) -> None:
     with role(database) as user:
         statement = f'ALTER ROLE "{user.name}" REPLICATION'
         assert readiness.server_needs(user.connection) == [
@@ -133,7 +133,7 @@ def test_the_roles_that_clouds_give_instead_are_enough(database: Database, group
             database.execute(f"DROP ROLE {group}")
 
 
-def test_tables_that_can_be_captured_are_not_told(database: Database) -> None:
+def test_tables_that_can_be_captured_are_not_reported(database: Database) -> None:
     database.execute(
         "CREATE TABLE a (id int PRIMARY KEY)",
         "CREATE TABLE b (id int)",
@@ -184,7 +184,7 @@ def test_no_tables_are_no_problem(database: Database) -> None:
     ],
     ids=["none", "nothing", "deferrable", "dropped index", "partitions"],
 )
-def test_a_table_without_identity_is_told_and_what_is_told_mends_it(
+def test_a_table_without_identity_is_reported_and_what_is_reported_fixes_it(
     database: Database, statements: list[str], alter: str
 ) -> None:
     database.execute(*statements)
@@ -200,7 +200,7 @@ def test_a_table_without_identity_is_told_and_what_is_told_mends_it(
     database.execute('INSERT INTO "a b" VALUES (1)', 'UPDATE "a b" SET id = 2', 'DELETE FROM "a b"')
 
 
-def test_partitions_that_tell_less_than_their_table_are_told(database: Database) -> None:
+def test_partitions_that_identify_less_than_their_table_are_reported(database: Database) -> None:
     database.execute(
         "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
         "CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (9)",
@@ -278,7 +278,7 @@ def test_whole_rows_are_not_proposed_where_they_would_be_refused(database: Datab
     ],
     ids=["table", "schema and table", "schema", "partition", "nothing and policies", "policies"],
 )
-def test_a_table_that_may_not_be_read_is_told_and_what_is_told_mends_it(
+def test_a_table_that_may_not_be_read_is_reported_and_what_is_reported_fixes_it(
     database: Database, statements: list[str], grants: list[str]
 ) -> None:
     database.execute(*statements)
@@ -293,7 +293,7 @@ def test_a_table_that_may_not_be_read_is_told_and_what_is_told_mends_it(
             user.connection.execute(f'SELECT * FROM "{leaf.schema}"."{leaf.name}"')
 
 
-def test_all_problems_of_all_tables_are_told_at_once(database: Database) -> None:
+def test_all_problems_of_all_tables_are_reported_at_once(database: Database) -> None:
     database.execute(
         "CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int)", "CREATE SCHEMA s", "CREATE TABLE s.c (id int)"
     )
@@ -322,7 +322,7 @@ def test_all_problems_of_all_tables_are_told_at_once(database: Database) -> None
         ("nothing", (), False),
     ],
 )
-def test_rows_are_identified_by_a_key_that_changes_tell_or_by_all_columns(
+def test_rows_are_identified_by_a_key_that_changes_carry_or_by_all_columns(
     identity: str, key: tuple[str, ...], expected: bool
 ) -> None:
     relation = Relation(1, TableName("shop", "public", "t"), (), key, identity)  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ IDENTITIES = {
 
 
 @pytest.mark.parametrize("statements", IDENTITIES.values(), ids=IDENTITIES)
-def test_the_stream_and_the_catalog_tell_the_same(database: Database, statements: list[str]) -> None:
+def test_the_stream_and_the_catalog_agree(database: Database, statements: list[str]) -> None:
     database.execute(*statements)
     for name in "abc":
         if database.rows(f"SELECT 1 FROM pg_attribute WHERE attrelid = 't'::regclass AND attname = '{name}'"):
@@ -107,7 +107,7 @@ def test_the_stream_and_the_catalog_tell_the_same(database: Database, statements
 
 
 @pytest.mark.parametrize("identity", ["DEFAULT", "FULL", "USING INDEX i", "NOTHING"])
-def test_types_of_all_kinds_are_told_the_same(database: Database, identity: str) -> None:
+def test_types_of_all_kinds_are_reported_the_same(database: Database, identity: str) -> None:
     database.execute(TYPES, f"CREATE TABLE t (id int PRIMARY KEY, {ALL_KINDS})")
     database.execute("CREATE UNIQUE INDEX i ON t (i8, dm)", f"ALTER TABLE t REPLICA IDENTITY {identity}")
     described = DescribedTables(database)
@@ -118,7 +118,7 @@ def test_types_of_all_kinds_are_told_the_same(database: Database, identity: str)
     assert relation.key == (("i8", "dm") if "INDEX" in identity else ("id",))
 
 
-def test_several_tables_of_several_schemas_are_told_each(database: Database) -> None:
+def test_several_tables_of_several_schemas_are_reported_each(database: Database) -> None:
     database.execute(
         "CREATE SCHEMA s",
         "CREATE TABLE a (id int PRIMARY KEY)",
@@ -132,7 +132,7 @@ def test_several_tables_of_several_schemas_are_told_each(database: Database) -> 
     )
 
 
-def test_an_older_version_of_a_table_is_told_with_its_own_columns(database: Database) -> None:
+def test_an_older_version_of_a_table_is_reported_with_its_own_columns(database: Database) -> None:
     database.execute(
         "CREATE TYPE mood AS ENUM ('sad')", "CREATE TABLE t (id int PRIMARY KEY, m mood, ms mood[], x varchar(5))"
     )
@@ -174,7 +174,7 @@ def test_a_key_of_today_is_none_of_a_version_that_lacks_its_columns(database: Da
     assert [(relation.key, len(relation.columns)) for relation in described.relations()] == [((), 2), (("a", "c"), 3)]
 
 
-def test_a_table_that_is_gone_is_told_as_the_stream_has_it(database: Database) -> None:
+def test_a_table_that_is_gone_is_reported_as_the_stream_has_it(database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, x text)", "CREATE TABLE u (id int PRIMARY KEY)")
     database.execute("ALTER TABLE u REPLICA IDENTITY FULL")
     described = DescribedTables(database)

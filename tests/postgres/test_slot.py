@@ -50,7 +50,7 @@ def slot(database: Database) -> Slot:
     return made
 
 
-def test_the_snapshot_shows_what_was_before_and_the_stream_tells_what_came_after(database: Database) -> None:
+def test_the_snapshot_shows_what_was_before_and_the_stream_has_what_came_after(database: Database) -> None:
     insert(database, 1, 2)
     slot = Slot(database.url, f"slot_{database.name}")
     point = slot.create()
@@ -244,7 +244,7 @@ def test_a_temporary_slot_may_follow_another_of_its_name_at_once(database: Datab
     assert sorted(places) == places
 
 
-def test_a_name_that_is_taken_is_told(database: Database, slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_taken_is_reported(database: Database, slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "_BUSY_SECONDS", 0.2)
     before = slot.status(database.connection)
     for temporary in (False, True):

@@ -56,7 +56,7 @@ def test_what_is_read_is_not_taken(database: Database, slot: Slot) -> None:
     assert read(slot, database.connection) == first
 
 
-def test_a_transaction_is_told_if_it_commits_before_the_place(database: Database, slot: Slot) -> None:
+def test_a_transaction_is_reported_if_it_commits_before_the_place(database: Database, slot: Slot) -> None:
     insert(database, 1)
     insert(database, 2)
     insert(database, 3)
@@ -69,7 +69,7 @@ def test_a_transaction_is_told_if_it_commits_before_the_place(database: Database
     assert not slot.has_changes(database.connection, "p", commits(read(slot, database.connection))[0])
 
 
-def test_advancing_lets_go_of_what_commits_before_the_place_and_of_no_more(database: Database, slot: Slot) -> None:
+def test_advancing_releases_what_commits_before_the_place_and_of_no_more(database: Database, slot: Slot) -> None:
     with closing(connect(database.url)) as writer:
         insert(database, 1)
         writer.execute("BEGIN")
@@ -103,7 +103,7 @@ def test_a_slot_does_not_advance_beyond_what_there_is(database: Database, slot: 
     assert inserted(read(slot, database.connection)) == [2]
 
 
-def test_after_a_crash_of_a_reader_the_rest_is_told_again(database: Database, slot: Slot) -> None:
+def test_after_a_crash_of_a_reader_the_rest_is_reported_again(database: Database, slot: Slot) -> None:
     for number in range(10):
         insert(database, number)
     places = commits(read(slot, database.connection))
@@ -182,7 +182,7 @@ def test_a_transaction_that_is_open_is_no_change_yet(database: Database, slot: S
     assert slot.has_changes(database.connection, "p", EVERYTHING)
 
 
-def test_several_publications_of_odd_names_are_told_together(database: Database) -> None:
+def test_several_publications_of_odd_names_are_reported_together(database: Database) -> None:
     database.execute('CREATE PUBLICATION "The ""other"", one" FOR TABLE other')
     slot = Slot(database.url, f"slot_{database.name}")
     slot.create().close()
@@ -195,7 +195,7 @@ def test_several_publications_of_odd_names_are_told_together(database: Database)
     assert reported == [[1], [2], [1, 2]]
 
 
-def test_of_a_publication_that_is_not_there_nothing_is_told(database: Database, slot: Slot) -> None:
+def test_of_a_publication_that_is_not_there_nothing_is_reported(database: Database, slot: Slot) -> None:
     insert(database, 1)
     assert not slot.has_changes(database.connection, "nobody", EVERYTHING)
     database.execute("DROP PUBLICATION p")
@@ -264,7 +264,7 @@ def test_an_error_in_between_leaves_the_connection_as_it_was(database: Database,
     ],
     ids=["has_changes", "messages", "advance", "drop"],
 )
-def test_a_slot_that_another_reader_holds_is_waited_for_and_then_told(
+def test_a_slot_that_another_reader_holds_is_waited_for_and_then_reported(
     database: Database, slot: Slot, ask: Callable[[Slot, Connection], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert(database, 1)

@@ -81,6 +81,6 @@ def test_a_schema_has_the_columns_and_the_key_without_a_name() -> None:
     assert hidden == TableSchema((number, Column("price", "string", "numeric(10,2)")), ("id",))
 
 
-def test_a_key_that_is_not_told_whole_is_none() -> None:
+def test_a_key_with_missing_columns_is_none() -> None:
     relation = Relation(7, TableName("db", "public", "t"), (PgColumn("b", TEXT),), ("a", "b"))
     assert schema_of(relation).key == ()

@@ -96,7 +96,7 @@ def test_a_column_is_read_as_its_values_are_one_by_one(kind: PgType) -> None:
 
 @pytest.mark.generated
 @pytest.mark.parametrize("kind", list(PRINTED), ids=lambda kind: kind.name)
-def test_what_is_told_is_what_the_canonical_reader_gives_for_it(kind: PgType) -> None:
+def test_what_is_reported_is_what_the_canonical_reader_gives_for_it(kind: PgType) -> None:
     reader = canonical.reader(canonical_type(kind))
 
     @given(PRINTED[kind])

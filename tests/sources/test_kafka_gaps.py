@@ -71,7 +71,7 @@ def test_a_plan_whose_offsets_are_gone_is_broken_and_its_reading_fails(
         source.next()
 
 
-def test_a_broken_plan_is_made_anew_with_what_is_left_where_that_is_wanted(
+def test_a_broken_plan_is_recreated_with_what_is_left_where_that_is_wanted(
     spark: SparkSession, broker: Broker, topics: Topics
 ) -> None:
     topics.make("mended", 2)
@@ -85,7 +85,7 @@ def test_a_broken_plan_is_made_anew_with_what_is_left_where_that_is_wanted(
     assert len(source.warnings()) == 1
 
 
-def test_a_topic_that_was_made_anew_is_told_from_the_former_one(
+def test_a_topic_that_was_recreated_is_distinguished_from_the_former_one(
     spark: SparkSession, broker: Broker, topics: Topics
 ) -> None:
     topics.make("recreated")

@@ -88,7 +88,7 @@ def test_a_shorter_topic_without_an_id_is_taken_for_a_new_one() -> None:
     assert plan.ordinals() == {"a": 1}
 
 
-def test_what_a_topic_that_was_made_anew_held_before_is_forgotten() -> None:
+def test_what_a_topic_that_was_recreated_held_before_is_forgotten() -> None:
     first = Plan((Seen("a", "old"),), {"a": {0: Span(0, 9), 1: Span(0, 4)}})
     second = Plan((Seen("a", "old"), Seen("a", "new")), {"a": {0: Span(0, 2)}})
     third = Plan(second.topics, {"a": {0: Span(2, 3)}})
@@ -112,7 +112,7 @@ def test_latest_begins_with_a_plan_even_where_there_is_no_topic() -> None:
     assert plan.ranges == {"a": {0: Span(3, 5)}}
 
 
-def test_no_more_than_was_there_at_a_moment() -> None:
+def test_no_more_than_was_there_at_a_time() -> None:
     then = {"a": topic((0, 5), (0, 2)), "gone": topic((0, 1)), "recreated": topic((0, 1), id="old")}
     now = {"a": topic((1, 9), (4, 8), (0, 3)), "late": topic((0, 1)), "recreated": topic((0, 1), id="new")}
     assert limited(now, then) == {"a": topic((1, 5), (4, 4))}

@@ -55,7 +55,7 @@ def test_topics_that_cannot_be_are_refused(topics: list[str]) -> None:
         checked_topics(topics, "bus")
 
 
-def test_a_setting_that_kafka_does_not_know_is_told(spark: SparkSession) -> None:
+def test_a_setting_that_kafka_does_not_know_is_reported(spark: SparkSession) -> None:
     source = kafka_source(spark, "localhost:9092", "a", settings={"sasl.mechansim": "PLAIN", "client.id": "me"})
     assert source.warnings() == ["Kafka has no setting 'sasl.mechansim'; did you mean 'sasl.mechanism'?"]
 

@@ -145,7 +145,7 @@ def now(database: Database) -> str:
     return str(timestamp.astimezone(UTC).isoformat())
 
 
-def test_a_moment_at_which_a_table_is_not_known_is_refused(
+def test_a_time_at_which_a_table_is_not_known_is_refused(
     spark: SparkSession, tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.execute(
@@ -231,7 +231,7 @@ def test_removing_the_pipeline_drops_slot_and_publication(
     assert database.rows(f"SELECT * FROM pg_replication_slots WHERE slot_name = '{slot}'") == []
 
 
-def test_a_table_that_cannot_be_captured_is_told_with_the_way_out(
+def test_a_table_that_cannot_be_captured_is_reported_with_the_way_out(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute("CREATE TABLE bag (a int)", "INSERT INTO bag VALUES (1)")
@@ -247,7 +247,7 @@ def test_a_table_that_cannot_be_captured_is_told_with_the_way_out(
     assert source(database, "bag") == [{"a": 4}]
 
 
-def test_a_publication_of_others_may_tell_more_than_is_captured(
+def test_a_publication_of_others_may_publish_more_than_is_captured(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute(
@@ -269,7 +269,7 @@ def test_a_publication_of_others_may_tell_more_than_is_captured(
     assert [row["transaction"]["complete"] for row in log if row["op"] == "commit"] == [True, True]
 
 
-def test_a_table_that_was_not_published_for_a_while_is_taken_anew(
+def test_a_table_that_was_not_published_for_a_while_is_snapshotted_again(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute(USERS, "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')")

@@ -127,7 +127,7 @@ def test_a_rule_that_names_no_column_is_refused(spark: SparkSession, tmp_path: P
     assert replica(made, "users") == [{"id": 1, "phone": "8"}]
 
 
-def test_a_table_that_was_published_otherwise_for_a_while_is_taken_anew(
+def test_a_table_that_was_published_otherwise_for_a_while_is_snapshotted_again(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute(*USERS)
@@ -153,7 +153,7 @@ def test_a_table_that_was_published_otherwise_for_a_while_is_taken_anew(
     assert totals.batches == 0
 
 
-def test_tables_that_go_and_tables_without_columns_are_told(
+def test_tables_that_go_and_tables_without_columns_are_reported(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute(

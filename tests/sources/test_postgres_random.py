@@ -220,7 +220,7 @@ def test_a_server_that_was_restored_from_a_copy_is_refused(spark: SparkSession, 
         database.drop()
 
 
-def test_a_server_that_is_away_is_told_and_found_again(
+def test_a_server_that_is_away_is_reported_and_found_again(
     spark: SparkSession, tmp_path: Path, restarting: EmbeddedPostgres
 ) -> None:
     database = Database(restarting)

@@ -109,7 +109,7 @@ def test_a_table_that_somebody_dropped_is_made_again(pipeline: Shop, database: D
     assert mirror(pipeline, database).step() is None
 
 
-def test_a_table_that_somebody_made_anew_gets_all_rows_and_stays_when_the_target_goes(
+def test_a_table_that_somebody_recreated_gets_all_rows_and_stays_when_the_target_goes(
     spark: SparkSession, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = bus(tmp_path)
@@ -181,7 +181,7 @@ def test_a_unique_constraint_that_somebody_added_must_be_deferrable(
         target.step()
 
 
-def test_a_table_that_is_not_there_or_not_wanted_is_told(pipeline: Shop, database: Database) -> None:
+def test_a_table_that_is_not_there_or_not_wanted_is_reported(pipeline: Shop, database: Database) -> None:
     report = step(mirror(pipeline, database, "users", "nowhere", "mall.*"))
     assert report.warnings == ["there is no replica of nowhere yet", "there is no replica of mall.* yet"]
     assert step(mirror(pipeline, database)).warnings == []
@@ -200,7 +200,7 @@ def test_a_server_that_is_away_is_named_without_the_password(pipeline: Shop) -> 
         assert "hunter2" not in str(raised.value)
 
 
-def test_plans_of_spark_do_not_tell_the_password(spark: SparkSession) -> None:
+def test_plans_of_spark_do_not_show_the_password(spark: SparkSession) -> None:
     shape = Shape((ReplicaColumn("1", "id", "int64"),))
     kernel = CopyKernel("postgresql://anne:hunter2@127.0.0.1:1/shop", psycopg.sql.Identifier("x"), shape)
     rows = spark.range(3).selectExpr("id AS c0", "1L AS n")

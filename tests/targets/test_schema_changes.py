@@ -108,7 +108,7 @@ def test_a_key_is_another_one(database: Database) -> None:
     assert is_kept(new, shape("1:z:int32", "3:key:json", key=("3",)))
 
 
-def test_what_somebody_else_altered_is_told(database: Database) -> None:
+def test_what_somebody_else_altered_is_reported(database: Database) -> None:
     of = shape("1:id:int64", "2:v:string", key=("1",))
     made(database, T, of)
     name = '"s p"."we""ird"'

@@ -54,7 +54,7 @@ def test_columns_follow_the_schema(spark: SparkSession, database: Database, tmp_
     assert database.rows("SELECT count(*) FROM kept JOIN pg_class USING (oid)") == [(1,)]
 
 
-def test_a_type_or_a_key_that_is_another_writes_the_table_anew(
+def test_a_type_or_a_key_that_is_another_rewrites_the_table(
     spark: SparkSession, database: Database, tmp_path: Path
 ) -> None:
     made = shop(tmp_path, {**XTDB, "key": ["_id"]})

@@ -166,7 +166,7 @@ def test_what_postgresql_cannot_hold_is_kept_aside_with_its_row(
     database.connection.execute("SELECT %s::json", (rows[0]["row"],))
 
 
-def test_the_most_frequent_reasons_are_told() -> None:
+def test_the_most_frequent_reasons_are_reported() -> None:
     assert QuarantinedRows(2, [("a", "{}"), ("a", "{}")]).reasons() == "a"
     listed = [(reason, "{}") for reason in "abbcccddddee"]
     assert QuarantinedRows(12, listed).reasons() == "4 for d; 3 for c; 2 for b; 3 for others"
