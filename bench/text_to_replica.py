@@ -18,9 +18,9 @@ from bench.measuring import Benchmark, Result, medians
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.pipelines.lakehouse import lake_of
+from changeling.pipelines.listener import SilentListener
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
-from changeling.pipelines.silent_listener import Quiet
 from changeling.replicas.merge import Report
 
 COUNT = int(os.environ.get("BENCH_EVENTS", "2000000"))
@@ -34,7 +34,7 @@ def benchmarks() -> dict[str, Benchmark]:
     return {"text-to-replica": text_to_replica}
 
 
-class _Merges(Quiet):
+class _Merges(SilentListener):
     """Notes how long each merge took."""
 
     def __init__(self) -> None:

@@ -110,7 +110,7 @@ def test_odd_entries_of_a_folder_are_passed_over_and_told(spark: SparkSession, t
     Path(os.fsdecode(os.fsencode(tmp_path / "in") + b"/x\xff.json")).write_text(event(2))
     told = run(made)
     assert len(told) == 3
-    assert all(line.endswith(": it is passed over") for line in told)
+    assert all(line.endswith(": it is skipped") for line in told)
     assert numbers(made) == [1]
 
 

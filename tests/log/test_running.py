@@ -18,13 +18,13 @@ from changeling.iceberg.lock import Holder, held
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of, lock_file
+from changeling.pipelines.listener import SilentListener
 from changeling.pipelines.loading import load
-from changeling.pipelines.silent_listener import Quiet
 from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 
 
-class Heard(Quiet):
+class Heard(SilentListener):
     """Remembers the warnings of a run."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ def test_a_file_that_changed_later_is_reported_and_not_read_again(spark: SparkSe
     before, now = len(event(1)) + 1, len(event(1)) + len(event(2)) + 2
     told = (
         f"drop: in/a.json changed after it was read (it had {before:,} bytes and has {now:,}); only its first version is in "
-        "the log: give the new one another name to have it read"
+        "the log: give the new version another name to have it read"
     )
     assert run(made) == [told]
     assert numbers(made) == [1]

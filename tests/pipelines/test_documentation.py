@@ -47,5 +47,5 @@ def test_no_setting_is_left_out() -> None:
     settings = {field.encode_name for name in parts for field in msgspec.structs.fields(getattr(definition, name))} | {
         "type"
     }
-    told = set(re.findall(r"`(\w+)`", PAGE))
-    assert settings - told == set()
+    documented = set(re.findall(r"`(\w+)`", PAGE))
+    assert settings - documented == set()

@@ -33,7 +33,7 @@ SECRET = "p ä/s+s'\"w\\rd"
             "key: ['${SECRET}'], columns: {column: int64}",
             "key[0]: the key column '***' is not among the columns; known: column",
         ),
-        ("key: ['${SECRET}', '${SECRET}']", "key[1]: the column '***' stands there twice"),
+        ("key: ['${SECRET}', '${SECRET}']", "key[1]: the column '***' is listed twice"),
         ("schema_file: '${SECRET}'", "schema_file: ***: No such file or directory"),
         ("on_error: '${SECRET}'", "on_error: there is no on_error '***'; known: fail, reject"),
         ("type: '${SECRET}'", "type: there is no type '***'; known: files, kafka, postgres"),

@@ -15,36 +15,36 @@ from tests.pipelines.pipeline_files import HEAD, USERS, loaded, refused, source
         ("# nothing\n", ":1: the file is empty; a pipeline has name, warehouse and sources"),
         ("[]", ":1: must be a mapping, not a list"),
         ("shop", ":1: must be a mapping, not text"),
-        ("name: shop\nname: shop\n", ":2: name: stands there twice, first in line 1"),
+        ("name: shop\nname: shop\n", ":2: name: is listed twice, first in line 1"),
         ("name: a: b\n", ":1: not YAML: mapping values are not allowed here"),
         ("name: a\n\tb: c\n", ":2: not YAML: found character '\\t' that cannot start any token"),
         ("name: *a\n", ":1: not YAML: found undefined alias 'a'"),
         ("name: a\n---\nname: b\n", ":2: not YAML: but found another document"),
         ("name: a\nwarehouse: \0\n", ":2: not YAML: the character '\\x00' is not allowed"),
         (b"name: a\nwarehouse: \xff\n", ":2: not UTF-8"),
-        ('name: a\nwarehouse: "\\ud800"\n', ":2: warehouse: not Unicode: half of a surrogate pair stands in it"),
+        ('name: a\nwarehouse: "\\ud800"\n', ":2: warehouse: not Unicode: it has half of a surrogate pair"),
         (
             "name: !!python/name:os.system x\n",
-            ":1: name: the tag !!python/name:os.system is not taken: a pipeline is plain data",
+            ":1: name: the tag !!python/name:os.system is not allowed: a pipeline is plain data",
         ),
         (
             "name: !!python/object/apply:os.system [x]\n",
-            ":1: name: the tag !!python/object/apply:os.system is not taken: a pipeline is plain data",
+            ":1: name: the tag !!python/object/apply:os.system is not allowed: a pipeline is plain data",
         ),
-        ("name: !!binary eA==\n", ":1: name: the tag !!binary is not taken: a pipeline is plain data"),
-        ("name: !mine x\n", ":1: name: the tag !mine is not taken: a pipeline is plain data"),
-        ("sources: !!set {a}\n", ":1: sources: the tag !!set is not taken: a pipeline is plain data"),
+        ("name: !!binary eA==\n", ":1: name: the tag !!binary is not allowed: a pipeline is plain data"),
+        ("name: !mine x\n", ":1: name: the tag !mine is not allowed: a pipeline is plain data"),
+        ("sources: !!set {a}\n", ":1: sources: the tag !!set is not allowed: a pipeline is plain data"),
         ("name: shop\n1: x\n", ":2: the name 1 is no text to YAML: put it in quotes"),
         ("name: shop\non: x\n", ":2: the name on is no text to YAML: put it in quotes"),
         ("name: shop\n~: x\n", ":2: the name ~ is no text to YAML: put it in quotes"),
         ("name: shop\n[a]: x\n", ":2: a name must be text, not a list or a mapping"),
         ("name: no\n", ":1: name: no is a boolean to some readers of YAML: write false, or put it in quotes"),
         ("name: On\n", ":1: name: On is a boolean to some readers of YAML: write true, or put it in quotes"),
-        ("a: &a {b: *a}\n", ":1: a.b: an alias stands inside of what it repeats"),
-        ("a: &a {<<: *a}\n", ":1: a: an alias stands inside of what it repeats"),
+        ("a: &a {b: *a}\n", ":1: a.b: an alias is inside of what it repeats"),
+        ("a: &a {<<: *a}\n", ":1: a: an alias is inside of what it repeats"),
         ("a: {<<: 1}\n", ":1: a: << takes a mapping, or a list of mappings"),
         ("a: " + "[" * 5000 + "]" * 5000, ":1: nested too deeply"),
-        ("#" * 1_000_001, ":1: larger than 1000000 bytes: this is no pipeline"),
+        ("#" * 1_000_001, ":1: larger than 1000000 bytes: this is not a pipeline"),
     ],
 )
 def test_what_is_not_plain_data(tmp_path: Path, text: str | bytes, message: str) -> None:
@@ -55,7 +55,7 @@ def test_aliases_that_grow_without_end(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     message = refused(tmp_path, "\n".join(lines))
-    assert message.endswith(": aliases make more than 100000 values of it: this is no pipeline")
+    assert message.endswith(": aliases make more than 100000 values of it: this is not a pipeline")
 
 
 def test_aliases_and_merges(tmp_path: Path) -> None:
@@ -160,5 +160,5 @@ def test_a_variable_without_a_name(tmp_path: Path, text: str) -> None:
 def test_a_variable_without_quotes_in_brackets(tmp_path: Path) -> None:
     assert refused(tmp_path, USERS.replace("users", "${TABLE}")) == (
         "shop.yaml:4: not YAML: expected ',' or '}', but got '{';"
-        " inside of { } and [ ] a value with ${…} must stand in quotes"
+        " inside of { } and [ ] a value with ${…} must be quoted"
     )

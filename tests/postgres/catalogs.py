@@ -1,7 +1,7 @@
 """The catalog of a test, asked for a table."""
 
 from changeling.postgres import catalog
-from changeling.postgres.catalog import Found
+from changeling.postgres.catalog import CatalogTable
 from changeling.postgres.relation import PgType, Relation
 from tests.postgres.server import Database
 
@@ -9,7 +9,7 @@ INT4 = PgType(23, "pg_catalog", "int4")
 TEXT = PgType(25, "pg_catalog", "text")
 
 
-def found(database: Database, *patterns: str) -> list[Found]:
+def found(database: Database, *patterns: str) -> list[CatalogTable]:
     return catalog.tables(database.connection, patterns or ("*.*",))
 
 

@@ -52,7 +52,7 @@ def refused(database: Database, *patterns: str, filters: Mapping[str, str] | Non
     return str(raised.value)
 
 
-def mend(database: Database, told: str) -> None:
+def mend(database: Database, message: str) -> None:
     """Runs the statement of a message."""
-    (statement,) = re.findall(r"run (ALTER (?:PUBLICATION|TABLE) .*?)(?:, then take|; or choose|$)", told)
+    (statement,) = re.findall(r"run (ALTER (?:PUBLICATION|TABLE) .*?)(?:, then snapshot|; or choose|$)", message)
     database.execute(statement)

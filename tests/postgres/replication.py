@@ -10,7 +10,7 @@ from changeling.model.table import TableName
 from changeling.postgres import catalog
 from changeling.postgres.pgoutput import PgOutput
 from changeling.postgres.relation import PgColumn, PgType, Relation
-from changeling.postgres.relation_lookup import Resolver
+from changeling.postgres.table_versions import Resolver
 from tests.postgres.server import Database
 
 
@@ -20,7 +20,7 @@ class Replication:
     def __init__(self, database: Database, publication: str = "FOR ALL TABLES") -> None:
         self.database = database
         self.slot = f"slot_{database.name}"
-        # The server tells only what is on its disk.
+        # The server sends only what is on its disk.
         database.execute(
             "SET synchronous_commit = on",
             f"CREATE PUBLICATION p {publication}",

@@ -1,4 +1,4 @@
-"""Slots of tests: what is written, and what is told of it."""
+"""Slots of tests: what is written, and what the slot reports."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,20 +6,19 @@ from contextlib import closing, contextmanager
 
 from psycopg import pq
 
-from changeling.postgres import lsn
 from changeling.postgres.catalog import Connection
 from changeling.postgres.connection import connect, connect_for_replication
-from changeling.postgres.slot import ExportedPoint, Slot, Standing
+from changeling.postgres.slot import ExportedSnapshot, Slot, SlotStatus, parse_lsn
 from tests.postgres.server import Database
 
 EVERYTHING = 2**63 - 1
 
 
 def now(database: Database) -> int:
-    return lsn.parse(database.rows("SELECT pg_current_wal_flush_lsn()::text")[0][0])
+    return parse_lsn(database.rows("SELECT pg_current_wal_flush_lsn()::text")[0][0])
 
 
-def status(database: Database) -> pq.TransactionStatus:
+def transaction_status(database: Database) -> pq.TransactionStatus:
     return database.connection.info.transaction_status
 
 
@@ -55,14 +54,14 @@ def behind(messages: list[bytes], place: int) -> list[bytes]:
     return found
 
 
-def standing(slot: Slot, database: Database) -> Standing:
-    found = slot.standing(database.connection)
+def slot_status(slot: Slot, database: Database) -> SlotStatus:
+    found = slot.status(database.connection)
     assert found is not None
     return found
 
 
 @contextmanager
-def under(database: Database, point: ExportedPoint) -> Iterator[Connection]:
+def under(database: Database, point: ExportedSnapshot) -> Iterator[Connection]:
     """A connection that sees the database as it was at a point."""
     with closing(connect(database.url)) as connection:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -70,7 +69,7 @@ def under(database: Database, point: ExportedPoint) -> Iterator[Connection]:
         yield connection
 
 
-def ids_under(database: Database, point: ExportedPoint) -> list[int]:
+def ids_under(database: Database, point: ExportedSnapshot) -> list[int]:
     with under(database, point) as connection:
         return [row[0] for row in connection.execute("SELECT id FROM t ORDER BY id").fetchall()]
 
@@ -89,7 +88,7 @@ def held(database: Database, slot: Slot) -> Iterator[Callable[[], None]]:
 
 
 def _active_pid(slot: Slot, database: Database) -> int | None:
-    found = slot.standing(database.connection)
+    found = slot.status(database.connection)
     return None if found is None else found.active_pid
 
 

@@ -100,7 +100,7 @@ def test_changes_are_the_same_however_messages_are_cut(database: Database) -> No
 
 
 def told_ends(changes: list[Change]) -> list[str]:
-    """The transactions whose end is told: each of them once, and nothing of it behind."""
+    """The transactions whose end is emitted: each of them once, and nothing of it afterwards."""
     ended: list[str] = []
     for change in changes:
         if change.transaction is not None:

@@ -7,7 +7,7 @@ import pytest
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.postgres import catalog
-from changeling.postgres.catalog import Found, Leaf
+from changeling.postgres.catalog import CatalogTable, Leaf
 from changeling.postgres.connection import connect
 from changeling.postgres.relation import PgColumn, Relation
 from tests.postgres.catalogs import INT4, found, oid_of, relation
@@ -74,7 +74,7 @@ def test_a_pattern_may_name_the_database(database: Database) -> None:
     assert names(database, f"{database.name}.shop.*") == ["shop.orders", "shop.users"]
 
 
-def test_patterns_that_no_table_fits_are_told(database: Database) -> None:
+def test_patterns_that_no_table_fits_are_reported(database: Database) -> None:
     tables_of_schemas(database)
     patterns = ["users", "nobody", "shop.*", "changeling.*", "other.public.users"]
     assert catalog.unmatched(found(database, *patterns), patterns) == ["nobody", "changeling.*", "other.public.users"]
@@ -118,7 +118,7 @@ def test_a_table_of_any_name_is_found_by_its_name(database: Database, name: str)
         f"WHERE attname = $odd${name}$odd$"
     )[0][0]
     chosen = catalog.tables(database.connection, [table.spelled()])
-    assert chosen == [Found(oid, table, "default", False, True, True)]
+    assert chosen == [CatalogTable(oid, table, "default", False, True, True)]
     assert catalog.relations(database.connection, chosen, stored_generated=True) == [
         Relation(oid, table, (PgColumn(name, INT4, -1, "integer", False),), (name,))
     ]
@@ -162,7 +162,9 @@ def test_a_partitioned_table_is_one_whose_rows_lie_in_its_leaves(database: Datab
         "INSERT INTO sales VALUES (1, 150)",
     )
     sales = oid_of(database, "sales")
-    assert found(database) == [Found(sales, TableName(database.name, "public", "sales"), "default", True, True, True)]
+    assert found(database) == [
+        CatalogTable(sales, TableName(database.name, "public", "sales"), "default", True, True, True)
+    ]
     assert catalog.leaves(database.connection, sales) == [
         Leaf(oid_of(database, "sales_one"), "public", "sales_one", 1),
         Leaf(oid_of(database, "sales_rest"), "public", "sales_rest", 0),
@@ -192,18 +194,18 @@ def test_a_partitioned_table_without_partitions_has_no_leaves(database: Database
         ("DEFAULT", "USING INDEX t_1_pkey", False),
         ("FULL", "DEFAULT", True),
         ("FULL", "FULL", False),
-        ("USING INDEX told", "DEFAULT", True),
-        ("USING INDEX told", "USING INDEX t_1_b_idx", False),
+        ("USING INDEX identity_idx", "DEFAULT", True),
+        ("USING INDEX identity_idx", "USING INDEX t_1_b_idx", False),
         ("NOTHING", "DEFAULT", True),
     ],
 )
-def test_a_partition_lacks_what_it_does_not_tell_of_its_rows(
+def test_a_partition_lacks_what_it_does_not_report_of_its_rows(
     database: Database, root: str, leaf: str, lacking: bool
 ) -> None:
     database.execute(
         "CREATE TABLE t (a int PRIMARY KEY, b int NOT NULL) PARTITION BY RANGE (a)",
         "CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (9)",
-        "CREATE UNIQUE INDEX told ON t (b, a)",
+        "CREATE UNIQUE INDEX identity_idx ON t (b, a)",
         "CREATE UNIQUE INDEX t_1_b_idx ON t_1 (b, a)",
         f"ALTER TABLE t REPLICA IDENTITY {root}",
         f"ALTER TABLE t_1 REPLICA IDENTITY {leaf}",
@@ -241,13 +243,13 @@ def test_rights_are_those_of_the_user_who_asks(database: Database) -> None:
             f"GRANT SELECT ON closed.t, granted, secured, parts TO {user.name}",
             f"ALTER TABLE owned OWNER TO {user.name}",
         )
-        told = {
+        reported = {
             one.table.name: (one.owned, one.readable)
             for one in catalog.tables(user.connection, ["public.*", "closed.*"])
         }
         database.execute(f"GRANT USAGE ON SCHEMA closed TO {user.name}", f"GRANT SELECT ON parts_1 TO {user.name}")
         readable = {one.table.name for one in catalog.tables(user.connection, ["*.*"]) if one.readable}
-    assert told == {
+    assert reported == {
         "t": (False, False),
         "granted": (False, True),
         "owned": (True, True),
@@ -258,7 +260,7 @@ def test_rights_are_those_of_the_user_who_asks(database: Database) -> None:
     assert readable == {"t", "granted", "owned", "parts"}
 
 
-def test_relations_are_told_in_the_order_asked_for_and_none_for_none(database: Database) -> None:
+def test_relations_are_reported_in_the_order_asked_for_and_none_for_none(database: Database) -> None:
     database.execute("CREATE TABLE a (x int PRIMARY KEY)", "CREATE TABLE b (y int)", "CREATE TABLE c (z int)")
     first, second, third = found(database)
     asked = catalog.relations(database.connection, [third, first, second], stored_generated=True)
@@ -266,7 +268,7 @@ def test_relations_are_told_in_the_order_asked_for_and_none_for_none(database: D
     assert catalog.relations(database.connection, [], stored_generated=True) == []
 
 
-def test_a_table_that_is_gone_meanwhile_has_no_columns(database: Database) -> None:
+def test_a_table_that_is_gone_in_between_has_no_columns(database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     (one,) = found(database)
     database.execute("DROP TABLE t")

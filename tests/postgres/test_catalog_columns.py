@@ -1,4 +1,4 @@
-"""The columns and keys of tables, as the catalog of a real server tells them."""
+"""The columns and keys of tables, as the catalog of a real server has them."""
 
 import pytest
 
@@ -14,16 +14,16 @@ def database(emptied: Database) -> Database:
     return emptied
 
 
-def test_generated_columns_are_told_if_they_are_stored_and_published(database: Database) -> None:
+def test_generated_columns_are_reported_if_they_are_stored_and_published(database: Database) -> None:
     database.execute(
         "CREATE TABLE t (id int PRIMARY KEY, a int GENERATED ALWAYS AS (id * 2) STORED, "
         "b int GENERATED ALWAYS AS (id * 3) VIRTUAL, c int GENERATED ALWAYS AS IDENTITY)"
     )
-    told = {
+    reported = {
         stored: [column.name for column in relation(database, "t", stored_generated=stored).columns]
         for stored in (True, False)
     }
-    assert told == {True: ["id", "a", "c"], False: ["id", "c"]}
+    assert reported == {True: ["id", "a", "c"], False: ["id", "c"]}
 
 
 def test_dropped_columns_are_none(database: Database) -> None:
@@ -61,7 +61,7 @@ def test_a_column_may_be_null_while_its_constraint_is_not_valid(database: Databa
     assert [column.nullable for column in relation(database, "t").columns] == [False, False]
 
 
-def test_types_are_told_with_what_they_are_made_of(database: Database) -> None:
+def test_types_are_reported_with_what_they_are_made_of(database: Database) -> None:
     database.execute(
         "CREATE EXTENSION vector",
         "CREATE SCHEMA other",
@@ -117,8 +117,10 @@ def test_types_are_told_with_what_they_are_made_of(database: Database) -> None:
     ]
     columns = ", ".join(f"c{place} {declared}" for place, (declared, *_) in enumerate(expected))
     database.execute(f"CREATE TABLE t ({columns})")
-    told = [(column.type, column.typmod, column.spelled, column.nullable) for column in relation(database, "t").columns]
-    assert told == [(kind, typmod, spelled, True) for _, kind, typmod, spelled in expected]
+    reported = [
+        (column.type, column.typmod, column.spelled, column.nullable) for column in relation(database, "t").columns
+    ]
+    assert reported == [(kind, typmod, spelled, True) for _, kind, typmod, spelled in expected]
 
 
 def test_a_type_that_is_dropped_takes_its_columns_along(database: Database) -> None:
@@ -144,8 +146,8 @@ def test_a_type_that_is_dropped_takes_its_columns_along(database: Database) -> N
         (
             [
                 "CREATE TABLE t (a int PRIMARY KEY, b int NOT NULL, c int NOT NULL, d int)",
-                "CREATE UNIQUE INDEX told ON t (c, b) INCLUDE (d)",
-                "ALTER TABLE t REPLICA IDENTITY USING INDEX told",
+                "CREATE UNIQUE INDEX identity_idx ON t (c, b) INCLUDE (d)",
+                "ALTER TABLE t REPLICA IDENTITY USING INDEX identity_idx",
             ],
             "index",
             ("b", "c"),
@@ -153,9 +155,9 @@ def test_a_type_that_is_dropped_takes_its_columns_along(database: Database) -> N
         (
             [
                 "CREATE TABLE t (a int PRIMARY KEY, b int NOT NULL)",
-                "CREATE UNIQUE INDEX told ON t (b)",
-                "ALTER TABLE t REPLICA IDENTITY USING INDEX told",
-                "DROP INDEX told",
+                "CREATE UNIQUE INDEX identity_idx ON t (b)",
+                "ALTER TABLE t REPLICA IDENTITY USING INDEX identity_idx",
+                "DROP INDEX identity_idx",
             ],
             "index",
             (),
@@ -169,5 +171,5 @@ def test_a_type_that_is_dropped_takes_its_columns_along(database: Database) -> N
 )
 def test_what_identifies_a_row(database: Database, statements: list[str], identity: str, key: tuple[str, ...]) -> None:
     database.execute(*statements)
-    told = relation(database, "t")
-    assert (told.identity, told.key) == (identity, key)
+    reported = relation(database, "t")
+    assert (reported.identity, reported.key) == (identity, key)

@@ -156,7 +156,7 @@ def test_a_transaction_ends_with_its_last_change_where_both_come_together() -> N
     ]
 
 
-def test_a_commit_is_told_where_its_changes_went_out_before() -> None:
+def test_a_commit_is_emitted_where_its_changes_went_out_before() -> None:
     messages = [wire.described(TABLE), *transaction(10, [1, 2]), *transaction(20, [])]
     assert ends(by_columns(messages, 1)) == [
         ("insert", "0210.011", None),
@@ -169,7 +169,7 @@ def test_a_commit_is_told_where_its_changes_went_out_before() -> None:
     assert whole.transaction.order == 3
 
 
-def test_a_commit_that_comes_with_the_next_transaction_is_told_before_it() -> None:
+def test_a_commit_that_comes_with_the_next_transaction_is_emitted_before_it() -> None:
     messages = [wire.described(TABLE), *transaction(10, [1]), *transaction(20, [2])]
     output = PgOutput("s", "db", resolved, slot="slot", start=0, end=100)
     assert output.decode(messages[:3]).num_rows == 1
@@ -181,15 +181,15 @@ def test_a_commit_that_comes_with_the_next_transaction_is_told_before_it() -> No
     assert (inside, output.in_transaction, output.newest) == (True, False, 20)
 
 
-def test_only_transactions_between_the_bounds_are_told() -> None:
+def test_only_transactions_between_the_bounds_are_emitted() -> None:
     messages = [wire.described(TABLE)]
     for lsn in (10, 20, 30):
         messages.append(wire.logical(lsn - 1, "p", b"", transactional=False))
         messages += transaction(lsn, [lsn])
     for size in (1, 2, 100):
         found = by_columns(messages, size, 19, 30)
-        told = [(change.op.value, change.position) for change in found if change.op != Operation.COMMIT]
-        assert told == [("message", "0219.010"), ("insert", "0220.011"), ("message", "0229.010")]
+        emitted = [(change.op.value, change.position) for change in found if change.op != Operation.COMMIT]
+        assert emitted == [("message", "0219.010"), ("insert", "0220.011"), ("message", "0229.010")]
 
 
 def test_messages_may_be_given_in_one_buffer_and_with_headers() -> None:
@@ -216,7 +216,7 @@ def test_large_messages_are_decoded_in_several_batches(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("messages", "told"),
+    ("messages", "message"),
     [
         ([b"S\0\0\0\1\1"], "'S'"),
         ([b""], "empty message"),
@@ -226,8 +226,8 @@ def test_large_messages_are_decoded_in_several_batches(monkeypatch: pytest.Monke
         ([wire.begin(5, 0, 1), wire.begin(6, 0, 1)], "outside of transactions"),
         ([wire.begin(5, 0, 1), wire.insert(9, ["1"])], "table 9 before it describes it"),
         ([wire.begin(5, 0, 1), wire.insert(1, ["1", "2"])], "does not have the 1 columns"),
-        ([wire.begin(5, 0, 1), wire.insert(1, ["1"])[:-1]], "ends too early|shorter than its message"),
-        ([wire.begin(5, 0, 1), wire.insert(1, ["1"]) + b"x"], "shorter than its message"),
+        ([wire.begin(5, 0, 1), wire.insert(1, ["1"])[:-1]], "ends too early|differs from its message"),
+        ([wire.begin(5, 0, 1), wire.insert(1, ["1"]) + b"x"], "differs from its message"),
         ([wire.begin(5, 0, 1), wire.insert(1, ["1"]).replace(b"t", b"b")], "binary"),
         ([wire.begin(5, 0, 1), wire.insert(1, ["1"]).replace(b"t\0", b"t\xff")], "ends too early"),
         ([wire.begin(5, 0, 1), wire.insert(1, ["1"]).replace(b"N", b"K")], "without its row"),
@@ -235,9 +235,9 @@ def test_large_messages_are_decoded_in_several_batches(monkeypatch: pytest.Monke
         ([wire.described(TABLE)[:-5]], "ends too early"),
     ],
 )
-def test_what_is_no_pgoutput_is_refused(messages: list[bytes], told: str) -> None:
+def test_what_is_no_pgoutput_is_refused(messages: list[bytes], message: str) -> None:
     output = PgOutput("s", "db", resolved, slot="slot", start=0, end=2**63)
-    with pytest.raises(ChangelingError, match=told):
+    with pytest.raises(ChangelingError, match=message):
         output.decode([wire.described(TABLE), *messages])
 
 

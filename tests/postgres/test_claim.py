@@ -32,8 +32,8 @@ def comments(database: Database) -> list[str | None]:
     return [text for (text,) in rows]
 
 
-def way_out(told: str) -> list[str]:
-    return [statement for statement in told.partition(", run ")[2].split(";") if statement.strip()]
+def way_out(message: str) -> list[str]:
+    return [statement for statement in message.partition(", run ")[2].split(";") if statement.strip()]
 
 
 def drop_markers(database: Database) -> None:

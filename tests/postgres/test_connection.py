@@ -27,14 +27,14 @@ def test_no_patience_of_the_server_ends_a_capture(database: Database) -> None:
     for name in names:
         database.execute(f"ALTER DATABASE {database.name} SET {name} = '1h'")
     with connect(database.url) as connection:
-        told = {name: connection.execute(f"SHOW {name}").fetchone() for name in names}
-    assert told == dict.fromkeys(names, ("0",))
+        settings = {name: connection.execute(f"SHOW {name}").fetchone() for name in names}
+    assert settings == dict.fromkeys(names, ("0",))
 
 
 def test_settings_may_be_given_and_those_that_the_server_does_not_know_are_left(database: Database) -> None:
     with connect(database.url, settings={"search_path": "pg_catalog", "of_some_later_version": "1"}) as connection:
-        told = connection.execute("SELECT current_setting('search_path'), current_setting('timezone')").fetchall()
-    assert told == [("pg_catalog", "UTC")]
+        settings = connection.execute("SELECT current_setting('search_path'), current_setting('timezone')").fetchall()
+    assert settings == [("pg_catalog", "UTC")]
 
 
 def test_rows_that_a_policy_hides_are_refused_instead_of_left_out(database: Database) -> None:

@@ -1,4 +1,4 @@
-"""What a real server streams besides rows: truncates, logical messages, transactions that are rolled back."""
+"""What a real server streams in addition to rows: truncates, logical messages, transactions that are rolled back."""
 
 import base64
 import json
@@ -25,7 +25,7 @@ def test_truncates_are_one_change_for_each_table(database: Database) -> None:
     assert {(change.key, change.before, change.after) for change in changes} == {(None, None, None)}
 
 
-def test_logical_messages_are_told_inside_and_outside_of_transactions(database: Database) -> None:
+def test_logical_messages_are_reported_inside_and_outside_of_transactions(database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     replication = Replication(database)
     with database.connection.transaction():
@@ -50,7 +50,7 @@ def test_logical_messages_are_told_inside_and_outside_of_transactions(database: 
     assert outside.position == encode(int(row[0]), 0)
 
 
-def test_what_is_rolled_back_is_not_told(database: Database) -> None:
+def test_what_is_rolled_back_is_not_reported(database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     replication = Replication(database)
     database.execute(

@@ -1,12 +1,13 @@
-"""What comes back to what it was between two looks at the catalog: only the stream shows that it was otherwise meanwhile."""
+"""Tables that are changed and changed back between two looks at the catalog: only the stream shows the time in between."""
 
 import msgspec
 import pytest
 
-from changeling.postgres import catalog, lsn
+from changeling.postgres import catalog
 from changeling.postgres.fingerprint import fingerprints
 from changeling.postgres.relation_messages import Description, from_texts, to_texts
-from changeling.postgres.table_drift import Drift, Snapshotted
+from changeling.postgres.slot import parse_lsn
+from changeling.postgres.table_drift import Drift, SnapshottedTable
 from tests.postgres.replication import Replication
 from tests.postgres.server import Database
 
@@ -34,12 +35,12 @@ def stream(emptied: Database) -> Replication:
     return Replication(emptied, "FOR TABLE t, root, filled WITH (publish_via_partition_root = true)")
 
 
-def snapshotted(database: Database) -> dict[str, Snapshotted]:
+def snapshotted(database: Database) -> dict[str, SnapshottedTable]:
     found = catalog.tables(database.connection, ["t", "root", "filled"])
     prints = fingerprints(database.connection, found, ["p"])
     ((place,),) = database.rows("SELECT pg_current_wal_insert_lsn()::text")
     return {
-        one.table.name: Snapshotted("public", one.table.name, prints[one.table.spelled()], lsn.parse(place))
+        one.table.name: SnapshottedTable("public", one.table.name, prints[one.table.spelled()], parse_lsn(place))
         for one in found
     }
 
@@ -62,12 +63,12 @@ def outdated(stream: Replication, *statements: str) -> tuple[list[str], list[str
     kept = msgspec.json.decode(msgspec.json.encode(drift), type=Drift)
     kept.note(described(stream, 1), list(before.values()))
     assert kept == drift
-    by_catalog = [name for name in now if now[name].print.outdates(before[name].print)]
-    by_stream = [name for name in now if drift.outdates(before[name], now[name].print)]
+    by_catalog = [name for name in now if now[name].fingerprint.outdates(before[name].fingerprint)]
+    by_stream = [name for name in now if drift.outdates(before[name], now[name].fingerprint)]
     # Once they are taken again, they are as they should be.
     drift.note(described(stream), list(now.values()))
     assert drift == Drift()
-    assert not any(now[name].print.outdates(now[name].print) for name in now)
+    assert not any(now[name].fingerprint.outdates(now[name].fingerprint) for name in now)
     return by_catalog, by_stream
 
 
@@ -237,9 +238,9 @@ def test_a_table_that_left_a_publication_without_a_place_of_its_own_there_is_out
     emptied.execute(*TABLES, f"CREATE PUBLICATION p {publication}")
     before = snapshotted(emptied)
     emptied.execute("ANALYZE t", "CREATE INDEX i ON t (a)", "INSERT INTO t VALUES (2, '', '', 2)", "VACUUM t")
-    assert not snapshotted(emptied)["t"].print.outdates(before["t"].print)
+    assert not snapshotted(emptied)["t"].fingerprint.outdates(before["t"].fingerprint)
     emptied.execute(*statements)
-    assert snapshotted(emptied)["t"].print.outdates(before["t"].print)
+    assert snapshotted(emptied)["t"].fingerprint.outdates(before["t"].fingerprint)
 
 
 def test_descriptions_are_found_wherever_chunks_end(stream: Replication) -> None:

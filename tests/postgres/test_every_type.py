@@ -114,7 +114,7 @@ def interval_parts(database: Database) -> Callable[[str], tuple[int, int, int] |
     return parts
 
 
-def test_every_type_is_told_alike_by_the_stream_and_the_snapshot(
+def test_every_type_is_reported_alike_by_the_stream_and_the_snapshot(
     database: Database, replication: Replication, given: Given
 ) -> None:
     insert(database, given)
@@ -136,20 +136,20 @@ def test_every_type_is_told_alike_by_the_stream_and_the_snapshot(
             members = json_text.members(rows[row])
             assert list(members) == [column.name for column in schema.columns]
             for column, text in zip(schema.columns[1:], values, strict=True):
-                told = members[column.name]
-                assert told == (b"null" if text is None else expected(column.type, text, parts)), column
+                written = members[column.name]
+                assert written == (b"null" if text is None else expected(column.type, text, parts)), column
                 if text is not None:
-                    check_reader(column.type, text, told)
+                    check_reader(column.type, text, written)
 
 
-def check_reader(kind: str, text: str, told: bytes) -> None:
-    """The canonical reader gives what is told, or refuses it, and then it is the server's own text."""
-    if told.startswith(b"[["):
+def check_reader(kind: str, text: str, written: bytes) -> None:
+    """The canonical reader returns what is written, or rejects it, and then it is the server's own text."""
+    if written.startswith(b"[["):
         return
     try:
-        assert canonical.reader(parse(kind))(told) == told
+        assert canonical.reader(parse(kind))(written) == written
     except ValueError:
-        assert json.loads(told) == text
+        assert json.loads(written) == text
         assert kind.startswith(("array", "date", "timestamp", "interval"))
 
 
@@ -167,7 +167,7 @@ def test_the_types_are_all_that_the_server_ships(database: Database, replication
 
 def test_the_types_of_columns(replication: Replication, given: Given) -> None:
     schema = schema_of(replication.relation("t"))
-    told = dict(zip(given, [column.type for column in schema.columns[1:]], strict=True))
+    written = dict(zip(given, [column.type for column in schema.columns[1:]], strict=True))
     wanted = {
         "numeric(3,-2)": "decimal(5,0)",
         "numeric(3,5)": "decimal(5,5)",
@@ -182,4 +182,4 @@ def test_the_types_of_columns(replication: Replication, given: Given) -> None:
         "oid": "uint32",
     }
     wanted = {kind: name for kind, name in wanted.items() if kind in given}
-    assert {kind: told[kind] for kind in wanted} == wanted
+    assert {kind: written[kind] for kind in wanted} == wanted

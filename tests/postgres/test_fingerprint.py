@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from changeling.postgres import catalog
-from changeling.postgres.fingerprint import ColumnPrint, Fingerprint, fingerprints
+from changeling.postgres.fingerprint import ColumnFingerprint, Fingerprint, fingerprints
 from tests.postgres.server import Database
 
 PLAIN = (
@@ -221,7 +221,7 @@ def test_partitions_that_go_are_emptied_or_bring_rows_outdate(database: Database
     assert outdated(database, PARTITIONED, *statements)
 
 
-def test_fingerprints_are_told_by_table(database: Database) -> None:
+def test_fingerprints_are_reported_by_table(database: Database) -> None:
     database.execute(
         "CREATE TABLE t (a int, gone int, b varchar(5) DEFAULT 'x', c int GENERATED ALWAYS AS (a + 1) STORED, PRIMARY KEY (b, a))",
         "ALTER TABLE t DROP COLUMN gone",
@@ -243,7 +243,7 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
             p,
             ((leaf, files[leaf], False),),
             (),
-            (ColumnPrint(1, "id", 23, -1, False, "", altered["id"]),),
+            (ColumnFingerprint(1, "id", 23, -1, False, "", altered["id"]),),
             (),
             ((leaf, (attached,)),),
             0,
@@ -253,9 +253,9 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
             ((t, files[t], False),),
             ("a", "b"),
             (
-                ColumnPrint(1, "a", 23, -1, True, "", altered["a"]),
-                ColumnPrint(3, "b", 1043, 9, True, "", altered["b"]),
-                ColumnPrint(4, "c", 23, -1, True, "(a + 1)", altered["c"]),
+                ColumnFingerprint(1, "a", 23, -1, True, "", altered["a"]),
+                ColumnFingerprint(3, "b", 1043, 9, True, "", altered["b"]),
+                ColumnFingerprint(4, "c", 23, -1, True, "(a + 1)", altered["c"]),
             ),
             (),
             (),
@@ -265,7 +265,7 @@ def test_fingerprints_are_told_by_table(database: Database) -> None:
     assert fingerprints(database.connection, []) == {}
 
 
-def test_a_table_that_is_gone_meanwhile_outdates_what_it_was(database: Database) -> None:
+def test_a_table_that_is_gone_in_between_outdates_what_it_was(database: Database) -> None:
     database.execute(PLAIN)
     found = catalog.tables(database.connection, ["t"])
     (before,) = fingerprints(database.connection, found).values()

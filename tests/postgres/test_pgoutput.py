@@ -13,7 +13,7 @@ from tests.postgres.replication import Replication, changes_of
 from tests.postgres.server import Database
 
 
-def told(change: Change) -> tuple[str, Any, Any, Any]:
+def summary(change: Change) -> tuple[str, Any, Any, Any]:
     """What happened, the key, the images."""
     key, before, after = (
         None if text is None else json.loads(text) for text in (change.key, change.before, change.after)
@@ -22,10 +22,10 @@ def told(change: Change) -> tuple[str, Any, Any, Any]:
 
 
 def without_schema(changes: list[Change]) -> list[tuple[str, Any, Any, Any]]:
-    return [told(change) for change in changes]
+    return [summary(change) for change in changes]
 
 
-def test_rows_are_told_with_the_key_that_the_primary_key_gives(database: Database) -> None:
+def test_rows_are_reported_with_the_key_that_the_primary_key_gives(database: Database) -> None:
     database.execute("CREATE TABLE t (id bigint PRIMARY KEY, name text)")
     replication = Replication(database)
     database.execute(
@@ -94,7 +94,7 @@ def test_every_column_of_the_layout_is_filled(database: Database) -> None:
     }
 
 
-def test_identity_full_tells_old_rows_whole(database: Database) -> None:
+def test_identity_full_carries_whole_old_rows(database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, name text)", "ALTER TABLE t REPLICA IDENTITY FULL")
     replication = Replication(database)
     database.execute("INSERT INTO t VALUES (1, 'a')", "UPDATE t SET id = 2, name = NULL", "DELETE FROM t")
@@ -128,7 +128,7 @@ def test_identity_by_an_index_has_its_columns_as_the_key(database: Database) -> 
     assert [change.before for change in changes] == [None, '{"b":"x","a":2}', '{"b":"x","a":3}']
 
 
-def test_identity_nothing_tells_inserts(database: Database) -> None:
+def test_identity_nothing_carries_inserts(database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "ALTER TABLE t REPLICA IDENTITY NOTHING")
     replication = Replication(database)
     database.execute("INSERT INTO t VALUES (1)")
@@ -184,7 +184,7 @@ def test_a_key_outside_of_its_row_is_taken_from_the_old_key(database: Database) 
     assert json.loads(updated.after or "") == {**json.loads(inserted.after or ""), "n": 2}
 
 
-def test_partitions_are_told_as_their_root(database: Database) -> None:
+def test_partitions_are_reported_as_their_root(database: Database) -> None:
     database.execute(
         "CREATE TABLE t (id int, part int, PRIMARY KEY (id, part)) PARTITION BY LIST (part)",
         "CREATE TABLE t1 PARTITION OF t FOR VALUES IN (1)",

@@ -29,7 +29,7 @@ def test_a_publication_is_made_with_what_is_needed(database: Database) -> None:
     assert members(database) == [("public", "a", ["id", "d"], None)]
 
 
-def test_a_server_that_cannot_tell_generated_columns_is_not_asked_to(database: Database) -> None:
+def test_a_server_that_cannot_publish_generated_columns_is_not_asked_to(database: Database) -> None:
     database.execute("CREATE TABLE a (id int PRIMARY KEY, d int GENERATED ALWAYS AS (id * 2) STORED)")
     assert ensure(database, "*", version=170_000) == ["a"]
     assert members(database) == [("public", "a", ["id"], None)]
@@ -118,7 +118,7 @@ def test_a_partitioned_table_is_published_as_one_with_or_without_partitions(data
     assert members(database) == [("public", "t", ["id"], None)]
 
 
-def test_who_does_not_own_the_tables_is_told_the_statement_and_it_helps(database: Database) -> None:
+def test_who_does_not_own_the_tables_gets_the_statement_and_it_helps(database: Database) -> None:
     database.execute("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
     with role(database, "REPLICATION") as user:
         database.execute("GRANT SELECT ON a, b TO PUBLIC")
@@ -170,15 +170,15 @@ def test_what_somebody_else_made_is_used_as_it_is(database: Database, made: str)
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        ("FOR ALL TABLES WITH (publish = 'insert, update')", "tells insert, update"),
-        ("WITH (publish = '')", "tells nothing"),
-        ("FOR TABLE t", "tells partitions by their own names"),
-        ("FOR ALL TABLES", "tells partitions by their own names"),
-        ("FOR TABLE ONLY g (id) WITH (publish_via_partition_root)", 'does not tell x, d of "public"."g"'),
-        ("FOR ALL TABLES WITH (publish_via_partition_root)", 'does not tell d of "public"."g"'),
+        ("FOR ALL TABLES WITH (publish = 'insert, update')", "publishes insert, update"),
+        ("WITH (publish = '')", "publishes nothing"),
+        ("FOR TABLE t", "publishes partitions under their own names"),
+        ("FOR ALL TABLES", "publishes partitions under their own names"),
+        ("FOR TABLE ONLY g (id) WITH (publish_via_partition_root)", 'does not publish x, d of "public"."g"'),
+        ("FOR ALL TABLES WITH (publish_via_partition_root)", 'does not publish d of "public"."g"'),
     ],
 )
-def test_what_somebody_else_made_to_tell_less_is_told_and_can_be_mended(
+def test_what_somebody_else_created_to_publish_less_is_reported_and_can_be_fixed(
     database: Database, made: str, why: str
 ) -> None:
     database.execute(
@@ -187,19 +187,19 @@ def test_what_somebody_else_made_to_tell_less_is_told_and_can_be_mended(
         "CREATE TABLE g (id int PRIMARY KEY, x int, d int GENERATED ALWAYS AS (id) STORED)",
         f"CREATE PUBLICATION p {made}",
     )
-    told = refused(database, "*")
-    assert f"publication p {why}" in told
+    message = refused(database, "*")
+    assert f"publication p {why}" in message
     for _ in range(4):
-        mend(database, told)
+        mend(database, message)
         try:
             ensure(database, "*")
             break
         except ChangelingError as error:
-            told = str(error)
+            message = str(error)
     assert members(database) == [("public", "g", ["id", "x", "d"], None), ("public", "t", ["id"], None)]
 
 
-def test_one_for_inserts_that_tells_more_would_break_writers(database: Database) -> None:
+def test_one_for_inserts_that_publishes_more_would_break_writers(database: Database) -> None:
     database.execute("CREATE TABLE bag (a int)", "CREATE PUBLICATION p")
     with pytest.raises(
         ChangelingError, match=re.escape("""ALTER PUBLICATION "p" SET (publish = 'insert, truncate')""")
@@ -224,7 +224,7 @@ def test_a_partition_whose_updates_the_server_would_refuse_is_not_published(data
     database.execute("UPDATE t SET id = 2")
 
 
-def test_a_table_that_is_gone_is_told(database: Database) -> None:
+def test_a_table_that_is_gone_is_reported(database: Database) -> None:
     database.execute("CREATE TABLE a (id int PRIMARY KEY)")
     found = catalog.tables(database.connection, ["*"])
     database.execute("DROP TABLE a")

@@ -1,4 +1,4 @@
-"""Publications that tell some rows of a table."""
+"""Publications that include some rows of a table."""
 
 import pytest
 
@@ -53,28 +53,28 @@ def test_a_table_that_is_added_later_has_its_filter(database: Database) -> None:
     ],
 )
 @pytest.mark.parametrize("there", [True, False])
-def test_a_filter_that_the_server_refuses_is_told_with_the_statement(
+def test_a_filter_that_the_server_refuses_is_reported_with_the_statement(
     database: Database, condition: str, why: str, there: bool
 ) -> None:
     if there:
         ensure(database, "*")
     database.execute("CREATE TABLE a (id int PRIMARY KEY)")
-    told = refused(database, "*", filters={"a": condition})
-    assert why in told
+    message = refused(database, "*", filters={"a": condition})
+    assert why in message
     begin = 'ALTER PUBLICATION "p" ADD' if there else 'CREATE PUBLICATION "p" FOR'
-    assert f', when running: {begin} TABLE ONLY "public"."a" WHERE ({condition}\n)' in told
+    assert f', when running: {begin} TABLE ONLY "public"."a" WHERE ({condition}\n)' in message
 
 
-def test_a_filter_by_what_updates_do_not_tell_is_refused_before_writers_are(database: Database) -> None:
+def test_a_filter_by_what_updates_do_not_carry_is_refused_before_writers_are(database: Database) -> None:
     database.execute("CREATE TABLE a (id int PRIMARY KEY, region text)", "INSERT INTO a VALUES (1, 'EU')")
-    told = refused(database, "*", filters={"a": "region = 'EU'"})
-    assert told == (
+    message = refused(database, "*", filters={"a": "region = 'EU'"})
+    assert message == (
         'the server would refuse updates and deletes of "public"."a" once it is published (cannot delete from table "a": Column '
         "used in the publication WHERE expression is not part of the replica identity): filter by its key alone, or run ALTER "
         'TABLE "public"."a" REPLICA IDENTITY FULL'
     )
     database.execute("UPDATE a SET region = 'US'")
-    mend(database, told)
+    mend(database, message)
     assert ensure(database, "*", filters={"a": "region = 'EU'"}) == ["a"]
     database.execute("UPDATE a SET region = 'EU'", "DELETE FROM a")
 
@@ -96,19 +96,19 @@ def test_a_server_without_filters_is_not_asked_for_one(database: Database) -> No
 @pytest.mark.parametrize(
     ("first", "second"), [("id > 5", "id > 6"), ("id > 5", None), (None, "id > 5")], ids=["other", "gone", "new"]
 )
-def test_a_filter_that_changes_is_told_since_rows_of_the_former_are_stored(
+def test_a_filter_that_changes_is_reported_since_rows_of_the_former_are_stored(
     database: Database, first: str | None, second: str | None
 ) -> None:
     database.execute("CREATE TABLE a (id int PRIMARY KEY)")
     ensure(database, "*", filters={"a": first} if first else {})
     now = {"a": second} if second else {}
-    told = refused(database, "*", filters=now)
-    what = "tells only rows with (id > 5) of" if first else "has no filter for"
-    assert told == (
-        f'publication p {what} "public"."a", other than `where`: run ALTER PUBLICATION "p" DROP TABLE "public"."a", then take the '
-        "table anew; or choose another name with `publication:`"
+    message = refused(database, "*", filters=now)
+    what = "publishes only rows with (id > 5) of" if first else "has no filter for"
+    assert message == (
+        f'publication p {what} "public"."a", other than `where`: run ALTER PUBLICATION "p" DROP TABLE "public"."a", then snapshot the '
+        "table again; or choose another name with `publication:`"
     )
-    mend(database, told)
+    mend(database, message)
     assert ensure(database, "*", filters=now) == ["a"]
 
 

@@ -1,4 +1,4 @@
-"""Servers and tables that cannot be captured as they are: what is told, and that doing so mends it."""
+"""Servers and tables that cannot be captured as they are: what is reported, and that the statements fix it."""
 
 import re
 from collections.abc import Iterator
@@ -11,9 +11,8 @@ from changeling.model.table import TableName
 from changeling.postgres import catalog, readiness
 from changeling.postgres.catalog import Connection
 from changeling.postgres.connection import connect
-from changeling.postgres.missing_rights import Need
 from changeling.postgres.publication import Publication
-from changeling.postgres.readiness import Server, WithoutIdentity
+from changeling.postgres.readiness import Need, Server, WithoutIdentity
 from changeling.postgres.relation import Relation
 from changeling.postgres.slot import Slot
 from demo.embedded_postgres import EmbeddedPostgres
@@ -36,15 +35,15 @@ def needs(*given: Any) -> list[Need]:
 def check(
     database: Database, connection: Connection | None = None, without_identity: WithoutIdentity = "refuse"
 ) -> list[str]:
-    """What is told of all tables."""
+    """What is reported for all tables."""
     connection = connection or database.connection
     found = catalog.tables(connection, ["*.*"])
     relations = catalog.relations(connection, found, stored_generated=True)
     return [need.what for need in needs(connection, found, relations, without_identity)]
 
 
-def mend(database: Database, told: str) -> None:
-    for statement in re.findall(r"(?:GRANT|ALTER) .*?(?=;|, and| \(or|$)", told):
+def mend(database: Database, reported: str) -> None:
+    for statement in re.findall(r"(?:GRANT|ALTER) .*?(?=;|, and| \(or|$)", reported):
         database.execute(statement)
 
 
@@ -55,17 +54,19 @@ def publish(database: Database) -> None:
 
 
 def test_a_server_is_known_by_what_it_was_made_with(database: Database, server: EmbeddedPostgres) -> None:
-    told = readiness.server(database.connection)
+    reported = readiness.server(database.connection)
     ((system,),) = database.rows("SELECT system_identifier::text FROM pg_control_system()")
-    assert told == Server(system, database.name, database.connection.info.server_version)
-    assert told.tells_generated
+    assert reported == Server(system, database.name, database.connection.info.server_version)
+    assert reported.publishes_generated
     with connect(server.url) as other:
-        assert readiness.server(other) == Server(system, "postgres", told.version)
+        assert readiness.server(other) == Server(system, "postgres", reported.version)
 
 
-@pytest.mark.parametrize(("version", "tells"), [(140_000, False), (170_005, False), (180_000, True), (190_000, True)])
-def test_generated_columns_are_told_from_18_on(version: int, tells: bool) -> None:
-    assert Server("1", "shop", version).tells_generated is tells
+@pytest.mark.parametrize(
+    ("version", "publishes"), [(140_000, False), (170_005, False), (180_000, True), (190_000, True)]
+)
+def test_generated_columns_are_published_from_18_on(version: int, publishes: bool) -> None:
+    assert Server("1", "shop", version).publishes_generated is publishes
 
 
 def test_a_server_that_is_too_old_is_refused() -> None:
@@ -86,7 +87,7 @@ def unprepared() -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.mark.services
-def test_a_server_that_does_not_log_enough_or_is_a_standby_is_told_so(unprepared: EmbeddedPostgres) -> None:
+def test_a_server_that_does_not_log_enough_or_is_a_standby_is_reported_so(unprepared: EmbeddedPostgres) -> None:
     with connect(unprepared.url) as connection:
         (need,) = readiness.server_needs(connection)
         assert need == Need(
@@ -103,12 +104,12 @@ def test_a_server_that_does_not_log_enough_or_is_a_standby_is_told_so(unprepared
     unprepared.start()
     with (
         connect(unprepared.url) as connection,
-        pytest.raises(ChangelingError, match=r"is a standby.* name its primary"),
+        pytest.raises(ChangelingError, match=r"is a standby.* url of its primary"),
     ):
         readiness.server(connection)
 
 
-def test_a_user_who_may_not_replicate_is_told_what_to_run_and_it_helps(database: Database) -> None:
+def test_a_user_who_may_not_replicate_learns_what_to_run_and_it_helps(database: Database) -> None:
     with role(database) as user:
         statement = f'ALTER ROLE "{user.name}" REPLICATION'
         assert readiness.server_needs(user.connection) == [
@@ -132,7 +133,7 @@ def test_the_roles_that_clouds_give_instead_are_enough(database: Database, group
             database.execute(f"DROP ROLE {group}")
 
 
-def test_tables_that_can_be_captured_are_not_told(database: Database) -> None:
+def test_tables_that_can_be_captured_are_not_reported(database: Database) -> None:
     database.execute(
         "CREATE TABLE a (id int PRIMARY KEY)",
         "CREATE TABLE b (id int)",
@@ -183,23 +184,23 @@ def test_no_tables_are_no_problem(database: Database) -> None:
     ],
     ids=["none", "nothing", "deferrable", "dropped index", "partitions"],
 )
-def test_a_table_without_identity_is_told_and_what_is_told_mends_it(
+def test_a_table_without_identity_is_reported_and_what_is_reported_fixes_it(
     database: Database, statements: list[str], alter: str
 ) -> None:
     database.execute(*statements)
-    told = check(database)
-    assert told == [
+    reported = check(database)
+    assert reported == [
         "public.a b has nothing that identifies its rows, so that the server would refuse its updates and deletes once they are "
         f"captured: add a primary key, or run {alter} (or set without_identity: inserts, to capture inserts alone)"
     ]
     assert check(database, without_identity="inserts") == []
-    mend(database, told[0])
+    mend(database, reported[0])
     assert check(database) == []
     publish(database)
     database.execute('INSERT INTO "a b" VALUES (1)', 'UPDATE "a b" SET id = 2', 'DELETE FROM "a b"')
 
 
-def test_partitions_that_tell_less_than_their_table_are_told(database: Database) -> None:
+def test_partitions_that_identify_less_than_their_table_are_reported(database: Database) -> None:
     database.execute(
         "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
         "CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (9)",
@@ -207,12 +208,12 @@ def test_partitions_that_tell_less_than_their_table_are_told(database: Database)
         "ALTER TABLE t REPLICA IDENTITY FULL",
         "ALTER TABLE t_1 REPLICA IDENTITY FULL",
     )
-    told = [
-        'public.t has partitions that do not tell what identifies their rows: run ALTER TABLE "public"."t_2" REPLICA IDENTITY FULL'
+    reported = [
+        'public.t has partitions whose replica identity does not identify their rows: run ALTER TABLE "public"."t_2" REPLICA IDENTITY FULL'
     ]
-    assert check(database) == told
-    assert check(database, without_identity="inserts") == told
-    mend(database, told[0])
+    assert check(database) == reported
+    assert check(database, without_identity="inserts") == reported
+    mend(database, reported[0])
     assert check(database) == []
 
 
@@ -221,15 +222,15 @@ def test_what_the_server_computes_for_readers_does_not_go_with_whole_rows(databa
         "CREATE TABLE t (id int PRIMARY KEY, v int GENERATED ALWAYS AS (id) VIRTUAL)",
         "ALTER TABLE t REPLICA IDENTITY FULL",
     )
-    told = [
+    reported = [
         "public.t has virtual generated columns, so that the server would refuse its updates and deletes once they are captured: "
         'run ALTER TABLE "public"."t" REPLICA IDENTITY DEFAULT, and give it a primary key'
     ]
-    assert check(database) == told
-    assert check(database, without_identity="inserts") == told
+    assert check(database) == reported
+    assert check(database, without_identity="inserts") == reported
     with pytest.raises(ChangelingError, match="would refuse updates and deletes"):
         publish(database)
-    mend(database, told[0])
+    mend(database, reported[0])
     assert check(database) == []
     publish(database)
     database.execute("INSERT INTO t VALUES (1)", "UPDATE t SET id = 2")
@@ -237,8 +238,8 @@ def test_what_the_server_computes_for_readers_does_not_go_with_whole_rows(databa
 
 def test_whole_rows_are_not_proposed_where_they_would_be_refused(database: Database) -> None:
     database.execute("CREATE TABLE t (id int, v int GENERATED ALWAYS AS (id) VIRTUAL)")
-    (told,) = check(database)
-    assert told.endswith("captured: add a primary key (or set without_identity: inserts, to capture inserts alone)")
+    (reported,) = check(database)
+    assert reported.endswith("captured: add a primary key (or set without_identity: inserts, to capture inserts alone)")
 
 
 @pytest.mark.parametrize(
@@ -277,29 +278,29 @@ def test_whole_rows_are_not_proposed_where_they_would_be_refused(database: Datab
     ],
     ids=["table", "schema and table", "schema", "partition", "nothing and policies", "policies"],
 )
-def test_a_table_that_may_not_be_read_is_told_and_what_is_told_mends_it(
+def test_a_table_that_may_not_be_read_is_reported_and_what_is_reported_fixes_it(
     database: Database, statements: list[str], grants: list[str]
 ) -> None:
     database.execute(*statements)
     (one,) = catalog.tables(database.connection, ["*.*"])
     with role(database, "REPLICATION") as user:
-        told = check(database, user.connection)
+        reported = check(database, user.connection)
         wanted = "; ".join(grant.format(f'"{user.name}"') for grant in grants)
-        assert told == [f"{one.table.schema}.T may not be read: {wanted}"]
-        mend(database, told[0])
+        assert reported == [f"{one.table.schema}.T may not be read: {wanted}"]
+        mend(database, reported[0])
         assert check(database, user.connection) == []
         for leaf in catalog.leaves(user.connection, one.oid):
             user.connection.execute(f'SELECT * FROM "{leaf.schema}"."{leaf.name}"')
 
 
-def test_all_problems_of_all_tables_are_told_at_once(database: Database) -> None:
+def test_all_problems_of_all_tables_are_reported_at_once(database: Database) -> None:
     database.execute(
         "CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int)", "CREATE SCHEMA s", "CREATE TABLE s.c (id int)"
     )
     with role(database) as user:
-        told = [problem.partition(":")[0] for problem in check(database, user.connection)]
+        reported = [problem.partition(":")[0] for problem in check(database, user.connection)]
     none = "has nothing that identifies its rows, so that the server would refuse its updates and deletes once they are captured"
-    assert told == [
+    assert reported == [
         "public.a may not be read",
         "public.b may not be read",
         f"public.b {none}",
@@ -321,7 +322,7 @@ def test_all_problems_of_all_tables_are_told_at_once(database: Database) -> None
         ("nothing", (), False),
     ],
 )
-def test_rows_are_identified_by_a_key_that_changes_tell_or_by_all_columns(
+def test_rows_are_identified_by_a_key_that_changes_carry_or_by_all_columns(
     identity: str, key: tuple[str, ...], expected: bool
 ) -> None:
     relation = Relation(1, TableName("shop", "public", "t"), (), key, identity)  # type: ignore[arg-type]

@@ -1,12 +1,12 @@
-"""Tables as the stream of a real server tells them are the same as its catalog has them."""
+"""Tables as described by the stream of a real server equal those of its catalog."""
 
 import pytest
 
 from changeling.postgres import catalog
-from changeling.postgres.frames import relation as told_relation
+from changeling.postgres.frames import relation as parse_relation
 from changeling.postgres.relation import PgColumn, PgType, Relation
-from changeling.postgres.relation_lookup import Resolver
 from changeling.postgres.slot import Slot
+from changeling.postgres.table_versions import Resolver
 from tests.postgres.server import Database
 
 EVERYTHING = 2**63 - 1
@@ -34,8 +34,8 @@ def database(emptied: Database) -> Database:
     return emptied
 
 
-class Told:
-    """What a slot tells of tables."""
+class DescribedTables:
+    """The tables that a slot describes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -49,7 +49,7 @@ class Told:
         resolver = Resolver(self._database.connection)
         chunks = list(self._slot.messages(self._database.connection, "p", EVERYTHING, 100))
         bodies = [message[1:] for chunk in chunks for message in chunk if message[:1] == b"R"]
-        return [resolver(*told_relation(body)) for body in bodies]
+        return [resolver(*parse_relation(body)) for body in bodies]
 
 
 def of_catalog(database: Database) -> list[Relation]:
@@ -95,46 +95,48 @@ IDENTITIES = {
 
 
 @pytest.mark.parametrize("statements", IDENTITIES.values(), ids=IDENTITIES)
-def test_the_stream_and_the_catalog_tell_the_same(database: Database, statements: list[str]) -> None:
+def test_the_stream_and_the_catalog_agree(database: Database, statements: list[str]) -> None:
     database.execute(*statements)
     for name in "abc":
         if database.rows(f"SELECT 1 FROM pg_attribute WHERE attrelid = 't'::regclass AND attname = '{name}'"):
             database.execute(f"ALTER TABLE t ALTER {name} SET DEFAULT 1")
-    told = Told(database)
+    described = DescribedTables(database)
     database.execute("INSERT INTO t (x) VALUES ('x')")
     # The stream describes a partition as well, though its changes are those of the root.
-    assert [relation for relation in told.relations() if relation.table.name != "t_1"] == of_catalog(database)
+    assert [relation for relation in described.relations() if relation.table.name != "t_1"] == of_catalog(database)
 
 
 @pytest.mark.parametrize("identity", ["DEFAULT", "FULL", "USING INDEX i", "NOTHING"])
-def test_types_of_all_kinds_are_told_the_same(database: Database, identity: str) -> None:
+def test_types_of_all_kinds_are_reported_the_same(database: Database, identity: str) -> None:
     database.execute(TYPES, f"CREATE TABLE t (id int PRIMARY KEY, {ALL_KINDS})")
     database.execute("CREATE UNIQUE INDEX i ON t (i8, dm)", f"ALTER TABLE t REPLICA IDENTITY {identity}")
-    told = Told(database)
+    described = DescribedTables(database)
     database.execute("INSERT INTO t (id, i8, dm) VALUES (1, 1, 1)")
-    (relation,) = told.relations()
+    (relation,) = described.relations()
     assert [relation] == of_catalog(database)
     assert len(relation.columns) == 31
     assert relation.key == (("i8", "dm") if "INDEX" in identity else ("id",))
 
 
-def test_several_tables_of_several_schemas_are_told_each(database: Database) -> None:
+def test_several_tables_of_several_schemas_are_reported_each(database: Database) -> None:
     database.execute(
         "CREATE SCHEMA s",
         "CREATE TABLE a (id int PRIMARY KEY)",
         "CREATE TABLE s.a (id bigint PRIMARY KEY)",
         'CREATE TABLE "A.b" (id text PRIMARY KEY)',
     )
-    told = Told(database)
+    described = DescribedTables(database)
     database.execute("INSERT INTO a VALUES (1)", "INSERT INTO s.a VALUES (1)", "INSERT INTO \"A.b\" VALUES ('1')")
-    assert sorted(told.relations(), key=lambda one: one.oid) == sorted(of_catalog(database), key=lambda one: one.oid)
+    assert sorted(described.relations(), key=lambda one: one.oid) == sorted(
+        of_catalog(database), key=lambda one: one.oid
+    )
 
 
-def test_an_older_version_of_a_table_is_told_with_its_own_columns(database: Database) -> None:
+def test_an_older_version_of_a_table_is_reported_with_its_own_columns(database: Database) -> None:
     database.execute(
         "CREATE TYPE mood AS ENUM ('sad')", "CREATE TABLE t (id int PRIMARY KEY, m mood, ms mood[], x varchar(5))"
     )
-    told = Told(database)
+    described = DescribedTables(database)
     database.execute("INSERT INTO t VALUES (1)")
     (first,) = of_catalog(database)
     mood, moods = (first.columns[place].type.oid for place in (1, 2))
@@ -145,11 +147,11 @@ def test_an_older_version_of_a_table_is_told_with_its_own_columns(database: Data
     )
     (second,) = of_catalog(database)
     id_column, _, _, x_column = first.columns
-    assert told.relations() == [
+    assert described.relations() == [
         Relation(
             first.oid,
             first.table,
-            # What is gone from the catalog has no name: the stream may have told it.
+            # A type that was dropped from the catalog has no name: the stream may have sent it.
             (
                 id_column,
                 PgColumn("m", PgType(mood, "", ""), -1, ""),
@@ -164,23 +166,23 @@ def test_an_older_version_of_a_table_is_told_with_its_own_columns(database: Data
 
 def test_a_key_of_today_is_none_of_a_version_that_lacks_its_columns(database: Database) -> None:
     database.execute("CREATE TABLE t (a int NOT NULL, b int)", "ALTER TABLE t REPLICA IDENTITY FULL")
-    told = Told(database)
+    described = DescribedTables(database)
     database.execute("INSERT INTO t VALUES (1)")
     database.execute(
         "ALTER TABLE t ADD COLUMN c int NOT NULL DEFAULT 1, ADD PRIMARY KEY (a, c)", "INSERT INTO t VALUES (2)"
     )
-    assert [(relation.key, len(relation.columns)) for relation in told.relations()] == [((), 2), (("a", "c"), 3)]
+    assert [(relation.key, len(relation.columns)) for relation in described.relations()] == [((), 2), (("a", "c"), 3)]
 
 
-def test_a_table_that_is_gone_is_told_as_the_stream_has_it(database: Database) -> None:
+def test_a_table_that_is_gone_is_reported_as_the_stream_has_it(database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, x text)", "CREATE TABLE u (id int PRIMARY KEY)")
     database.execute("ALTER TABLE u REPLICA IDENTITY FULL")
-    told = Told(database)
+    described = DescribedTables(database)
     database.execute("INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (1)")
     u, t = sorted(of_catalog(database), key=lambda one: -one.oid)
     database.execute("DROP TABLE t, u")
     integer = PgColumn("id", u.columns[0].type, -1, "integer")
-    assert told.relations() == [
+    assert described.relations() == [
         Relation(t.oid, t.table, (integer, t.columns[1]), ("id",)),
         Relation(u.oid, u.table, (integer,), (), "full"),
     ]

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from changeling.model.errors import UsageError
 from changeling.postgres import rows as rows_of_blocks
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.rows import ROWS, count_rows, read_rows
 from tests.postgres.replication import Replication
 from tests.postgres.server import Database
@@ -131,7 +131,7 @@ def test_a_table_without_columns_has_rows_all_the_same(database: Database, repli
     assert [(row["key"], row["after"]) for row in read(replication)] == [(None, "{}")] * 2
 
 
-def test_an_error_of_the_server_is_told_and_leaves_the_connection_usable(
+def test_an_error_of_the_server_is_reported_and_leaves_the_connection_usable(
     database: Database, replication: Replication
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 5000)")

@@ -1,4 +1,4 @@
-"""Slots of a real server: what they begin with, and how they stand."""
+"""Slots of a real server: what they begin with, and their status."""
 
 import re
 import threading
@@ -10,10 +10,9 @@ import pytest
 from psycopg import pq
 
 from changeling.model.errors import ChangelingError, UsageError
-from changeling.postgres import lsn
 from changeling.postgres import slot as slots
 from changeling.postgres.connection import connect
-from changeling.postgres.slot import ExportedPoint, Slot, Standing
+from changeling.postgres.slot import ExportedSnapshot, Slot, SlotStatus, parse_lsn
 from tests.postgres.server import Database
 from tests.postgres.slots import (
     behind,
@@ -25,8 +24,8 @@ from tests.postgres.slots import (
     kinds,
     now,
     read,
-    standing,
-    status,
+    slot_status,
+    transaction_status,
     under,
 )
 
@@ -51,22 +50,22 @@ def slot(database: Database) -> Slot:
     return made
 
 
-def test_the_snapshot_shows_what_was_before_and_the_stream_tells_what_came_after(database: Database) -> None:
+def test_the_snapshot_shows_what_was_before_and_the_stream_has_what_came_after(database: Database) -> None:
     insert(database, 1, 2)
     slot = Slot(database.url, f"slot_{database.name}")
     point = slot.create()
     insert(database, 3, 4)
     database.execute("DELETE FROM t WHERE id = 1")
     assert ids_under(database, point) == [1, 2]
-    told = read(slot, database.connection)
-    assert (kinds(told), inserted(told)) == ("BRIICBDC", [3, 4])
+    reported = read(slot, database.connection)
+    assert (kinds(reported), inserted(reported)) == ("BRIICBDC", [3, 4])
     alive = [point.alive]
     point.close()
     assert [*alive, point.alive] == [True, False]
     eventually(lambda: not _is_there(database, point))
 
 
-def _is_there(database: Database, point: ExportedPoint) -> bool:
+def _is_there(database: Database, point: ExportedSnapshot) -> bool:
     try:
         return bool(ids_under(database, point))
     except psycopg.errors.UndefinedObject:
@@ -116,11 +115,11 @@ def test_while_others_write_every_row_is_either_in_the_snapshot_or_behind_the_po
     # Others may not wait until their rows are on disk; this one does, and so theirs are.
     insert(database, 9_000_000)
     rows = [row[0] for row in database.rows("SELECT id FROM t ORDER BY id")]
-    told = read(slot, database.connection)
-    assert sorted(inserted(told)) == rows
+    reported = read(slot, database.connection)
+    assert sorted(inserted(reported)) == rows
     for place, snapshot in points:
         assert snapshot
-        assert sorted([*snapshot, *inserted(behind(told, place))]) == rows
+        assert sorted([*snapshot, *inserted(behind(reported, place))]) == rows
     if not temporary:
         assert sorted([*points[0][1], *inserted(read(other, database.connection))]) == rows
 
@@ -160,29 +159,29 @@ def test_a_snapshot_outlives_the_patience_of_a_database(database: Database) -> N
 def test_a_temporary_slot_vanishes_with_its_connection(database: Database) -> None:
     slot = Slot(database.url, f"slot_{database.name}")
     point = slot.create(temporary=True)
-    assert standing(slot, database).confirmed == point.lsn
+    assert slot_status(slot, database).confirmed == point.lsn
     point.close()
-    eventually(lambda: slot.standing(database.connection) is None)
+    eventually(lambda: slot.status(database.connection) is None)
 
 
 def test_how_a_slot_stands(database: Database) -> None:
     slot = Slot(database.url, f"slot_{database.name}")
-    assert slot.standing(database.connection) is None
+    assert slot.status(database.connection) is None
     point = slot.create()
     point.close()
-    eventually(lambda: standing(slot, database).active_pid is None)
+    eventually(lambda: slot_status(slot, database).active_pid is None)
     before = now(database)
-    told = standing(slot, database)
-    kept = lsn.parse(
+    reported = slot_status(slot, database)
+    kept = parse_lsn(
         database.rows(f"SELECT restart_lsn::text FROM pg_replication_slots WHERE slot_name = '{slot.name}'")[0][0]
     )
-    assert told == Standing(point.lsn, None, None, told.behind)
-    assert before - kept <= told.behind <= now(database) - kept
+    assert reported == SlotStatus(point.lsn, None, None, reported.retained)
+    assert before - kept <= reported.retained <= now(database) - kept
     insert(database, *range(1000))
-    assert standing(slot, database).behind > told.behind + 50_000
-    assert standing(slot, database).confirmed == point.lsn
+    assert slot_status(slot, database).retained > reported.retained + 50_000
+    assert slot_status(slot, database).confirmed == point.lsn
     with held(database, slot):
-        assert isinstance(standing(slot, database).active_pid, int)
+        assert isinstance(slot_status(slot, database).active_pid, int)
 
 
 @pytest.mark.parametrize(
@@ -199,27 +198,27 @@ def test_a_slot_that_the_server_gave_up_is_lost(database: Database, slot: Slot, 
         if why == "idle_timeout":
             time.sleep(1.1)
         database.execute("CHECKPOINT")
-        lost = standing(slot, database)
+        lost = slot_status(slot, database)
     finally:
         database.execute(f"ALTER SYSTEM RESET {setting.split()[0]}", "SELECT pg_reload_conf()")
-    assert lost == Standing(lost.confirmed, None, why, lost.behind)
+    assert lost == SlotStatus(lost.confirmed, None, why, lost.retained)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
         read(slot, database.connection)
-    assert status(database) == pq.TransactionStatus.IDLE
+    assert transaction_status(database) == pq.TransactionStatus.IDLE
     slot.drop(database.connection)
     slot.create().close()
-    assert standing(slot, database).lost is None
+    assert slot_status(slot, database).lost is None
 
 
 def test_a_slot_of_another_database_is_refused(database: Database, slot: Slot) -> None:
     with closing(connect(database.server.url)) as other:
-        for ask in (slot.standing, slot.drop):
+        for ask in (slot.status, slot.drop):
             with pytest.raises(ChangelingError) as raised:
                 ask(other)
             assert str(raised.value) == (
-                f"slot {slot.name} is one of pgoutput in database {database.name}: choose another name with `slot:`"
+                f"slot {slot.name} belongs to pgoutput in database {database.name}: choose another name with `slot:`"
             )
-    assert slot.standing(database.connection) is not None
+    assert slot.status(database.connection) is not None
 
 
 def test_a_slot_of_physical_replication_is_refused(database: Database) -> None:
@@ -230,7 +229,7 @@ def test_a_slot_of_physical_replication_is_refused(database: Database) -> None:
             slot.drop(database.connection)
     finally:
         database.execute(f"SELECT pg_drop_replication_slot('{slot.name}')")
-    assert str(raised.value) == f"slot {slot.name} is one of physical replication: choose another name with `slot:`"
+    assert str(raised.value) == f"slot {slot.name} belongs to physical replication: choose another name with `slot:`"
 
 
 def test_a_temporary_slot_may_follow_another_of_its_name_at_once(database: Database) -> None:
@@ -245,14 +244,16 @@ def test_a_temporary_slot_may_follow_another_of_its_name_at_once(database: Datab
     assert sorted(places) == places
 
 
-def test_a_name_that_is_taken_is_told(database: Database, slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_taken_is_reported(database: Database, slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "_BUSY_SECONDS", 0.2)
-    before = slot.standing(database.connection)
+    before = slot.status(database.connection)
     for temporary in (False, True):
         with pytest.raises(ChangelingError) as raised:
             slot.create(temporary=temporary)
-        assert str(raised.value) == (f'slot {slot.name} cannot be made: replication slot "{slot.name}" already exists')
-    after = slot.standing(database.connection)
+        assert str(raised.value) == (
+            f'slot {slot.name} cannot be created: replication slot "{slot.name}" already exists'
+        )
+    after = slot.status(database.connection)
     assert before is not None
     assert after is not None
     assert after.confirmed == before.confirmed
@@ -261,7 +262,7 @@ def test_a_name_that_is_taken_is_told(database: Database, slot: Slot, monkeypatc
 @pytest.mark.parametrize("name", ["Upper", 'a"b', "a b", "a" * 64, "é", "", "a\n"])
 def test_a_name_that_the_server_would_not_take_is_a_wrong_call(database: Database, name: str) -> None:
     with pytest.raises(
-        UsageError, match=re.escape(f"{name!r} is no name of a slot: write up to 63 of a to z, 0 to 9 and _")
+        UsageError, match=re.escape(f"{name!r} is not a slot name: use up to 63 of a to z, 0 to 9 and _")
     ):
         Slot(database.url, name).create()
 
@@ -269,7 +270,7 @@ def test_a_name_that_the_server_would_not_take_is_a_wrong_call(database: Databas
 def test_a_name_may_have_63_letters(database: Database) -> None:
     slot = Slot(database.url, "a" * 63)
     point = slot.create(temporary=True)
-    assert standing(slot, database).confirmed == point.lsn
+    assert slot_status(slot, database).confirmed == point.lsn
     point.close()
 
 
@@ -286,13 +287,13 @@ def test_a_server_without_room_for_another_slot_says_what_to_do(database: Databa
         for name in made:
             database.execute(f"SELECT pg_drop_replication_slot('{name}')")
     assert str(raised.value) == (
-        "slot one_more cannot be made: all replication slots are in use; raise max_replication_slots, or drop slots that nobody reads"
+        "slot one_more cannot be created: all replication slots are in use; raise max_replication_slots, or drop slots that nobody reads"
     )
 
 
 def test_dropping_a_slot_that_is_not_there_does_nothing(database: Database, slot: Slot) -> None:
     slot.drop(database.connection)
-    assert slot.standing(database.connection) is None
+    assert slot.status(database.connection) is None
     slot.drop(database.connection)
 
 
@@ -302,7 +303,7 @@ def test_a_transaction_that_stays_open_is_named(emptied: Database, monkeypatch: 
     with psycopg.connect(emptied.url) as opened:
         opened.execute("INSERT INTO one VALUES (1)")
         place = f"process {opened.info.backend_pid} of postgres in {emptied.name} since"
-        with pytest.raises(ChangelingError, match=f"only begin when no older transaction is open: {place}"):
+        with pytest.raises(ChangelingError, match=f"only be created when no older transaction is open: {place}"):
             Slot(emptied.url, "patient").create(temporary=True)
         opened.rollback()
-    assert Slot(emptied.url, "patient").standing(emptied.connection) is None
+    assert Slot(emptied.url, "patient").status(emptied.connection) is None

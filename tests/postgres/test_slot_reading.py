@@ -1,4 +1,4 @@
-"""What a slot of a real server tells, and what it lets go of."""
+"""What a slot of a real server streams, and what it releases."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +14,18 @@ from changeling.postgres.catalog import Connection
 from changeling.postgres.connection import connect
 from changeling.postgres.slot import Slot
 from tests.postgres.server import Database
-from tests.postgres.slots import EVERYTHING, commits, held, insert, inserted, kinds, now, read, standing, status
+from tests.postgres.slots import (
+    EVERYTHING,
+    commits,
+    held,
+    insert,
+    inserted,
+    kinds,
+    now,
+    read,
+    slot_status,
+    transaction_status,
+)
 
 
 @pytest.fixture
@@ -45,20 +56,20 @@ def test_what_is_read_is_not_taken(database: Database, slot: Slot) -> None:
     assert read(slot, database.connection) == first
 
 
-def test_a_transaction_is_told_if_it_commits_before_the_place(database: Database, slot: Slot) -> None:
+def test_a_transaction_is_reported_if_it_commits_before_the_place(database: Database, slot: Slot) -> None:
     insert(database, 1)
     insert(database, 2)
     insert(database, 3)
     _, second, third = commits(read(slot, database.connection))
-    told = {
+    reported = {
         place: inserted(read(slot, database.connection, place))
         for place in (second, second + 1, third - 1, third, third + 1)
     }
-    assert told == {second: [1], second + 1: [1, 2], third - 1: [1, 2], third: [1, 2], third + 1: [1, 2, 3]}
+    assert reported == {second: [1], second + 1: [1, 2], third - 1: [1, 2], third: [1, 2], third + 1: [1, 2, 3]}
     assert not slot.has_changes(database.connection, "p", commits(read(slot, database.connection))[0])
 
 
-def test_advancing_lets_go_of_what_commits_before_the_place_and_of_no_more(database: Database, slot: Slot) -> None:
+def test_advancing_releases_what_commits_before_the_place_and_of_no_more(database: Database, slot: Slot) -> None:
     with closing(connect(database.url)) as writer:
         insert(database, 1)
         writer.execute("BEGIN")
@@ -73,26 +84,26 @@ def test_advancing_lets_go_of_what_commits_before_the_place_and_of_no_more(datab
     slot.advance(database.connection, first + 1)
     assert inserted(read(slot, database.connection)) == [3, 2, 4]
     slot.advance(database.connection, between)
-    assert standing(slot, database).confirmed == between
+    assert slot_status(slot, database).confirmed == between
     assert inserted(read(slot, database.connection)) == [2, 4]
     slot.advance(database.connection, second)
     slot.advance(database.connection, second)
     assert inserted(read(slot, database.connection)) == [2, 4]
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="cannot advance replication slot"):
         slot.advance(database.connection, first)
-    assert standing(slot, database).confirmed == second
+    assert slot_status(slot, database).confirmed == second
 
 
 def test_a_slot_does_not_advance_beyond_what_there_is(database: Database, slot: Slot) -> None:
     insert(database, 1)
     end = now(database)
     slot.advance(database.connection, EVERYTHING)
-    assert end <= standing(slot, database).confirmed <= now(database)
+    assert end <= slot_status(slot, database).confirmed <= now(database)
     insert(database, 2)
     assert inserted(read(slot, database.connection)) == [2]
 
 
-def test_after_a_crash_of_a_reader_the_rest_is_told_again(database: Database, slot: Slot) -> None:
+def test_after_a_crash_of_a_reader_the_rest_is_reported_again(database: Database, slot: Slot) -> None:
     for number in range(10):
         insert(database, number)
     places = commits(read(slot, database.connection))
@@ -171,20 +182,20 @@ def test_a_transaction_that_is_open_is_no_change_yet(database: Database, slot: S
     assert slot.has_changes(database.connection, "p", EVERYTHING)
 
 
-def test_several_publications_of_odd_names_are_told_together(database: Database) -> None:
+def test_several_publications_of_odd_names_are_reported_together(database: Database) -> None:
     database.execute('CREATE PUBLICATION "The ""other"", one" FOR TABLE other')
     slot = Slot(database.url, f"slot_{database.name}")
     slot.create().close()
     insert(database, 1)
     insert(database, 2, table="other")
-    told = [
+    reported = [
         inserted([message for chunk in slot.messages(database.connection, names, EVERYTHING, 10) for message in chunk])
         for names in ("p", '"The ""other"", one"', '"p","The ""other"", one"')
     ]
-    assert told == [[1], [2], [1, 2]]
+    assert reported == [[1], [2], [1, 2]]
 
 
-def test_of_a_publication_that_is_not_there_nothing_is_told(database: Database, slot: Slot) -> None:
+def test_of_a_publication_that_is_not_there_nothing_is_reported(database: Database, slot: Slot) -> None:
     insert(database, 1)
     assert not slot.has_changes(database.connection, "nobody", EVERYTHING)
     database.execute("DROP PUBLICATION p")
@@ -218,16 +229,16 @@ def test_chunks_of_any_size_hold_the_same(database: Database, slot: Slot, size: 
 
 def test_no_messages_are_no_chunks(database: Database, slot: Slot) -> None:
     assert list(slot.messages(database.connection, "p", EVERYTHING, 10)) == []
-    assert status(database) == pq.TransactionStatus.IDLE
+    assert transaction_status(database) == pq.TransactionStatus.IDLE
 
 
 def test_who_stops_in_between_leaves_the_connection_as_it_was(database: Database, slot: Slot) -> None:
     insert(database, *range(100))
     chunks = slot.messages(database.connection, "p", EVERYTHING, 10)
     assert len(next(chunks)) == 10
-    assert status(database) == pq.TransactionStatus.INTRANS
+    assert transaction_status(database) == pq.TransactionStatus.INTRANS
     chunks.close()  # type: ignore[attr-defined]
-    assert status(database) == pq.TransactionStatus.IDLE
+    assert transaction_status(database) == pq.TransactionStatus.IDLE
     assert inserted(read(slot, database.connection)) == list(range(100))
 
 
@@ -239,7 +250,7 @@ def test_an_error_in_between_leaves_the_connection_as_it_was(database: Database,
         database.execute("SELECT 1 / 0")
     with pytest.raises(psycopg.errors.InFailedSqlTransaction):
         next(chunks)
-    assert status(database) == pq.TransactionStatus.IDLE
+    assert transaction_status(database) == pq.TransactionStatus.IDLE
     assert inserted(read(slot, database.connection)) == list(range(100))
 
 
@@ -253,19 +264,19 @@ def test_an_error_in_between_leaves_the_connection_as_it_was(database: Database,
     ],
     ids=["has_changes", "messages", "advance", "drop"],
 )
-def test_a_slot_that_another_reader_holds_is_waited_for_and_then_told(
+def test_a_slot_that_another_reader_holds_is_waited_for_and_then_reported(
     database: Database, slot: Slot, ask: Callable[[Slot, Connection], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert(database, 1)
     with held(database, slot) as let_go:
         monkeypatch.setattr(slots, "_BUSY_SECONDS", 0.0)
-        pid = standing(slot, database).active_pid
+        pid = slot_status(slot, database).active_pid
         with pytest.raises(ChangelingError) as raised:
             ask(slot, database.connection)
         assert str(raised.value) == (
             f'replication slot "{slot.name}" is active for PID {pid}: somebody else reads it, perhaps another run on another machine'
         )
-        assert status(database) == pq.TransactionStatus.IDLE
+        assert transaction_status(database) == pq.TransactionStatus.IDLE
         monkeypatch.setattr(slots, "_BUSY_SECONDS", 10.0)
         later = threading.Timer(0.3, let_go)
         later.start()

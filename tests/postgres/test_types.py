@@ -1,7 +1,7 @@
 import pytest
 
 from changeling.model.table import Column, TableName, TableSchema
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.relation import PgColumn, PgType, Relation
 from changeling.postgres.types import canonical_type, schema_of
 from tests.postgres.replication import array_of, pg_type
@@ -10,7 +10,7 @@ TEXT = pg_type("text")
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "expected"),
     [
         (pg_type("int2"), "int16"),
         (pg_type("int4"), "int32"),
@@ -40,12 +40,12 @@ TEXT = pg_type("text")
         (pg_type("int4range", kind="range", element=pg_type("int4")), "string"),
     ],
 )
-def test_a_type_has_one_canonical_type(kind: PgType, told: str) -> None:
-    assert str(canonical_type(kind)) == told
+def test_a_type_has_one_canonical_type(kind: PgType, expected: str) -> None:
+    assert str(canonical_type(kind)) == expected
 
 
 @pytest.mark.parametrize(
-    ("precision", "scale", "told"),
+    ("precision", "scale", "expected"),
     [
         (10, 2, "decimal(10,2)"),
         (5, 0, "decimal(5,0)"),
@@ -57,10 +57,10 @@ def test_a_type_has_one_canonical_type(kind: PgType, told: str) -> None:
         (1, 1000, "decimal"),
     ],
 )
-def test_a_decimal_holds_every_value_of_its_numeric(precision: int, scale: int, told: str) -> None:
+def test_a_decimal_holds_every_value_of_its_numeric(precision: int, scale: int, expected: str) -> None:
     typmod = (precision << 16 | scale & 0x7FF) + 4
-    assert str(canonical_type(pg_type("numeric"), typmod)) == told
-    assert str(canonical_type(array_of(pg_type("numeric")), typmod)) == f"array<{told}>"
+    assert str(canonical_type(pg_type("numeric"), typmod)) == expected
+    assert str(canonical_type(array_of(pg_type("numeric")), typmod)) == f"array<{expected}>"
 
 
 def test_a_schema_has_the_columns_and_the_key_without_a_name() -> None:
@@ -81,6 +81,6 @@ def test_a_schema_has_the_columns_and_the_key_without_a_name() -> None:
     assert hidden == TableSchema((number, Column("price", "string", "numeric(10,2)")), ("id",))
 
 
-def test_a_key_that_is_not_told_whole_is_none() -> None:
+def test_a_key_with_missing_columns_is_none() -> None:
     relation = Relation(7, TableName("db", "public", "t"), (PgColumn("b", TEXT),), ("a", "b"))
     assert schema_of(relation).key == ()

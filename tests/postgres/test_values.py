@@ -23,7 +23,7 @@ def read(kind: PgType, texts: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "told"),
+    ("kind", "text", "written"),
     [
         (pg_type("bool"), "t", "true"),
         (pg_type("int8"), "-9223372036854775808", "-9223372036854775808"),
@@ -77,11 +77,11 @@ def read(kind: PgType, texts: list[str]) -> list[str]:
         (PgType(1, "public", "pair", "composite"), '(1,"a b")', '"(1,\\"a b\\")"'),
     ],
 )
-def test_a_value_is_told_canonically(kind: PgType, text: str, told: str) -> None:
-    assert literal(kind)(text.encode()).decode() == told
-    assert read(kind, [text]) == [told]
+def test_a_value_is_written_canonically(kind: PgType, text: str, written: str) -> None:
+    assert literal(kind)(text.encode()).decode() == written
+    assert read(kind, [text]) == [written]
     # Among others, too: columns are read together.
-    assert read(kind, [text, text, text]) == [told] * 3
+    assert read(kind, [text, text, text]) == [written] * 3
 
 
 @pytest.mark.generated
@@ -96,21 +96,21 @@ def test_a_column_is_read_as_its_values_are_one_by_one(kind: PgType) -> None:
 
 @pytest.mark.generated
 @pytest.mark.parametrize("kind", list(PRINTED), ids=lambda kind: kind.name)
-def test_what_is_told_is_what_the_canonical_reader_gives_for_it(kind: PgType) -> None:
+def test_what_is_reported_is_what_the_canonical_reader_gives_for_it(kind: PgType) -> None:
     reader = canonical.reader(canonical_type(kind))
 
     @given(PRINTED[kind])
     def check(text: str) -> None:
-        told = literal(kind)(text.encode())
-        json.loads(told)
-        if told.startswith(b"[["):
+        written = literal(kind)(text.encode())
+        json.loads(written)
+        if written.startswith(b"[["):
             # Several dimensions fit no canonical array.
             return
         try:
-            assert reader(told) == told
+            assert reader(written) == written
         except ValueError:
             # What it refuses is the server's own text.
-            assert json.loads(told) == text
+            assert json.loads(written) == text
 
     check()
 
@@ -129,14 +129,14 @@ def test_what_is_told_is_what_the_canonical_reader_gives_for_it(kind: PgType) ->
 )
 def test_a_text_that_a_type_does_not_print_is_refused(kind: PgType, text: str) -> None:
     for way in (lambda: literal(kind)(text.encode()), lambda: read(kind, [text])):
-        with pytest.raises(ValueError):  # noqa: PT011  # whoever reads tells which table
+        with pytest.raises(ValueError):  # noqa: PT011  # the caller names the table
             way()
 
 
 def test_the_largest_interval_is_exact() -> None:
-    told = literal(pg_type("interval"))(b"178956970 years 7 mons 2147483647 days 2562047788:00:54.775807")
-    assert told == b'{"months":2147483647,"days":2147483647,"nanos":9223372036854775807000}'
-    assert canonical.reader(canonical_type(pg_type("interval")))(told) == told
+    written = literal(pg_type("interval"))(b"178956970 years 7 mons 2147483647 days 2562047788:00:54.775807")
+    assert written == b'{"months":2147483647,"days":2147483647,"nanos":9223372036854775807000}'
+    assert canonical.reader(canonical_type(pg_type("interval")))(written) == written
 
 
 def test_no_value_is_read_from_no_text() -> None:

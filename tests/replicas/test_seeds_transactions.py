@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from changeling.log import layout
 from changeling.log.ingest import Report
 from changeling.model.errors import UsageError
-from changeling.pipelines.silent_listener import Quiet
+from changeling.pipelines.listener import SilentListener
 from changeling.replicas.merge import Report as Merged
 from tests.log.lakes import Shop, shop
 from tests.replicas.seeds import now, records, source, then
@@ -31,7 +31,7 @@ def first_order() -> str:
     return json.dumps(told)
 
 
-class Watch(Quiet):
+class Watch(SilentListener):
     """Tells when a run has read what is there and has merged what it may."""
 
     def __init__(self) -> None:

@@ -106,7 +106,7 @@ def test_latest_is_where_the_first_plan_was_made_also_for_a_later_run(
     assert read_all(spark, later, drain(later)) == sent
 
 
-def test_a_topic_that_is_not_there_yet_is_told_once_and_read_when_it_is(
+def test_a_topic_that_is_not_there_yet_is_reported_once_and_read_when_it_is(
     spark: SparkSession, broker: Broker, topics: Topics
 ) -> None:
     source = kafka_source(spark, broker.servers, "awaited")

@@ -71,7 +71,7 @@ def test_a_plan_whose_offsets_are_gone_is_broken_and_its_reading_fails(
         source.next()
 
 
-def test_a_broken_plan_is_made_anew_with_what_is_left_where_that_is_wanted(
+def test_a_broken_plan_is_recreated_with_what_is_left_where_that_is_wanted(
     spark: SparkSession, broker: Broker, topics: Topics
 ) -> None:
     topics.make("mended", 2)
@@ -85,28 +85,28 @@ def test_a_broken_plan_is_made_anew_with_what_is_left_where_that_is_wanted(
     assert len(source.warnings()) == 1
 
 
-def test_a_topic_that_was_made_anew_is_told_from_the_former_one(
+def test_a_topic_that_was_recreated_is_distinguished_from_the_former_one(
     spark: SparkSession, broker: Broker, topics: Topics
 ) -> None:
-    topics.make("anew")
-    topics.send("anew", b"old 1", b"old 2")
-    plans = drain(kafka_source(spark, broker.servers, "anew"))
-    topics.delete("anew")
-    topics.make("anew")
-    sent = topics.send("anew", b"new 1", b"new 2", b"new 3")
-    strict = kafka_source(spark, broker.servers, "anew")
+    topics.make("recreated")
+    topics.send("recreated", b"old 1", b"old 2")
+    plans = drain(kafka_source(spark, broker.servers, "recreated"))
+    topics.delete("recreated")
+    topics.make("recreated")
+    sent = topics.send("recreated", b"new 1", b"new 2", b"new 3")
+    strict = kafka_source(spark, broker.servers, "recreated")
     strict.remember(plans[0])
-    with pytest.raises(ChangelingError, match="topic 'anew' was deleted and made anew"):
+    with pytest.raises(ChangelingError, match="topic 'recreated' was deleted and recreated"):
         strict.next()
-    assert "made anew" in (strict.broken(plans[0]) or "")
-    source = kafka_source(spark, broker.servers, "anew", on_gap="skip", batch_records=2)
+    assert "recreated" in (strict.broken(plans[0]) or "")
+    source = kafka_source(spark, broker.servers, "recreated", on_gap="skip", batch_records=2)
     source.remember(plans[0])
     plans += drain(source)
     assert read_all(spark, source, plans[1:]) == sent
     assert len(source.warnings()) == 1
-    assert [Plan.parse(plan).ordinals() for plan in plans] == [{"anew": 0}, {"anew": 1}, {"anew": 1}]
+    assert [Plan.parse(plan).ordinals() for plan in plans] == [{"recreated": 0}, {"recreated": 1}, {"recreated": 1}]
     assert source.input(spark, plans[0]).topics is None
-    assert source.input(spark, plans[1]).topics == {"anew": 1}
+    assert source.input(spark, plans[1]).topics == {"recreated": 1}
 
 
 def test_nothing_that_was_fetched_ahead_from_a_former_topic_is_taken_for_the_new_one(

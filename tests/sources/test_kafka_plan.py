@@ -36,9 +36,9 @@ def test_shares_follow_the_backlog() -> None:
     st.integers(1, 20),
 )
 def test_plans_cover_every_offset_once(sizes: list[list[int]], limit: int) -> None:
-    standing = {f"t{place}": topic(*((0, size) for size in ends)) for place, ends in enumerate(sizes)}
+    current = {f"t{place}": topic(*((0, size) for size in ends)) for place, ends in enumerate(sizes)}
     progress, offsets = Progress(), []
-    while (plan := progress.next(standing, [], limit, "earliest")) is not None:
+    while (plan := progress.next(current, [], limit, "earliest")) is not None:
         assert plan.records <= max(limit, sum(len(ends) for ends in sizes))
         offsets += [
             (name, partition, offset)
@@ -51,11 +51,11 @@ def test_plans_cover_every_offset_once(sizes: list[list[int]], limit: int) -> No
 
 def test_a_partition_that_lost_its_end_goes_on_there_under_a_new_number() -> None:
     progress = remembered(Plan((Seen("a", "id"), Seen("b", "id")), {"a": {0: Span(0, 9), 1: Span(0, 5)}}))
-    standing = {"a": topic((0, 7), (0, 6)), "b": topic((0, 1))}
-    (gap,) = progress.gaps(standing, ["a", "b"])
+    current = {"a": topic((0, 7), (0, 6)), "b": topic((0, 1))}
+    (gap,) = progress.gaps(current, ["a", "b"])
     assert gap.doubtful
     assert gap.why.startswith("topic 'a' partition 0 ends at offset 7 and did so at 9 before")
-    plan = progress.next(standing, [gap], 100, "earliest")
+    plan = progress.next(current, [gap], 100, "earliest")
     assert plan is not None
     assert plan.ranges == {"a": {0: Span(7, 7), 1: Span(5, 6)}, "b": {0: Span(0, 1)}}
     assert plan.ordinals() == {"a": 2, "b": 1}
@@ -69,33 +69,33 @@ def test_a_partition_that_lost_its_end_goes_on_there_under_a_new_number() -> Non
 
 def test_a_gap_with_nothing_behind_it_is_skipped_once() -> None:
     progress = remembered(Plan((Seen("a", "id"), Seen("b", "id")), {"a": {0: Span(0, 1)}, "b": {0: Span(0, 1)}}))
-    standing = {"a": topic((4, 4)), "b": topic((0, 0), id="new")}
-    plan = progress.next(standing, progress.gaps(standing, ["a", "b"]), 100, "earliest")
+    current = {"a": topic((4, 4)), "b": topic((0, 0), id="new")}
+    plan = progress.next(current, progress.gaps(current, ["a", "b"]), 100, "earliest")
     assert plan is not None
     assert plan.ranges == {"a": {0: Span(4, 4)}, "b": {0: Span(0, 0)}}
     assert plan.records == 0
     progress.remember(plan)
-    assert progress.gaps(standing, ["a", "b"]) == []
-    assert progress.next(standing, [], 100, "earliest") is None
+    assert progress.gaps(current, ["a", "b"]) == []
+    assert progress.next(current, [], 100, "earliest") is None
 
 
 def test_a_shorter_topic_without_an_id_is_taken_for_a_new_one() -> None:
     progress = remembered(Plan((Seen("a"),), {"a": {0: Span(0, 9)}}))
-    standing = {"a": topic((0, 3), id=None)}
-    plan = progress.next(standing, progress.gaps(standing, ["a"]), 100, "earliest")
+    current = {"a": topic((0, 3), id=None)}
+    plan = progress.next(current, progress.gaps(current, ["a"]), 100, "earliest")
     assert plan is not None
     assert plan.ranges == {"a": {0: Span(0, 3)}}
     assert plan.ordinals() == {"a": 1}
 
 
-def test_what_a_topic_that_was_made_anew_held_before_is_forgotten() -> None:
+def test_what_a_topic_that_was_recreated_held_before_is_forgotten() -> None:
     first = Plan((Seen("a", "old"),), {"a": {0: Span(0, 9), 1: Span(0, 4)}})
     second = Plan((Seen("a", "old"), Seen("a", "new")), {"a": {0: Span(0, 2)}})
     third = Plan(second.topics, {"a": {0: Span(2, 3)}})
     progress = remembered(first, second, third)
-    standing = {"a": topic((0, 3), (0, 1), id="new")}
-    assert progress.gaps(standing, ["a"]) == []
-    plan = progress.next(standing, [], 100, "earliest")
+    current = {"a": topic((0, 3), (0, 1), id="new")}
+    assert progress.gaps(current, ["a"]) == []
+    plan = progress.next(current, [], 100, "earliest")
     assert plan is not None
     assert plan.ranges == {"a": {1: Span(0, 1)}}
     assert plan.topics == second.topics
@@ -112,7 +112,7 @@ def test_latest_begins_with_a_plan_even_where_there_is_no_topic() -> None:
     assert plan.ranges == {"a": {0: Span(3, 5)}}
 
 
-def test_no_more_than_was_there_at_a_moment() -> None:
-    then = {"a": topic((0, 5), (0, 2)), "gone": topic((0, 1)), "anew": topic((0, 1), id="old")}
-    now = {"a": topic((1, 9), (4, 8), (0, 3)), "late": topic((0, 1)), "anew": topic((0, 1), id="new")}
+def test_no_more_than_was_there_at_a_time() -> None:
+    then = {"a": topic((0, 5), (0, 2)), "gone": topic((0, 1)), "recreated": topic((0, 1), id="old")}
+    now = {"a": topic((1, 9), (4, 8), (0, 3)), "late": topic((0, 1)), "recreated": topic((0, 1), id="new")}
     assert limited(now, then) == {"a": topic((1, 5), (4, 4))}

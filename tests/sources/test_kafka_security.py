@@ -57,7 +57,7 @@ def test_tls_with_a_certificate_of_its_own_is_read(
         ("password_servers", IMPATIENT, "there was no answer in time"),
     ],
 )
-def test_a_refusal_is_told_soon_and_keeps_secrets(
+def test_a_refusal_is_reported_soon_and_keeps_secrets(
     spark: SparkSession,
     guarded_broker: Broker,
     capfd: pytest.CaptureFixture[str],
@@ -86,7 +86,7 @@ def test_a_refusal_is_told_soon_and_keeps_secrets(
         ("host-without-port", "there is no such address"),
     ],
 )
-def test_servers_that_are_not_there_are_told_soon(spark: SparkSession, servers: str, reason: str) -> None:
+def test_servers_that_are_not_there_are_reported_soon(spark: SparkSession, servers: str, reason: str) -> None:
     begun = time.monotonic()
     with pytest.raises(ChangelingError, match=f"^source 'bus': Kafka at {servers}: {reason}"):
         kafka_source(spark, servers, "any").next()

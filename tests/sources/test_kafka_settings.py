@@ -19,7 +19,7 @@ from tests.sources.kafka_reading import kafka_source
         ("key.deserializer", "read as bytes"),
         ("value.deserializer", "read as bytes"),
         ("interceptor.classes", "may change or drop records"),
-        ("allow.auto.create.topics", "never makes a topic"),
+        ("allow.auto.create.topics", "never creates a topic"),
         ("Group.Id", "no consumer group is used"),
         ("isolation.level", "can only be 'read_committed'"),
         ("kafka.security.protocol", "without 'kafka.' in front"),
@@ -55,7 +55,7 @@ def test_topics_that_cannot_be_are_refused(topics: list[str]) -> None:
         checked_topics(topics, "bus")
 
 
-def test_a_setting_that_kafka_does_not_know_is_told(spark: SparkSession) -> None:
+def test_a_setting_that_kafka_does_not_know_is_reported(spark: SparkSession) -> None:
     source = kafka_source(spark, "localhost:9092", "a", settings={"sasl.mechansim": "PLAIN", "client.id": "me"})
     assert source.warnings() == ["Kafka has no setting 'sasl.mechansim'; did you mean 'sasl.mechanism'?"]
 

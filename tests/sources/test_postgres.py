@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
-from changeling.pipelines.silent_listener import Quiet
+from changeling.pipelines.listener import SilentListener
 from changeling.postgres.connection import connect
 from changeling.sources.source import Spread
 from tests.postgres.server import Database
@@ -140,12 +140,12 @@ def test_a_slot_that_is_gone_is_refused_and_a_new_snapshot_goes_on(
 
 def now(database: Database) -> str:
     """The server's clock; what follows is later by it."""
-    ((moment,),) = database.rows("SELECT clock_timestamp()")
+    ((timestamp,),) = database.rows("SELECT clock_timestamp()")
     time.sleep(0.01)
-    return str(moment.astimezone(UTC).isoformat())
+    return str(timestamp.astimezone(UTC).isoformat())
 
 
-def test_a_moment_at_which_a_table_is_not_known_is_refused(
+def test_a_time_at_which_a_table_is_not_known_is_refused(
     spark: SparkSession, tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.execute(
@@ -176,8 +176,8 @@ def test_a_moment_at_which_a_table_is_not_known_is_refused(
         made.pipeline.replica("public.parts", as_of=half)
     with pytest.raises(UsageError, match=r"changes of test_\d+\.public\.parts were lost with the slot of its source"):
         made.pipeline.replica("public.parts", as_of=lost)
-    for moment, then in ((whole, rows), (found, after)):
-        state = made.pipeline.replica("public.parts", as_of=moment).toArrow().to_pylist()
+    for timestamp, then in ((whole, rows), (found, after)):
+        state = made.pipeline.replica("public.parts", as_of=timestamp).toArrow().to_pylist()
         assert sorted(state, key=repr) == then
 
 
@@ -231,7 +231,7 @@ def test_removing_the_pipeline_drops_slot_and_publication(
     assert database.rows(f"SELECT * FROM pg_replication_slots WHERE slot_name = '{slot}'") == []
 
 
-def test_a_table_that_cannot_be_captured_is_told_with_the_way_out(
+def test_a_table_that_cannot_be_captured_is_reported_with_the_way_out(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute("CREATE TABLE bag (a int)", "INSERT INTO bag VALUES (1)")
@@ -247,7 +247,7 @@ def test_a_table_that_cannot_be_captured_is_told_with_the_way_out(
     assert source(database, "bag") == [{"a": 4}]
 
 
-def test_a_publication_of_others_may_tell_more_than_is_captured(
+def test_a_publication_of_others_may_publish_more_than_is_captured(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute(
@@ -269,7 +269,7 @@ def test_a_publication_of_others_may_tell_more_than_is_captured(
     assert [row["transaction"]["complete"] for row in log if row["op"] == "commit"] == [True, True]
 
 
-def test_a_table_that_was_not_published_for_a_while_is_taken_anew(
+def test_a_table_that_was_not_published_for_a_while_is_snapshotted_again(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute(USERS, "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')")
@@ -344,7 +344,7 @@ def test_who_comes_to_alter_a_table_is_let_through(spark: SparkSession, tmp_path
     made = capture(tmp_path, database)
     seen = threading.Event()
 
-    class Listening(Quiet):
+    class Listening(SilentListener):
         def starts(self, source: str, batch: Spread) -> None:
             seen.set()
             time.sleep(1)

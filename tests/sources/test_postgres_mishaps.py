@@ -1,4 +1,4 @@
-"""What others do to a captured database behind the pipeline's back: nothing is lost or told in silence."""
+"""What others do to a captured database behind the pipeline's back: nothing is lost or ignored silently."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
-from changeling.pipelines.silent_listener import Quiet
+from changeling.pipelines.listener import SilentListener
 from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Stream
 from changeling.sources.postgres_reading import StreamReader, Tables
@@ -21,7 +21,7 @@ from tests.sources.captures import assert_equal, capture, replica
 USERS = ("CREATE TABLE users (id int PRIMARY KEY, name text)", "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')")
 
 
-class Heard(Quiet):
+class Heard(SilentListener):
     """Notes what a user is warned of."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ def test_a_slot_that_is_moved_while_a_run_goes_on_is_refused(tmp_path: Path, dat
         settings.publication,
         Stream("", int(place) - 1, int(place) + 10_000_000),
     )
-    with pytest.raises(ChangelingError, match="was moved, dropped or made again while it was read"):
+    with pytest.raises(ChangelingError, match="was moved, dropped or recreated while it was read"):
         list(reader([pa.record_batch([[0]], names=["id"])]))
 
 
@@ -127,7 +127,7 @@ def test_a_rule_that_names_no_column_is_refused(spark: SparkSession, tmp_path: P
     assert replica(made, "users") == [{"id": 1, "phone": "8"}]
 
 
-def test_a_table_that_was_published_otherwise_for_a_while_is_taken_anew(
+def test_a_table_that_was_published_otherwise_for_a_while_is_snapshotted_again(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute(*USERS)
@@ -153,7 +153,7 @@ def test_a_table_that_was_published_otherwise_for_a_while_is_taken_anew(
     assert totals.batches == 0
 
 
-def test_tables_that_go_and_tables_without_columns_are_told(
+def test_tables_that_go_and_tables_without_columns_are_reported(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute(
@@ -161,7 +161,7 @@ def test_tables_that_go_and_tables_without_columns_are_told(
     )
     made, heard = capture(tmp_path, database), Heard()
     made.pipeline.run(once=True, listener=heard)
-    assert heard.warnings == [f"{database.name}.public.zero has no columns: it is captured when it has"]
+    assert heard.warnings == [f"{database.name}.public.zero has no columns: it is captured once it has some"]
     assert_equal(made, database, "users")
     database.execute("ALTER TABLE zero ADD COLUMN a int DEFAULT 5", "DROP TABLE users")
     heard.warnings.clear()

@@ -67,7 +67,7 @@ def run_and_fail(made: Shop, choose: random.Random, monkeypatch: pytest.MonkeyPa
 
 
 def run_and_cut(made: Shop, choose: random.Random, database: Database) -> None:
-    """A run whose connections the server cuts off at some moment."""
+    """A run whose connections the server interrupts at some time."""
     cut = threading.Timer(choose.uniform(0.2, 3), _cut_off, (database.url,))
     cut.start()
     with suppress(ChangelingError):
@@ -83,7 +83,7 @@ def _cut_off(url: str) -> None:
 
 
 def run_and_kill(made: Shop, choose: random.Random) -> None:
-    """A run of its own process that is killed at some moment after its first batch."""
+    """A run of its own process that is killed at some time after its first batch."""
     with subprocess.Popen(
         [sys.executable, "-m", "changeling", "run", made.file.name],
         cwd=made.folder,
@@ -98,13 +98,13 @@ def run_and_kill(made: Shop, choose: random.Random) -> None:
         os.killpg(running.pid, signal.SIGKILL)
 
 
-def as_of(made: Shop, name: str, moment: str) -> list[dict[str, Any]] | None:
+def as_of(made: Shop, name: str, timestamp: str) -> list[dict[str, Any]] | None:
     """None before the snapshot that the table is known from."""
-    if moment < known_from(made, name):
+    if timestamp < known_from(made, name):
         with pytest.raises(UsageError, match="lies before the snapshot"):
-            made.pipeline.replica(f"public.{name}", as_of=moment)
+            made.pipeline.replica(f"public.{name}", as_of=timestamp)
         return None
-    return sorted(made.pipeline.replica(f"public.{name}", as_of=moment).toArrow().to_pylist(), key=repr)
+    return sorted(made.pipeline.replica(f"public.{name}", as_of=timestamp).toArrow().to_pylist(), key=repr)
 
 
 def known_from(made: Shop, name: str) -> str:
@@ -145,9 +145,9 @@ def random_life(
     made.pipeline.run(once=True)
     for name in NAMES:
         assert replica(made, name) == source(database, name), name
-    for moment, then in recorded:
+    for timestamp, then in recorded:
         for name in NAMES:
-            assert as_of(made, name, moment) in (None, then[name]), (moment, name)
+            assert as_of(made, name, timestamp) in (None, then[name]), (timestamp, name)
     threads = write_at_once(database.url, seed * 1000 + 999, writers=2, transactions=30)
     for statement in choose.sample(ALTERATIONS, 4):
         database.execute(statement)
@@ -220,7 +220,7 @@ def test_a_server_that_was_restored_from_a_copy_is_refused(spark: SparkSession, 
         database.drop()
 
 
-def test_a_server_that_is_away_is_told_and_found_again(
+def test_a_server_that_is_away_is_reported_and_found_again(
     spark: SparkSession, tmp_path: Path, restarting: EmbeddedPostgres
 ) -> None:
     database = Database(restarting)

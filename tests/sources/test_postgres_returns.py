@@ -9,7 +9,7 @@ from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture
 
 
-def test_what_comes_back_to_what_it_was_leaves_replicas_equal(
+def test_what_returns_to_what_it_was_leaves_replicas_equal(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute(

@@ -27,9 +27,9 @@ def capture_as(user: Role, folder: Path, database: Database) -> Shop:
     return capture(folder, database, source={"url": user.url, "tables": ["public.*", "billing.*"]})
 
 
-def statements(told: str) -> list[str]:
+def statements(printed: str) -> list[str]:
     """The lines of a message that a person is to run."""
-    return [line.strip() for line in told.splitlines() if line.strip().endswith(";")]
+    return [line.strip() for line in printed.splitlines() if line.strip().endswith(";")]
 
 
 def slots(database: Database) -> list[tuple]:
@@ -68,18 +68,18 @@ def test_all_that_is_missing_is_reported_at_once_and_a_second_pipeline_takes_not
         assert_equal(one, database, "users", "bag")
 
         assert main(["remove", "--yes", "--pipeline", str(one.file)]) == 3
-        told = capsys.readouterr().err
-        assert f"dropped slot slot_{database.name}, slot slot_{database.name}_" in told
-        assert statements(told) == [
+        printed = capsys.readouterr().err
+        assert f"dropped slot slot_{database.name}, slot slot_{database.name}_" in printed
+        assert statements(printed) == [
             f'DROP PUBLICATION "slot_{database.name}";',
             f'DROP PUBLICATION "slot_{database.name}_inserts";',
         ]
         assert slots(database) == []
-        dropped = told.partition("dropped ")[2].partition(";")[0].split(", ")
+        dropped = printed.partition("dropped ")[2].partition(";")[0].split(", ")
         assert {"asides", "batches", "changes", "points", "rejects", "schemas"} <= set(dropped)
         with pytest.raises(NotAllDropped):
             one.pipeline.remove()
-        database.execute(*statements(told))
+        database.execute(*statements(printed))
         assert one.pipeline.remove() == []
 
 
@@ -100,7 +100,7 @@ def test_a_slot_that_no_log_has_claimed_is_not_taken_over(
 
 
 def test_a_log_that_has_lost_its_place_claims_nothing(spark: SparkSession, tmp_path: Path, database: Database) -> None:
-    """The slot was made again by somebody else, who has noted nothing: a refused run must not take it from them."""
+    """Somebody else recreated the slot without a claim: a refused run must not take it from them."""
     database.execute("CREATE TABLE users (id int PRIMARY KEY)", "INSERT INTO users VALUES (1)")
     made, slot = capture(tmp_path, database), f"slot_{database.name}"
     made.pipeline.run(once=True)

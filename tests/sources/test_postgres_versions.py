@@ -79,7 +79,7 @@ def test_a_capture_is_equal_and_leaves_nothing(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.parametrize("older", IN_SOAK, indirect=True)
-def test_a_slot_that_the_server_gave_up_is_refused_and_taken_anew(
+def test_a_slot_that_the_server_gave_up_is_refused_and_snapshotted_again(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute("CREATE TABLE users (id int PRIMARY KEY)", "INSERT INTO users VALUES (1)")
@@ -89,7 +89,7 @@ def test_a_slot_that_the_server_gave_up_is_refused_and_taken_anew(
     for number in range(2, 8):
         database.execute(f"INSERT INTO users VALUES ({number})", "SELECT pg_switch_wal()", "CHECKPOINT")
     database.execute("DELETE FROM users WHERE id = 1")
-    with pytest.raises(ChangelingError, match=r"the server gave up the slot \S+ \(wal_removed\).*--resnapshot"):
+    with pytest.raises(ChangelingError, match=r"the server invalidated the slot \S+ \(wal_removed\).*--resnapshot"):
         made.pipeline.run(once=True)
     made.pipeline.run(once=True, resnapshot=True)
     assert_equal(made, database, "users")
@@ -101,7 +101,7 @@ def test_a_slot_that_the_server_gave_up_is_refused_and_taken_anew(
 
 
 @pytest.mark.parametrize("older", IN_SOAK, indirect=True)
-def test_an_idle_table_beside_a_busy_one_holds_nothing_of_the_log(
+def test_an_idle_table_next_to_a_busy_one_holds_nothing_of_the_log(
     spark: SparkSession, tmp_path: Path, database: Database
 ) -> None:
     database.execute("CREATE TABLE idle (id int PRIMARY KEY)", "CREATE TABLE busy (id int PRIMARY KEY, filler text)")

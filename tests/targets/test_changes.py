@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tests.postgres.server import Database
 from tests.replicas.shops import bus, item
-from tests.targets.mirrors import differing, mirror, run, step, there
+from tests.targets.postgres_targets import differing, mirror, run, step, there
 
 BAG: dict[str, Any] = {"table": "bag", "columns": {"a": "int64", "b": "utf8"}, "key": ()}
 
@@ -16,7 +16,7 @@ def test_rows_follow_their_replica_change_by_change(spark: SparkSession, databas
     made = bus(tmp_path)
     target = mirror(made, database)
     assert target.step() is None
-    assert target.standing() is None
+    assert target.status() is None
     run(
         made,
         "a",
@@ -78,11 +78,11 @@ def test_rows_follow_their_replica_change_by_change(spark: SparkSession, databas
     step(target)
     assert there(database, "bag") == []
 
-    standing = target.standing()
-    assert standing is not None
-    assert (standing.point, standing.asides) == (6, 0)
-    assert standing.sources["bus"].transaction == "14"
-    assert sorted(standing.tables) == ["public__bag", "public__users"]
+    status = target.status()
+    assert status is not None
+    assert (status.point, status.quarantined) == (6, 0)
+    assert status.sources["bus"].transaction == "14"
+    assert sorted(status.tables) == ["public__bag", "public__users"]
     leftovers = "SELECT relname FROM pg_class WHERE relname LIKE 'stage%'"
     assert database.rows(leftovers) == []
 

@@ -1,4 +1,4 @@
-"""A step that is cut off anywhere leaves the database at a point, and the next one goes on; readers see points only."""
+"""A step that is interrupted anywhere leaves the database at a point, and the next one continues; readers see only points."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import POINTS, FailpointReached
 from changeling.model.errors import ChangelingError
-from changeling.targets.apply import check_whole
+from changeling.targets.apply import check_complete
 from changeling.targets.staging_table import stage
 from tests.log.lakes import SMALL, Shop
 from tests.postgres.server import Database
 from tests.replicas.shops import bus, item
-from tests.targets.mirrors import differing, mirror, run, step
+from tests.targets.postgres_targets import differing, mirror, run, step
 
 STEPS = [point for point in POINTS if point.startswith("target")]
 BAG: dict[str, Any] = {"table": "bag", "columns": {"a": "int64"}, "key": ()}
@@ -32,7 +32,7 @@ PostgresTarget(lake_of(load(sys.argv[1])), "mirror", sys.argv[2], ["*"], "shop")
 """
 
 
-def told(start: int) -> list[str]:
+def records(start: int) -> list[str]:
     """A transaction that leaves as many rows in one table as in the other: with columns, updates and deletes of all kinds."""
     return [
         item(start, "insert", {"id": start, "name": "x", "n": 1, "more": "y"}, columns=WIDER),
@@ -58,7 +58,7 @@ def newest(made: Shop) -> int:
 def more(made: Shop) -> int:
     """One more point, with one more row in each table than the one before; its number is that of its rows."""
     number = len(list(made.folder.glob("in/*.json"))) + 1
-    run(made, f"{number:03d}", *told(number * 10))
+    run(made, f"{number:03d}", *records(number * 10))
     return number
 
 
@@ -77,9 +77,9 @@ def test_a_step_that_fails_is_made_good(
         with pytest.raises(FailpointReached):
             mirror(pipeline, database).step()
         monkeypatch.delenv("CHANGELING_FAILPOINT")
-        standing = mirror(pipeline, database).standing()
+        status = mirror(pipeline, database).status()
         before = None if expected == number else number
-        assert (standing and standing.point) == (expected if point == "target.after" else before)
+        assert (status and status.point) == (expected if point == "target.after" else before)
         assert (mirror(pipeline, database).step() is None) == (point == "target.after")
         assert differing(pipeline, database) == {}
         assert database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'stage%'") == []
@@ -110,14 +110,14 @@ def test_a_server_that_crashes_in_between_is_noticed(
     number = newest(pipeline)
     step(mirror(pipeline, database))
     more(pipeline)
-    # Rows on their way do not outlive a crash: their table is there, and empty.
+    # Staged rows do not survive a crash: their table exists, and is empty.
 
     def emptied(connection: Any, staged: Any) -> None:
         connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(staged.table))
-        check_whole(connection, staged)
+        check_complete(connection, staged)
 
-    monkeypatch.setattr("changeling.targets.table_sync.check_whole", emptied)
-    with pytest.raises(ChangelingError, match="target 'mirror': 0 of 1 rows on their way are there"):
+    monkeypatch.setattr("changeling.targets.table_sync.check_complete", emptied)
+    with pytest.raises(ChangelingError, match="target 'mirror': 0 of 1 staged rows exist"):
         mirror(pipeline, database).step()
     monkeypatch.undo()
     assert database.rows("SELECT point FROM changeling.points") == [(number,)]

@@ -9,12 +9,12 @@ from pyspark.sql import SparkSession
 
 from changeling.model.errors import ChangelingError
 from changeling.replicas.points import Point
-from changeling.targets.target_state import Standing, lag
+from changeling.targets.target_state import TargetStatus, lag
 from tests.log.commands import printed, printed_objects
 from tests.log.lakes import shop
 from tests.postgres.server import Database
 from tests.replicas.shops import SOURCE, item, replica
-from tests.targets.mirrors import Rows, differing, run, there
+from tests.targets.postgres_targets import Rows, differing, run, there
 
 
 def test_targets_of_a_pipeline(
@@ -44,8 +44,8 @@ def test_targets_of_a_pipeline(
     assert differing(made, database) == missing
     call = ("status", "--pipeline", str(made.file))
     rows = {row["name"]: row for row in printed_objects(made, *call) if row["kind"] == "target"}
-    told = {name: (row["reachable"], row["point"], row["aside"]) for name, row in rows.items()}
-    assert told == {"mirror": (True, 2, 1), "away": (False, None, None)}
+    reported = {name: (row["reachable"], row["point"], row["aside"]) for name, row in rows.items()}
+    assert reported == {"mirror": (True, 2, 1), "away": (False, None, None)}
     assert "refused" in rows["away"]["last_error"]
     assert "hunter2" not in str(rows)
     assert [line for line in printed(made, *call).splitlines() if line.startswith("target")] == [
@@ -56,7 +56,7 @@ def test_targets_of_a_pipeline(
     made = shop(tmp_path, SOURCE, targets=[mirror])
     assert "public.users of target mirror" in made.pipeline.remove()
     assert database.rows("SELECT to_regclass('users'), to_regnamespace('changeling')") == [(None, None)]
-    # A log that begins anew begins anew in the target.
+    # A new log starts from scratch in the target.
     run(made, "c", item(4, "insert", {"id": 4, "name": "Dan", "n": 4}))
     assert differing(made, database) == missing
 
@@ -66,7 +66,7 @@ def test_how_far_behind_a_target_is() -> None:
     points = [Point(number, now - timedelta(minutes=10 - number)) for number in (1, 2, 3)]
     assert lag(None, [], now) is None
     assert lag(None, points, now) == timedelta(minutes=9)
-    held = Standing(2, points[1].made_at, now, {}, {})
-    assert lag(held, points, now) == timedelta(minutes=7)
-    assert lag(Standing(3, points[2].made_at, now, {}, {}), points, now) == timedelta(0)
-    assert lag(held, [], now) == timedelta(0)
+    status = TargetStatus(2, points[1].made_at, now, {}, {})
+    assert lag(status, points, now) == timedelta(minutes=7)
+    assert lag(TargetStatus(3, points[2].made_at, now, {}, {}), points, now) == timedelta(0)
+    assert lag(status, [], now) == timedelta(0)

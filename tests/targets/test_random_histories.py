@@ -1,4 +1,4 @@
-"""Random histories, taken point by point into PostgreSQL: its tables are those of the database that the records came from."""
+"""Random histories, applied point by point to PostgreSQL: its tables equal those of the database that the records came from."""
 
 import random
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.postgres.server import Database
 from tests.replicas import histories
 from tests.replicas.histories import State, Table, batches
 from tests.replicas.shops import SOURCE
-from tests.targets.mirrors import differing, mirror, run, step, there
+from tests.targets.postgres_targets import differing, mirror, run, step, there
 
 HISTORIES = 60
 

@@ -11,7 +11,7 @@ from changeling.model.errors import ChangelingError
 from tests.log.lakes import event, shop
 from tests.postgres.server import Database
 from tests.replicas.shops import bus, item
-from tests.targets.mirrors import differing, mirror, run, step, there
+from tests.targets.postgres_targets import differing, mirror, run, step, there
 
 XTDB: dict[str, Any] = {"name": "drop", "type": "files", "path": "in/*.json", "format": "xtdb"}
 
@@ -45,7 +45,7 @@ def test_columns_follow_the_schema(spark: SparkSession, database: Database, tmp_
     assert differing(made, database) == {}
     assert types_there(database, "users") == {"id": "bigint", "b": "text", "n": "bigint", "more": "date"}
     assert there(database, "users")[0] == {"id": 1, "b": "one", "n": 1, "more": None}
-    # One goes; a type that Iceberg writes all rows anew for is widened where it is.
+    # One is dropped; a type for which Iceberg rewrites all rows is widened in place.
     columns = {"id": "int64", "b": "utf8", "n": "decimal"}
     run(made, "e", item(7, "update", {"id": 3, "n": "3.50"}, {"id": 3}, columns=columns))
     assert [(moved.written, moved.deleted, moved.whole) for moved in step(target).tables] == [(1, 0, False)]
@@ -54,7 +54,7 @@ def test_columns_follow_the_schema(spark: SparkSession, database: Database, tmp_
     assert database.rows("SELECT count(*) FROM kept JOIN pg_class USING (oid)") == [(1,)]
 
 
-def test_a_type_or_a_key_that_is_another_writes_the_table_anew(
+def test_a_type_or_a_key_that_is_another_rewrites_the_table(
     spark: SparkSession, database: Database, tmp_path: Path
 ) -> None:
     made = shop(tmp_path, {**XTDB, "key": ["_id"]})
@@ -130,11 +130,11 @@ def test_every_type_from_record_to_row(spark: SparkSession, database: Database, 
     assert [(moved.written, moved.whole) for moved in step(target).tables] == [(1, False)]
     assert differing(made, database) == {}
 
-    # What PostgreSQL cannot hold is kept aside, with all of its row.
+    # A row that PostgreSQL cannot store is quarantined as a whole.
     run(made, "d", event(30, _id="id-1", c11="a\0b"), event(31, _id="\0", c11="key"), event(32, _id="id-9"))
     report = step(target)
     (warning,) = report.warnings
-    assert warning.startswith("2 rows of public.users cannot be in PostgreSQL and are kept aside (1 for ")
+    assert warning.startswith("2 rows of public.users cannot be stored in PostgreSQL and are quarantined (1 for ")
     assert all(f"1 for {name}: text in PostgreSQL cannot" in warning for name in ("_id", "c11"))
     assert [row["_id"] for row in there(database, "users")] == ["id-2", "id-3", "id-9"]
     asides = sorted(database.rows('SELECT reason, "row" FROM changeling.asides'), key=repr)
@@ -143,9 +143,9 @@ def test_every_type_from_record_to_row(spark: SparkSession, database: Database, 
         "c11: text in PostgreSQL cannot have the character U+0000",
     ]
     assert '"c11":"a\\u0000b"' in asides[1][1]
-    standing = target.standing()
-    assert standing is not None
-    assert standing.asides == 2
+    status = target.status()
+    assert status is not None
+    assert status.quarantined == 2
     run(made, "e", event(33, _id="id-1", c11="fine"))
     assert [text[:6] for text in step(target).warnings] == ["1 rows"]
     assert database.rows("SELECT count(*) FROM changeling.asides") == [(1,)]
@@ -170,5 +170,5 @@ def test_names_are_anything_that_postgresql_can_have(spark: SparkSession, databa
     run(made, "d", event(51, table="fits", **{"z" * 64: 1}))
     with pytest.raises(ChangelingError, match=r"target 'some': column 'z+' of table public.fits: .* has 64 bytes"):
         mirror(made, database, "fits", name="some").step()
-    # The others go on where the table is not asked for.
+    # The others continue where the table is not listed.
     assert step(mirror(made, database, "UPPER")).tables == []

@@ -1,4 +1,4 @@
-"""When something that failed is tried again: after a second at first, then after longer and longer waits."""
+"""Exponential backoff: something that failed is tried again after 1 s at first, and after 60 s at most."""
 
 from time import monotonic
 
@@ -6,23 +6,23 @@ _LONGEST_WAIT = 60.0
 
 
 class Retry:
-    """When a source that failed is tried again."""
+    """When something that failed is tried again."""
 
     def __init__(self) -> None:
         self._wait = 0.0
         self._next = 0.0
 
     def due(self) -> bool:
-        """Whether it is time."""
+        """Whether to try now."""
         return monotonic() >= self._next
 
     def failed(self) -> float:
-        """Notes a failure; returns how long to wait."""
+        """Records a failure; returns how long to wait."""
         self._wait = min(_LONGEST_WAIT, max(1.0, 2 * self._wait))
         self._next = monotonic() + self._wait
         return self._wait
 
     def recovered(self) -> bool:
-        """Notes a success; true where it follows a failure."""
+        """Records a success; returns whether it follows a failure."""
         failed, self._wait = self._wait > 0, 0.0
         return failed

@@ -1,4 +1,4 @@
-"""Where captured tables are not known, by the plans of their source: before their snapshot, and where a slot was lost."""
+"""Ranges in which captured tables are unknown, by the plans of their source: before their snapshot, and after a lost slot."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -16,7 +16,7 @@ from changeling.sources.postgres_plan import Plan, Snapshot
 
 
 def unknown_of(loaded: Loaded, lake: Lake) -> Callable[[Identity], Sequence[Unknown]]:
-    """Asks what is not known of a table; only what the replicas have is looked at."""
+    """A function that returns the unknown ranges of a table, as far as the replicas are."""
     captured = {source.name for source in postgres_sources(loaded)}
 
     def of(identity: Identity) -> Sequence[Unknown]:
@@ -24,12 +24,12 @@ def unknown_of(loaded: Loaded, lake: Lake) -> Callable[[Identity], Sequence[Unkn
             return ()
         stored = points_of(lake).last.of(identity.source).batch
         plans = (one for one in Plans(lake).of(identity.source) if one.kind == READ and one.batch <= stored)
-        return tuple(_stretches((postgres_plan.parse(one.text) for one in plans), identity.table))
+        return tuple(_unknown_ranges((postgres_plan.parse_plan(one.text) for one in plans), identity.table))
 
     return of
 
 
-def _stretches(plans: Iterable[Plan], table: TableName) -> Iterator[Unknown]:
+def _unknown_ranges(plans: Iterable[Plan], table: TableName) -> Iterator[Unknown]:
     known, start, end = False, "", 0
     for plan in plans:
         if not isinstance(plan, Snapshot):

@@ -1,4 +1,4 @@
-"""What a pipeline declares of the tables of a source, as the reading options of its format."""
+"""What a pipeline declares about the tables of a source, as read options of its format."""
 
 import os
 import re
@@ -19,14 +19,14 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def resolved(text: str, folder: Path) -> str:
-    """A path beside the pipeline file as an absolute one; addresses such as s3://… stay as they are."""
+    """A path relative to the pipeline file as an absolute one; addresses such as s3://… stay as they are."""
     return text if _ADDRESS.match(text) else os.path.join(folder, text.removeprefix("./"))
 
 
 def without_dots(path: str) -> str:
-    """An absolute path to the same place without `..`; links in it stay, but for those that a `..` leads out of.
+    """The same absolute path without `..`; symbolic links stay, except those that a `..` follows.
 
-    Iceberg strikes `..` together with the name before it, which is another place where that is a link.
+    Iceberg removes `..` together with the name before it, which gives another path if that is a symbolic link.
     """
     found = "/"
     for part in path.split(os.sep):
@@ -38,7 +38,7 @@ def without_dots(path: str) -> str:
 
 
 def columns_of(declared: Mapping[str, str]) -> tuple[Column, ...]:
-    """Declared columns; raises `UsageError` for what is no type."""
+    """Declared columns; raises `UsageError` for an unknown type."""
     return tuple(Column(name, str(types.parse(kind))) for name, kind in declared.items())
 
 
@@ -60,28 +60,28 @@ def known_schemas(source: RecordSource, folder: Path) -> list[TableSchema]:
 
 
 def rules_of(definition: Definition, source: str) -> list[TableRule]:
-    """The rules for tables of a source, the one that decides first: the longest name, then those of this source alone."""
+    """The rules for tables of a source, by precedence: the longest name first, then those of only this source."""
     rules = [rule for rule in definition.tables if rule.source in (None, source)]
     return sorted(rules, key=_nearness)
 
 
 def _nearness(rule: TableRule) -> tuple[int, bool, bool]:
-    """Rules that name more of a table go before those that name less, and patterns last."""
+    """Rules with more parts of a table name come before those with fewer, and patterns last."""
     return _parts_missing(TableName.parse(rule.name)), is_pattern(rule), rule.source is None
 
 
 def is_pattern(rule: TableRule) -> bool:
-    """Whether a rule holds for every table whose name fits."""
+    """Whether a rule applies to every table whose name matches."""
     return any(sign in rule.name for sign in "*?[")
 
 
 def options_of(
     definition: Definition, source: RecordSource, folder: Path, learned: tuple[TableSchema, ...] = ()
 ) -> ReadOptions:
-    """The checked options of the source's format, with all that the pipeline declares of its tables.
+    """The checked options of the source's format, with everything that the pipeline declares about its tables.
 
-    Rules come first, then what the source declares; `learned` schemas hold where nothing is declared. A rule that leaves out
-    the columns or the key has those of the next schema that fits its table. A rule's key wins over the source's.
+    Rules come first, then what the source declares; `learned` schemas apply where nothing is declared. A rule without columns or
+    key takes those of the next schema that matches its table. A rule's key wins over the source's.
     """
     form = registry.get(source.format)
     known = [*known_schemas(source, folder), *learned]

@@ -1,4 +1,4 @@
-"""A pipeline as the user writes it: frozen, checked, nothing in it but what was said."""
+"""A pipeline as the user writes it: frozen, checked, with nothing derived."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from changeling.model.errors import UsageError
 from changeling.model.json_text import SIZE_LIMIT
 
 Setting: TypeAlias = str | int | float | bool
-"""The value of an option or a setting; `setting_texts` gives it as text."""
+"""The value of an option or a setting; `setting_texts` returns it as text."""
 Text = Annotated[str, Meta(min_length=1)]
 Name = Annotated[
     str,
@@ -37,7 +37,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class _Records(_Part, frozen=True, kw_only=True):
-    """What every source of records in some dialect may be told about them."""
+    """The settings of every source of records in some dialect."""
 
     name: Name
     """The name of the stream: positions compare only inside one source."""
@@ -46,17 +46,17 @@ class _Records(_Part, frozen=True, kw_only=True):
     table: Text | None = None
     """The table of records that do not name one: [catalog.][schema.]name."""
     key: tuple[Text, ...] = ()
-    """The key columns, where neither the records nor a rule under `tables` tell."""
+    """The key columns, where neither the records nor a rule under `tables` have them."""
     columns: dict[str, str] = {}
-    """The columns and their types, where the records do not tell."""
+    """The columns and their types, where the records do not carry them."""
     schema_file: Text | None = None
     """A JSON file with the schemas of tables, as `--schema` takes it."""
     options: dict[str, Setting] = {}
     """Options of the format."""
     record_bytes: Annotated[int, Meta(ge=1, le=2**30)] = SIZE_LIMIT
-    """The size of the largest record that is read, after unpacking; a larger one is rejected, and of files its start kept."""
+    """The size of the largest record that is read, after unpacking; a larger one is rejected, and for files its start is kept."""
     on_error: Literal["reject", "fail"] = "reject"
-    """What a record that cannot be read does: it is kept aside, or it stops the run."""
+    """What happens to a record that cannot be read: it is rejected, or it stops the run."""
 
 
 class FilesSource(_Records, tag_field="type", tag="files", frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class FilesSource(_Records, tag_field="type", tag="files", frozen=True, kw_only=
     path: Text
     """A file, a folder, a pattern with `*`, `?` or `**`, or any of them under s3://bucket/."""
     carrier: Literal["plain", "kcat"] = "plain"
-    """How records stand in the files: by themselves, or as messages that `kcat -J` prints."""
+    """How records are framed in the files: as they are, or as messages that `kcat -J` prints."""
     batch_bytes: Count = 512 * 1024 * 1024
     """About how many bytes one batch reads."""
     batch_files: Count = 10_000
@@ -86,7 +86,7 @@ class KafkaSource(_Records, tag_field="type", tag="kafka", frozen=True, kw_only=
     start: Literal["earliest", "latest"] = "earliest"
     """Where a topic that was never read begins."""
     on_gap: Literal["fail", "skip"] = "fail"
-    """What happens where records were deleted before they were read."""
+    """What happens if records were deleted before they were read."""
 
 
 class PostgresSource(_Part, tag_field="type", tag="postgres", frozen=True, kw_only=True):
@@ -99,17 +99,17 @@ class PostgresSource(_Part, tag_field="type", tag="postgres", frozen=True, kw_on
     tables: Texts
     """Which tables: schema.name, or patterns with `*`; without a schema, those of `public`."""
     slot: Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,63}$")] | None = None
-    """The replication slot; it is made where there is none. By default changeling_PIPELINE_SOURCE."""
+    """The replication slot; it is created if it does not exist. By default changeling_PIPELINE_SOURCE."""
     publication: Text | None = None
-    """The publication; it is made, or tables added to it, where they are missing. By default it is called as the slot."""
+    """The publication; it is created, and missing tables are added to it. By default it has the name of the slot."""
     without_identity: Literal["refuse", "inserts"] = "refuse"
     """What happens to tables with nothing that identifies a row: they stop the run, or only their inserts are captured."""
     batch_bytes: Count = 256 * 1024 * 1024
     """About how many bytes of the server's log, or of tables, one batch reads."""
     lag_alarm: Count = 1024 * 1024 * 1024
-    """From how many bytes on that the server keeps for the slot a warning is given."""
+    """How many bytes the server may retain for the slot before a warning is given."""
     salt: str = ""
-    """What is put in front of values that are hashed, so that nobody can look them up in a list."""
+    """A prefix of values that are hashed, so that nobody can look them up in a list."""
 
 
 RecordSource: TypeAlias = FilesSource | KafkaSource
@@ -117,12 +117,12 @@ Source: TypeAlias = FilesSource | KafkaSource | PostgresSource
 
 
 class TableRule(_Part, frozen=True, kw_only=True):
-    """What is known of a table beforehand, and how its changes are kept."""
+    """What is known about a table in advance, and how its changes are kept."""
 
     name: Text
-    """[catalog.][schema.]name: it holds for every table that agrees in the parts that are given, which may be patterns with `*`."""
+    """[catalog.][schema.]name: it applies to every table that matches the parts that are given, which may be patterns with `*`."""
     source: Text | None = None
-    """The source that the rule holds for; without one, for all of them."""
+    """The source that the rule applies to; without one, all of them."""
     id: Annotated[int, Meta(ge=0)] | None = None
     """The number by which records name this schema instead of carrying it."""
     key: tuple[Text, ...] = ()
@@ -132,9 +132,9 @@ class TableRule(_Part, frozen=True, kw_only=True):
     mode: Literal["merge", "append", "history"] = "merge"
     """What the replica keeps: rows as they are now, every change, or every state of a row."""
     typed: bool = False
-    """With `mode: append`: every change as a row of a typed table as well, beside the log."""
+    """With `mode: append`: every change is also a row of a typed table, in addition to the log."""
     schema: Literal["evolve", "ignore", "fail"] = "evolve"
-    """What a column that the table does not have does: it is added, passed over, or stops the run."""
+    """What happens to a column that the table does not have: it is added, ignored, or stops the run."""
     include: tuple[Text, ...] = ()
     """Of a postgres source: the columns to capture, by name or pattern; the others are never stored. Keys always are."""
     exclude: tuple[Text, ...] = ()
@@ -175,7 +175,7 @@ class Feed(_Part, frozen=True, kw_only=True):
     table: Text
     """The table whose changes it carries: [catalog.][schema.]name."""
     settings: dict[str, Setting] = msgspec.field(default_factory=dict, name="with")
-    """What stands behind WITH when a changefeed is added, such as FORMAT and MODE."""
+    """The options after WITH when a changefeed is added, such as FORMAT and MODE."""
     topic: TableTopic | KafkaTopic | FilesTopic
     """Where its records go."""
 
@@ -192,16 +192,16 @@ class PostgresTarget(_Part, tag_field="type", tag="postgres", frozen=True, kw_on
 
 
 class Definition(_Part, frozen=True, kw_only=True):
-    """A pipeline of Changeling: where changes come from, and what becomes of them."""
+    """A pipeline of Changeling: where changes come from, and where they go."""
 
     name: Name
     """The name of the pipeline: its tables are lake.NAME.changes, .rejects, .schemas."""
     warehouse: Text
-    """Where the tables lie: a folder, or s3://bucket/…"""
+    """Where the tables are stored: a folder, or s3://bucket/…"""
     sources: Annotated[tuple[Source, ...], Meta(min_length=1)]
     """Where records come from."""
     tables: tuple[TableRule, ...] = ()
-    """What is known of tables beforehand; not needed where the source tells all of it."""
+    """What is known about tables in advance; not needed where the source provides it."""
     feeds: tuple[Feed, ...] = ()
     """Changefeeds. Declared only: they cannot be run yet."""
     targets: tuple[PostgresTarget, ...] = ()
@@ -216,12 +216,12 @@ class Definition(_Part, frozen=True, kw_only=True):
     """Settings of an Iceberg catalog; without any, it is a SQLite file."""
 
     def unsupported(self) -> list[str]:
-        """What the pipeline asks for and nothing can run yet, a sentence each; empty where all of it can be run."""
+        """What the pipeline declares and cannot be run yet, a sentence each; empty where everything can be run."""
         return [f"feed {feed.name!r}: feeds are not supported yet" for feed in self.feeds]
 
 
 def span_millis(text: str) -> int:
-    """The milliseconds of a span such as `10s`; raises `UsageError` for what is none."""
+    """The milliseconds of a span such as `10s`; raises `UsageError` where it is not one."""
     match = _SPAN.fullmatch(text)
     if match is None:
         raise UsageError(f"{text!r} is not a span of time: write a number and ms, s, m, h or d, as in 10s")

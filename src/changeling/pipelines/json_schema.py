@@ -1,6 +1,6 @@
 """The JSON schema of pipeline files, for editors. `python -m changeling.pipelines.json_schema` writes it again.
 
-What only loading can know is not in it: the names of formats, options and types, and whether parts agree.
+It lacks what only loading can check: the names of formats, options and types, and whether parts agree.
 """
 
 import ast

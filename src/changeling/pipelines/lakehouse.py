@@ -1,4 +1,4 @@
-"""Where a pipeline's state lies: its catalog, its lock, its tables."""
+"""Where a pipeline's state is stored: its catalog, its lock, its tables."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ def catalog_of(loaded: Loaded) -> Catalog:
 
 
 def lock_file(loaded: Loaded) -> Path:
-    """In a local warehouse, else beside the pipeline file."""
+    """In a local warehouse, otherwise next to the pipeline file."""
     folder = loaded.folder if "://" in loaded.warehouse else Path(loaded.warehouse)
     return folder / f"{loaded.definition.name}.lock"
 
@@ -31,7 +31,7 @@ def tables_of(loaded: Loaded) -> "Tables":
 
 
 def lake_of(loaded: Loaded) -> "Lake":
-    """The tables on Spark: this starts a session, with the settings of the pipeline, or takes the running one."""
+    """The tables on Spark: this starts a session with the settings of the pipeline, or uses the running one."""
     from changeling.iceberg.lake import Lake
     from changeling.spark import jars
     from changeling.spark.session import add_jars, session

@@ -1,4 +1,4 @@
-"""Reads a pipeline file: YAML that is only data, values of the environment, errors that name the line."""
+"""Loads a pipeline file: YAML that is only data, values of the environment, errors that name the line."""
 
 import os
 import re
@@ -11,10 +11,10 @@ import yaml
 from changeling.formats.options import ReadOptions
 from changeling.model.errors import UsageError
 from changeling.model.table import TableSchema
-from changeling.pipelines import declared_schemas, struct_validation, validation, yaml_location
+from changeling.pipelines import declared_schemas, struct_validation, validation
 from changeling.pipelines.definition import Definition, RecordSource, TableRule
 from changeling.pipelines.redaction import MASK, redactor
-from changeling.pipelines.yaml_text import Reader, compose
+from changeling.pipelines.yaml_text import PipelineFileError, Reader, compose, format_path
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _SHAPE = msgspec.inspect.type_info(Definition)
@@ -22,7 +22,7 @@ _SHAPE = msgspec.inspect.type_info(Definition)
 
 @dataclass(frozen=True)
 class Loaded:
-    """A pipeline, the file it came from, and the values of the environment in it, which must never be shown."""
+    """A pipeline, its file, and the values of the environment in it, which must never be shown."""
 
     definition: Definition = field(repr=False)
     path: Path
@@ -30,12 +30,12 @@ class Loaded:
 
     @property
     def folder(self) -> Path:
-        """Where the pipeline file lies: its paths are relative to it."""
+        """The folder of the pipeline file: its paths are relative to it."""
         return self.path.parent
 
     @property
     def warehouse(self) -> str:
-        """The warehouse as an absolute path, or as the address that was written."""
+        """The warehouse as an absolute path, or the address as it is written."""
         place = self.resolve(self.definition.warehouse)
         return declared_schemas.without_dots(place) if os.path.isabs(place) else place
 
@@ -46,19 +46,19 @@ class Loaded:
     def redacted(self, text: str) -> str:
         """The text without any value that came from the environment, nor its quoted, escaped and Base64 forms.
 
-        A value of up to three characters is masked only where it stands alone, since any text may hold it.
+        A value of up to three characters is masked only as a separate word, since any text may contain it.
         """
         return redactor(self.secrets)(text)
 
     def rules(self, source: str) -> list[TableRule]:
-        """The rules for tables of a source, by its name. Where several fit a table, the first one decides."""
+        """The rules for tables of a source, by its name. If several match a table, the first one applies."""
         return declared_schemas.rules_of(self.definition, source)
 
     def read_options(self, source: RecordSource, *, schemas: tuple[TableSchema, ...] = ()) -> ReadOptions:
-        """The checked options to read a source with: its own, and what the pipeline declares of its tables.
+        """The checked options to read a source with: its own, and what the pipeline declares about its tables.
 
-        `schemas` are further ones, for tables of which nothing is declared. Raises `UsageError`, as loading does, where the
-        schema file is no longer what it was.
+        `schemas` are further ones, for tables about which nothing is declared. Raises `UsageError`, as loading does, where the
+        schema file has become invalid.
         """
         try:
             return declared_schemas.options_of(self.definition, source, self.folder, schemas)
@@ -67,7 +67,7 @@ class Loaded:
 
 
 def load(path: str | Path) -> Loaded:
-    """The pipeline of a file; raises `UsageError` naming the file, the line, the setting, what is wrong and the near name."""
+    """The pipeline of a file; raises `UsageError` with the file, the line, the setting, the problem and a similar name."""
     file = Path(path)
     try:
         content = file.read_bytes()
@@ -77,7 +77,7 @@ def load(path: str | Path) -> Loaded:
     try:
         node = compose(content)
         if node is None:
-            raise yaml_location.Wrong("the file is empty; a pipeline has name, warehouse and sources", line=1)
+            raise PipelineFileError("the file is empty; a pipeline has name, warehouse and sources", line=1)
         data = reader.value(node)
         struct_validation.check(data, _SHAPE)
         definition = msgspec.convert(data, Definition)
@@ -85,22 +85,22 @@ def load(path: str | Path) -> Loaded:
             definition, Path(declared_schemas.without_dots(str(file.absolute()))), tuple(dict.fromkeys(reader.secrets))
         )
         validation.check(definition, loaded.folder)
-    except yaml_location.Wrong as wrong:
-        raise UsageError(_told(wrong, reader, path)) from None
+    except PipelineFileError as wrong:
+        raise UsageError(_message(wrong, reader, path)) from None
     return loaded
 
 
-def _told(wrong: yaml_location.Wrong, reader: Reader, file: str | Path) -> str:
+def _message(wrong: PipelineFileError, reader: Reader, file: str | Path) -> str:
     line, at = wrong.line, wrong.path
     while line is None and at:
         line, at = reader.lines.get(at), at[:-1]
     line = line or reader.lines.get((), 1)
     problem = wrong.problem
     if any(path[: len(wrong.path)] == wrong.path and len(path) <= len(wrong.path) + 1 for path in reader.filled):
-        # Names are shown in quotes, perhaps without blanks or in lower case, where a secret is not to be found again.
+        # Names are shown in quotes, perhaps without blanks or in lower case, where a secret could not be recognized.
         problem = _QUOTED.sub(f"'{MASK}'", problem)
     problem = redactor((*reader.secrets, *reader.filled.values()))(problem)
-    where = yaml_location.shown(wrong.path)
+    where = format_path(wrong.path)
     return f"{file}:{line}: {where}: {problem}" if where else f"{file}:{line}: {problem}"
 
 
@@ -116,7 +116,7 @@ def find(given: str | None = None) -> Path:
     for file in files:
         try:
             node = compose(file.read_bytes())
-        except (OSError, yaml_location.Wrong):
+        except (OSError, PipelineFileError):
             broken.append(file)
             continue
         if isinstance(node, yaml.MappingNode) and any(key.value == "sources" for key, _ in node.value):

@@ -14,8 +14,8 @@ from changeling.model.errors import ChangelingError, NotAllDropped, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
+from changeling.pipelines.listener import Listener, SilentListener
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.silent_listener import Quiet
 from changeling.pipelines.time_travel import NOW, AskedState
 from changeling.replicas.table_lookup import WantedTable
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from changeling.iceberg.lake import Lake
     from changeling.log.maintenance import Done
-    from changeling.pipelines.runner import Listener, Totals
+    from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State
     from changeling.replicas.row_history import Moment
@@ -52,26 +52,26 @@ class Pipeline:
         self,
         once: bool = False,
         *,
-        listener: "Listener | None" = None,
+        listener: Listener | None = None,
         stop: threading.Event | None = None,
         take_over: bool = False,
         resnapshot: bool = False,
     ) -> "list[Totals]":
-        """Brings what is new into the log: all that is there now (`once`), or for ever, until `stop` is set.
+        """Ingests what is new into the log: everything available now (`once`), or continuously until `stop` is set.
 
-        `take_over` goes on where a run on another machine ended without a word. `resnapshot` takes all tables of PostgreSQL
-        sources anew, which is the way on where a slot was lost.
+        `take_over` continues after a run on another machine that ended without releasing its lock. `resnapshot` snapshots all
+        tables of PostgreSQL sources again, which is needed after a slot was lost.
         """
         from changeling.pipelines.runner import Runner
 
         with self._writing("run", take_over) as (lake, lock):
             runner = Runner(
-                self._loaded, lake, lock, listener or Quiet(), stop or threading.Event(), resnapshot=resnapshot
+                self._loaded, lake, lock, listener or SilentListener(), stop or threading.Event(), resnapshot=resnapshot
             )
             return runner.run(once)
 
     def status(self) -> list[dict[str, Any]]:
-        """How far each source is; needs no Spark."""
+        """The progress of each source; needs no Spark."""
         from changeling.pipelines.status import status
 
         with self._redacted():
@@ -85,7 +85,7 @@ class Pipeline:
             yield from batch.to_pylist()
 
     def history(self, table: str, key: str, *, source: str | None = None) -> "list[Moment]":
-        """The life of one row, oldest first; the key is a JSON object. Needs no Spark."""
+        """The history of one row, oldest first; the key is a JSON object. Needs no Spark."""
         from changeling.replicas.row_history import life
 
         with self._redacted():
@@ -109,10 +109,10 @@ class Pipeline:
         base: str | None = None,
         before: str | datetime | None = None,
     ) -> "DataFrame":
-        """The rows of a table on Spark: now, as of a moment (RFC 3339 with an offset), after a transaction, or at a point.
+        """The rows of a table on Spark: now, as of a time (RFC 3339 with an offset), after a transaction, or at a point.
 
-        With `base`, a table or a file of a full load: the rows of it and the log's changes on top, strictly `before` a moment.
-        `source` says which table is meant where several sources have one of that name.
+        With `base`, a table or a file of a full load: its rows with the log's changes on top, strictly `before` a time.
+        `source` selects the table where several sources have one of that name.
         """
         return self.state(table, AskedState(as_of, as_of_transaction, point, base, before), source=source).rows
 
@@ -128,11 +128,11 @@ class Pipeline:
         with self._redacted(), translated_errors():
             lake = lake_of(self._loaded)
             if not lake.has(layout.CHANGES):
-                raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` makes it")
+                raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` creates it")
             return asked.of(States(Log(lake), rules_of(self._loaded).policy, unknown_of(self._loaded, lake)), wanted)
 
     def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
-        """Makes the replica of a table again from the log, beside the one that is read, and swaps it in; tells its rows."""
+        """Rebuilds the replica of a table from the log, next to the current one, and swaps it in; returns the number of rows."""
         from changeling.log.change_log import Log
         from changeling.pipelines.runner import merge_of
 
@@ -147,44 +147,44 @@ class Pipeline:
             return current(tables_of(self._loaded), self.name, WantedTable(TableName.parse(table), source))
 
     def verify(self, tables: Sequence[str] = (), *, most: int = 20) -> "Iterator[Verified]":
-        """Compares replicas with the tables of their database, row for row, at one place of its log; all where none is named.
+        """Compares replicas with the tables of their database, row for row, at one position of its log; all where none is named.
 
-        Where no run goes on, the log is brought up to date first. `most` rows that differ are told of each table.
+        If no run is active, the log is brought up to date first. Up to `most` differing rows are returned for each table.
         """
         from changeling.pipelines.verification import verify
 
         with self._redacted():
             yield from verify(self._loaded, tables, most, self._run_to)
 
-    def _run_to(self, source: str, place: int | None) -> None:
-        """Brings the log up to date, one source only to a place of its server's log."""
+    def _run_to(self, source: str, position: int | None) -> None:
+        """Brings the log up to date, one source only to a position of its server's log."""
         from changeling.pipelines.runner import Runner
 
         with self._writing("verify", take_over=False) as (lake, lock):
-            ends = {} if place is None else {source: place}
-            Runner(self._loaded, lake, lock, Quiet(), threading.Event(), ends=ends).run(once=True)
+            ends = {} if position is None else {source: position}
+            Runner(self._loaded, lake, lock, SilentListener(), threading.Event(), ends=ends).run(once=True)
 
     def repair(self, found: "Sequence[Verified]") -> bool:
-        """Takes the tables that differ anew; whether that is done, or left to the run that goes on."""
+        """Snapshots the tables that differ again; returns whether that is done, or left to the active run."""
         from changeling.iceberg.lock import is_held
-        from changeling.pipelines.verification import ask_again
+        from changeling.pipelines.verification import request_repair
 
         with self._redacted():
-            ask_again(self._loaded, found)
+            request_repair(self._loaded, found)
         if is_held(lock_file(self._loaded)):
             return False
         self.run(once=True)
         return True
 
     def snapshot(self, tables: Sequence[str]) -> list[str]:
-        """Asks for tables of PostgreSQL sources to be taken anew, by the run that goes on or the next one; tells which."""
-        from changeling.pipelines.verification import ask_for
+        """Requests new snapshots of tables of PostgreSQL sources from the active run or the next one; returns their names."""
+        from changeling.pipelines.verification import request_snapshots
 
         with self._redacted():
-            return ask_for(self._loaded, tables)
+            return request_snapshots(self._loaded, tables)
 
     def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
-        """Reads the rejects again; tells for each source how many came into the log, and how many stay."""
+        """Reads the rejects again; returns for each source how many were accepted, and how many stay."""
         from changeling.log.change_log import Log
         from changeling.pipelines.replay import replay, settle
         from changeling.pipelines.runner import carrier_of, ingest_of, record_sources
@@ -201,7 +201,7 @@ class Pipeline:
         return found
 
     def maintain(self) -> "list[Done]":
-        """Compacts, expires snapshots, drops what is past retention, removes files that no table has."""
+        """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
         from changeling.log.maintenance import maintain
         from changeling.pipelines.definition import span_millis
         from changeling.replicas import maintenance
@@ -217,10 +217,10 @@ class Pipeline:
             return [*maintain(lake, retention, keep_changes=kept), *replicas]
 
     def remove(self) -> list[str]:
-        """Drops what the pipeline has on database servers, then its tables and replicas with all that is in them.
+        """Drops what the pipeline has on database servers, then its tables and replicas with all of their data.
 
-        Tells the names of what was dropped. Raises `NotAllDropped` with the statements to run where something stays on a server
-        that its user may not drop; all else is gone then.
+        Returns the names of what was dropped. Raises `NotAllDropped` with the statements to run where something remains on a
+        server that the user may not drop; everything else is dropped then.
         """
         from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
         from changeling.pipelines.target_sync import targets_of
@@ -247,7 +247,7 @@ class Pipeline:
 
     @contextmanager
     def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":
-        """The pipeline's tables, for the one process that writes them: no other on this machine, nor on any other."""
+        """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other."""
         if missing := self._loaded.definition.unsupported():
             raise UsageError(self._loaded.redacted(f"{self._loaded.path.name}: {'; '.join(missing)}"))
         file = lock_file(self._loaded)
@@ -258,13 +258,13 @@ class Pipeline:
             try:
                 yield lake, lock
             finally:
-                # What ends a run may have ended Spark as well; on this machine the note is of no consequence.
+                # Spark may have ended with the run; on this machine, the claim in the lake does not matter.
                 with suppress(ChangelingError):
                     lake.release(layout.BATCHES)
 
     @contextmanager
     def _redacted(self) -> Iterator[None]:
-        """No error shows what came from the environment."""
+        """Removes values of the environment from errors."""
         try:
             yield
         except ChangelingError as error:
@@ -273,12 +273,12 @@ class Pipeline:
             _check_spark(error)
             if not isinstance(error, OSError):
                 raise
-            told = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)
-            raise ChangelingError(self._loaded.redacted(told)) from None
+            message = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)
+            raise ChangelingError(self._loaded.redacted(message)) from None
 
 
 def _check_spark(error: Exception) -> None:
-    """Raises `ChangelingError` where what failed is that Spark's JVM is gone."""
+    """Raises `ChangelingError` if the cause is that Spark's JVM has ended."""
     if "changeling.spark.gateway" in sys.modules:
         from changeling.spark.errors import check_spark
 

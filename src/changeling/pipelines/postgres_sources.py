@@ -1,4 +1,4 @@
-"""PostgreSQL sources of a pipeline, as the capture takes them."""
+"""PostgreSQL sources of a pipeline, as settings of a capture."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ from changeling.model.table import TableName
 from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lock_file
 from changeling.pipelines.loading import Loaded
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.column_rules import ColumnRules
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from changeling.iceberg.lake import Lake
 
 _LONGEST = 63
-"""Names of slots and publications have no more letters."""
+"""Maximum length of names of slots and publications."""
 
 
 def postgres_sources(loaded: Loaded) -> list[PostgresSource]:
-    """Those that the pipeline has."""
+    """The PostgreSQL sources of the pipeline."""
     return [source for source in loaded.definition.sources if isinstance(source, PostgresSource)]
 
 
 def requests_of(loaded: Loaded, source: PostgresSource) -> Requests:
-    """Snapshots that are asked for."""
+    """The requested snapshots of a source."""
     return Requests(lock_file(loaded).with_suffix(f".{source.name}.snapshots"))
 
 
 def capture_settings(loaded: Loaded, source: PostgresSource, lake: "Lake | None" = None) -> CaptureSettings:
-    """A source with the names it has on its server, and what is left out of its tables.
+    """The settings of a source: its names on the server, and the column rules and filters of its tables.
 
-    `lake` is given by who writes the log, so that no other is written from the same slot.
+    A caller that writes the log passes `lake`, so that no other log reads the same slot.
     """
     slot = source.slot or f"changeling_{loaded.definition.name}_{source.name}".lower()[:_LONGEST]
     rules, filters = [], []

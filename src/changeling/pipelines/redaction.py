@@ -1,4 +1,4 @@
-"""Takes secrets out of texts, in every form that programs print them in."""
+"""Removes secrets from texts, in every form in which programs print them."""
 
 import base64
 import functools
@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 MASK = "***"
 _SHORT = 3
-"""Up to so many characters a value is found inside of any text: it is masked only where it stands alone."""
+"""A value of up to so many characters may be part of any text: it is masked only as a separate word."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -27,7 +27,7 @@ def redactor(secrets: tuple[str, ...]) -> Callable[[str], str]:
 
 
 def _passwords(value: str) -> Iterator[str]:
-    """What a driver may print without the address around it."""
+    """Passwords, which a driver may print without the address."""
     try:
         password = urlsplit(value.strip()).password
     except ValueError:
@@ -48,7 +48,7 @@ def _forms(value: str) -> Iterator[str]:
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         yield encode(raw).decode()
         for before in range(3):
-            # Inside of a longer text the bytes begin at any of three places, and their neighbours colour the outer letters.
+            # Inside of a longer text the bytes begin at any of three offsets, and the outer letters depend on their neighbours.
             letters = encode(b"\0" * before + raw).decode().rstrip("=")
             end = (before + len(raw)) * 8 // 6
             yield letters[(before * 8 + 5) // 6 : end]

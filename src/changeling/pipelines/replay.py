@@ -1,7 +1,7 @@
-"""Rejected records, read again after a fix: those that give changes now leave the rejects, exactly once.
+"""Replays rejected records after a fix: those that can be decoded now leave the rejects, exactly once.
 
-A replay is a batch of its source. Once its changes are in the log, the log itself tells which records they came from: so a
-replay that was cut off in between is brought to its end by looking there.
+A replay is a batch of its source. Once its changes are in the log, the log contains which records they came from: so an
+interrupted replay is completed from there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,9 +27,9 @@ _REJECTED = pa.schema([field for field in model.REJECTS if field.name != "featur
 
 
 def replay(lake: Lake, ingest: Ingest, carrier: Carrier) -> Report:
-    """Reads all rejects of a source again; those that are still no changes stay where they are.
+    """Reads all rejects of a source again; those that still cannot be decoded stay.
 
-    A batch that was cut off is brought in first: its rejects are not final.
+    An interrupted batch is completed first: its rejects are not final.
     """
     while ingest.read_is_pending:
         ingest.step()
@@ -39,7 +39,7 @@ def replay(lake: Lake, ingest: Ingest, carrier: Carrier) -> Report:
 
 
 def settle(lake: Lake, ingest: Ingest, carrier: Carrier) -> None:
-    """Brings a replay to its end that was cut off."""
+    """Completes an interrupted replay."""
     if ingest.replay_is_pending:
         replay(lake, ingest, carrier)
     elif (batch := ingest.last_replay) is not None:
@@ -62,12 +62,12 @@ def _remove_accepted(lake: Lake, source: str, batch: int) -> None:
 
 @dataclass(frozen=True)
 class _RejectsReader:
-    """Rows of rejects into records as they were before they were rejected."""
+    """Converts rejects into the records that were rejected."""
 
     carrier: Carrier
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """One batch out for each that comes in."""
+        """One output batch for each input batch."""
         for batch in batches:
             rows = conform(batch, _REJECTED)
             names = {"value": "raw"}
@@ -76,17 +76,17 @@ class _RejectsReader:
             yield self._unwrapped(records) if self.carrier == "kcat" else (records, _none())
 
     def _unwrapped(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Lines that were no messages of kcat are looked at again as such; the others are records already."""
-        made: list[Record] = []
+        """Lines that were not messages of kcat are parsed again; the others are records already."""
+        unwrapped: list[Record] = []
         for record, origin in zip(model.records(records), model.origins(records), strict=True):
             if origin.topic is None and record.value is not None:
                 try:
                     record = kcat.parse(record.value).record
                 except Rejected:
-                    # Still no message: as a record it is none either, and stays a reject.
+                    # Still not a message: it stays a reject.
                     record = Record(record.value)
-            made.append(record)
-        return (model.records_batch(made, records.column("origin")), _none())
+            unwrapped.append(record)
+        return (model.records_batch(unwrapped, records.column("origin")), _none())
 
 
 def _none() -> pa.RecordBatch:

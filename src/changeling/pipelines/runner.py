@@ -1,11 +1,10 @@
-"""Runs a pipeline: batch after batch from each source in turn, to the end of what is there, or for ever."""
+"""Runs a pipeline: batch after batch from each source in turn, to the end of the available input, or until it is stopped."""
 
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Protocol
 
 from changeling.files.reading import Carrier
 from changeling.iceberg.lake import Lake
@@ -27,41 +26,18 @@ from changeling.pipelines.definition import (
     span_millis,
 )
 from changeling.pipelines.definition import Source as Declared
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.replay import settle
-from changeling.pipelines.target_sync import Mirrors
+from changeling.pipelines.target_sync import TargetSync
 from changeling.replicas import maintenance
 from changeling.replicas.merge import Merge, Rules
-from changeling.replicas.merge import Report as Merged
 from changeling.sources.files import FilesSource as Files
-from changeling.sources.source import LeavingSource, Source, Spread
+from changeling.sources.source import LeavingSource, Source
 from changeling.spark.errors import check_spark
-from changeling.targets.postgres_target import TargetReport
 
 _EXPIRE_AFTER = 500
 """Batches after which a run expires old snapshots."""
-
-
-class Listener(Protocol):
-    """Is told what happens, to show it."""
-
-    def starts(self, source: str, batch: Spread) -> None:
-        """A batch is about to be read."""
-
-    def done(self, report: Report) -> None:
-        """A batch is in the log."""
-
-    def merged(self, report: Merged) -> None:
-        """The replicas are at a new point."""
-
-    def mirrored(self, report: TargetReport) -> None:
-        """A target is at a new point."""
-
-    def warns(self, source: str, text: str) -> None:
-        """Something that a user should know."""
-
-    def waits(self) -> None:
-        """All that is there has been read."""
 
 
 @dataclass
@@ -81,7 +57,7 @@ class Totals:
 
     @property
     def accepted(self) -> int:
-        """Records that gave changes."""
+        """Records that were decoded into changes."""
         return self.read - self.rejected
 
 
@@ -99,7 +75,7 @@ class Runner:
         resnapshot: bool = False,
         ends: Mapping[str, int] | None = None,
     ) -> None:
-        """`ends`: places of a server's log at which sources end, where they do not end at what is there."""
+        """`ends`: positions of a server's log at which sources end, instead of at what is available."""
         self._loaded, self._lake, self._lock, self._listener, self._stop = loaded, lake, lock, listener, stop
         self._resnapshot, self._ends = resnapshot, ends or {}
         self._ingests: list[Ingest] = []
@@ -107,9 +83,9 @@ class Runner:
         self._merging = Retry()
 
     def run(self, once: bool, poll_seconds: float = 1.0) -> list[Totals]:
-        """Reads until there is nothing new (`once`), or until it is told to stop; then a batch is still brought to its end.
+        """Reads until there is nothing new (`once`), or until `stop` is set; the current batch is always completed.
 
-        Without `once`, a source that fails is tried again, after a second at first and then after longer and longer waits.
+        Without `once`, a source that fails is tried again, after one second at first and then with exponential backoff.
         """
         log = Log(self._lake)
         sources = self._loaded.definition.sources
@@ -119,14 +95,14 @@ class Runner:
             if not isinstance(source, PostgresSource):
                 settle(self._lake, ingest, carrier_of(source))
         try:
-            mirrors = Mirrors(self._loaded, self._lake, self._lock, self._listener)
-            self._run(merge_of(self._loaded, log), mirrors, once, poll_seconds)
+            targets = TargetSync(self._loaded, self._lake, self._lock, self._listener)
+            self._run(merge_of(self._loaded, log), targets, once, poll_seconds)
         finally:
             for ingest in self._ingests:
                 ingest.source.close()
         return list(self._totals.values())
 
-    def _run(self, merge: Merge, mirrors: Mirrors, once: bool, poll_seconds: float) -> None:
+    def _run(self, merge: Merge, targets: TargetSync, once: bool, poll_seconds: float) -> None:
         retries = {ingest.source.name: Retry() for ingest in self._ingests}
         if once:
             for ingest in self._ingests:
@@ -137,18 +113,18 @@ class Runner:
             moved = [self._step(ingest, None if once else retries[ingest.source.name]) for ingest in self._ingests]
             if not once:
                 self._merge(merge, end=False)
-                mirrors.step(once=False)
+                targets.step(once=False)
             if any(moved):
                 continue
             if once:
                 self._merge(merge, end=True)
-                mirrors.step(once=True)
+                targets.step(once=True)
                 break
             self._listener.waits()
             self._stop.wait(poll_seconds)
 
     def _merge(self, merge: Merge, *, end: bool) -> None:
-        """Brings the replicas to the newest point; the end of the input is the end of every transaction in it."""
+        """Moves the replicas to the newest point; at the end of the input, every transaction in it counts as complete."""
         if not self._merging.due():
             return
         try:
@@ -217,12 +193,12 @@ class Runner:
 
 
 def record_sources(loaded: Loaded) -> list[RecordSource]:
-    """The sources of the pipeline that can be run."""
+    """The sources of records of the pipeline."""
     return [source for source in loaded.definition.sources if isinstance(source, FilesSource | KafkaSource)]
 
 
 def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = False) -> Ingest:
-    """What brings a source of the pipeline into its log. `resnapshot`: tables of a database are taken anew."""
+    """The ingest of a source into the log. `resnapshot`: tables of a database are snapshotted again."""
     policy = _policies(loaded, source.name)
     if isinstance(source, PostgresSource):
         from changeling.pipelines.postgres_sources import capture_settings, requests_of
@@ -230,25 +206,25 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
 
         settings, requests = capture_settings(loaded, source, log.lake), requests_of(loaded, source)
         state = log.state.of(source.name)
-        made_of = Postgres(settings, requests, stored=state.position, kept=state.kept, resnapshot=resnapshot)
-        return Ingest(log, made_of, policy=policy)
-    made = _source(loaded, log.lake, source)
-    return Ingest(log, made, policy=policy, fail_on_reject=source.on_error == "fail")
+        postgres = Postgres(settings, requests, stored=state.position, kept=state.kept, resnapshot=resnapshot)
+        return Ingest(log, postgres, policy=policy)
+    records = _source(loaded, log.lake, source)
+    return Ingest(log, records, policy=policy, fail_on_reject=source.on_error == "fail")
 
 
 def merge_of(loaded: Loaded, log: Log) -> Merge:
-    """What keeps the pipeline's replicas up to date."""
+    """The merge that keeps the pipeline's replicas up to date."""
     settle = timedelta(milliseconds=span_millis(loaded.definition.settle))
     return Merge(log, rules_of(loaded), settle)
 
 
 def rules_of(loaded: Loaded) -> Rules:
-    """What the user says of tables."""
+    """The rules for tables in the pipeline file."""
     return Rules(_modes(loaded), lambda source, table: _policies(loaded, source)(table))
 
 
 def _modes(loaded: Loaded) -> Callable[[str, TableName], str]:
-    """What the replica of a table keeps: as the first rule says that fits it."""
+    """The mode of a table's replica, from the first rule that matches."""
 
     def mode(source: str, table: TableName) -> str:
         rules = loaded.rules(source)
@@ -259,7 +235,7 @@ def _modes(loaded: Loaded) -> Callable[[str, TableName], str]:
 
 
 def carrier_of(source: RecordSource) -> Carrier:
-    """How records stand in what the source reads."""
+    """How records are framed in the input of the source."""
     return source.carrier if isinstance(source, FilesSource) else "plain"
 
 
@@ -276,7 +252,7 @@ def _source(loaded: Loaded, lake: Lake, source: RecordSource) -> Source:
             batch_bytes=source.batch_bytes,
             batch_files=source.batch_files,
         )
-    # Kafka's part of the JVM is looked for only where it is wanted.
+    # The Kafka classes of the JVM are loaded only when needed.
     from changeling.sources.kafka import KafkaSource as Kafka
 
     return Kafka(
@@ -294,13 +270,13 @@ def _source(loaded: Loaded, lake: Lake, source: RecordSource) -> Source:
 
 
 def _policies(loaded: Loaded, source: str) -> Callable[[TableName], Policy]:
-    """What happens to new versions of a table's schema: as the first rule says that fits it."""
+    """The policy for new versions of a table's schema, from the first rule that matches."""
     rules = loaded.rules(source)
     return lambda table: next((rule.schema for rule in rules if _is_for(rule, table)), "evolve")
 
 
 def _is_for(rule: TableRule, table: TableName) -> bool:
-    """Whether a rule holds for a table: parts of its name that are given agree, or are patterns that fit."""
+    """Whether a rule applies to a table: the parts of its name that are given match."""
     wanted = TableName.parse(rule.name)
     pairs = ((wanted.catalog, table.catalog), (wanted.schema, table.schema), (wanted.name, table.name))
     return all(part is None or own is None or fnmatchcase(own, part) for part, own in pairs)

@@ -1,4 +1,4 @@
-"""How a pipeline does: what each source brought, how far behind it is, what went wrong last. Needs no Spark."""
+"""The status of a pipeline: what each source has read, its lag, and its last error. Needs no Spark."""
 
 from collections import Counter
 from typing import Any
@@ -15,13 +15,13 @@ from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
 from changeling.replicas.replica_reader import Identity, replicas
 from changeling.sources.postgres_capture import Capture
-from changeling.targets.target_state import asked_standing
+from changeling.targets.target_state import fetch_status
 
 _NANOS = 1_000_000_000
 
 
 def status(loaded: Loaded) -> list[dict[str, Any]]:
-    """One object a source, then one a table of which a schema is known."""
+    """One object for each source, then for each table with a known schema, then for each target."""
     tables = tables_of(loaded)
     state = stored_state(tables, layout.CHANGES)
     file = lock_file(loaded)
@@ -71,23 +71,23 @@ def _source(name: str, state: SourceState, error: str | None, running: bool) -> 
 
 
 def _slot(loaded: Loaded, source: PostgresSource) -> dict[str, Any]:
-    """What the server keeps for a source, as far as it answers."""
+    """What the server retains for a source, if it can be reached."""
     settings = capture_settings(loaded, source)
     try:
-        standing = Capture(settings).asked_standing()
+        status = Capture(settings).fresh_status()
     except ChangelingError as error:
         return {"slot": settings.slot, "slot_lag_bytes": None, "slot_error": loaded.redacted(str(error))}
-    if standing is None:
+    if status is None:
         return {"slot": settings.slot, "slot_lag_bytes": None, "slot_error": "there is no such slot"}
-    lost = standing.lost and f"the server gave it up: {standing.lost}"
-    alarm = f"more than {settings.lag_alarm:,} bytes behind" if standing.behind > settings.lag_alarm else None
-    return {"slot": settings.slot, "slot_lag_bytes": standing.behind, "slot_error": lost or alarm}
+    lost = status.lost and f"the server invalidated it: {status.lost}"
+    alarm = f"more than {settings.lag_alarm:,} bytes behind" if status.retained > settings.lag_alarm else None
+    return {"slot": settings.slot, "slot_lag_bytes": status.retained, "slot_error": lost or alarm}
 
 
 def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[str, Any]:
-    """How far a target is; where it cannot be asked, that is not known, and `reachable` is false."""
+    """The point of a target; if it cannot be reached, that is unknown, and `reachable` is false."""
     try:
-        found, reachable = asked_standing(target.url, loaded.definition.name, target.name), True
+        found, reachable = fetch_status(target.url, loaded.definition.name, target.name), True
     except ChangelingError as unreachable:
         found, reachable, error = None, False, loaded.redacted(str(unreachable))
     return {
@@ -95,7 +95,7 @@ def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[s
         "name": target.name,
         "reachable": reachable,
         "point": None if found is None else found.point,
-        "aside": None if found is None else found.asides,
+        "aside": None if found is None else found.quarantined,
         "lag_seconds": None if found is None else (found.applied_at - found.made_at).total_seconds(),
         "applied_at": None if found is None else found.applied_at.isoformat(),
         **dict.fromkeys(("read", "accepted", "rejected", "applied", "late", "ties", "stale")),
@@ -108,12 +108,12 @@ def _seconds(nanos: int | None) -> float | None:
 
 
 def _tables(tables: Tables, pipeline: str) -> list[dict[str, Any]]:
-    """Each table with the newest version of its schema, by number, and what its replica has."""
+    """Each table with the newest version of its schema, by id, and the counts of its replica."""
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in sorted(tables.rows(layout.SCHEMAS).to_pylist(), key=lambda row: int(row["id"])):
         newest[row["source"], *row["table"].values()] = row
     merged = {_place(one.identity): one.state for one in replicas(tables, pipeline) if one.identity.kind == "rows"}
-    stale, aside = _asides(tables)
+    stale, aside = _quarantined(tables)
     return [
         {
             "kind": "table",
@@ -140,8 +140,8 @@ def _place(identity: Identity) -> tuple[Any, ...]:
     return identity.source, table.catalog, table.schema, table.name
 
 
-def _asides(tables: Tables) -> tuple[Counter[tuple[Any, ...]], Counter[tuple[Any, ...]]]:
-    """How many rows of each table are stale, and how many values and changes are kept aside."""
+def _quarantined(tables: Tables) -> tuple[Counter[tuple[Any, ...]], Counter[tuple[Any, ...]]]:
+    """How many rows of each table are stale, and how many values and changes are quarantined."""
     stale: set[tuple[Any, ...]] = set()
     aside: Counter[tuple[Any, ...]] = Counter()
     for row in tables.rows(layout.ASIDES, columns=("source", "table", "row", "column", "value")).to_pylist():

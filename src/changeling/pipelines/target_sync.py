@@ -1,35 +1,24 @@
-"""The targets of a pipeline: after each merge they are moved to the newest point, and none holds up the others."""
-
-from typing import Protocol
+"""The targets of a pipeline: after each merge they are moved to the newest point, independently of each other."""
 
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.backoff import Retry
+from changeling.pipelines.listener import TargetListener
 from changeling.pipelines.loading import Loaded
 from changeling.spark.errors import check_spark
-from changeling.targets.postgres_target import PostgresTarget, TargetReport
+from changeling.targets.postgres_target import PostgresTarget
 
 
-class Told(Protocol):
-    """Is told what happens to targets."""
-
-    def mirrored(self, report: TargetReport) -> None:
-        """A target is at a new point."""
-
-    def warns(self, source: str, text: str) -> None:
-        """Something that a user should know."""
-
-
-class Mirrors:
+class TargetSync:
     """All targets of one run."""
 
-    def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: Told) -> None:
+    def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: TargetListener) -> None:
         self._loaded, self._lock, self._listener = loaded, lock, listener
         self._targets = {one: Retry() for one in targets_of(loaded, lake)}
 
     def step(self, *, once: bool) -> None:
-        """Moves those that are not at the newest point. One that fails is tried again later; with `once` that is an error."""
+        """Moves the targets that are not at the newest point. One that fails is retried later; with `once`, it is an error."""
         failed: list[ChangelingError] = []
         for target, retry in self._targets.items():
             if not once and not retry.due():

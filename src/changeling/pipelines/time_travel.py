@@ -1,4 +1,4 @@
-"""Which state of a table is asked for: now, as of a moment, after a transaction, at a point, or on top of a base."""
+"""Which state of a table is requested: now, as of a time, after a transaction, at a point, or on top of a base."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AskedState:
-    """One of these, or none for now; `before` goes with `base` alone. Raises `UsageError` where more is said."""
+    """One of these, or none for now; `before` is only for `base`. Raises `UsageError` where several are given."""
 
     as_of: str | datetime | None = None
     as_of_transaction: str | int | None = None
@@ -25,15 +25,15 @@ class AskedState:
     def __post_init__(self) -> None:
         given = (self.as_of, self.as_of_transaction, self.point, self.base)
         if sum(one is not None for one in given) > 1:
-            raise UsageError("ask for a moment, a transaction, a point or a base: one of them")
+            raise UsageError("choose one of a time, a transaction, a point and a base")
         if self.before is not None and self.base is None:
-            raise UsageError("`before` cuts the changes on top of a base: name one, or ask `as_of` a moment")
-        for moment in (self.as_of, self.before):
-            if moment is not None:
-                _nanos(moment)
+            raise UsageError("`before` limits the changes on top of a base: name a base, or use `as_of`")
+        for timestamp in (self.as_of, self.before):
+            if timestamp is not None:
+                _nanos(timestamp)
 
     def of(self, states: "States", table: "WantedTable") -> "State":
-        """That state of a table."""
+        """The requested state of a table."""
         if self.base is not None:
             return states.from_base(table, self.base, None if self.before is None else _nanos(self.before))
         if self.as_of is not None:
@@ -47,7 +47,7 @@ NOW = AskedState()
 
 
 def _nanos(text: str | datetime) -> int:
-    """The nanoseconds of a moment; raises `UsageError` where it has no offset or is none."""
+    """The nanoseconds of a timestamp; raises `UsageError` where it has no offset or is invalid."""
     if isinstance(text, datetime):
         text = text.isoformat()
     try:

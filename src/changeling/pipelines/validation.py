@@ -1,4 +1,4 @@
-"""Whether the parts of a pipeline agree with each other, and with what formats and types there are."""
+"""Validates that the parts of a pipeline agree with each other, and that formats and types exist."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -23,9 +23,9 @@ from changeling.pipelines.definition import (
     TableRule,
     setting_texts,
 )
-from changeling.pipelines.yaml_location import Path, Wrong
+from changeling.pipelines.yaml_text import Path, PipelineFileError
 
-_BESIDE = {
+_SOURCE_SETTINGS = {
     "table": "table",
     "key": "key",
     "columns": "columns",
@@ -34,18 +34,18 @@ _BESIDE = {
     "source": "name",
     "record_bytes": "record_bytes",
 }
-"""What every format takes, and the setting of the source that gives it."""
+"""Options of every format, and the setting of the source that provides each."""
 
 
 def check(definition: Definition, folder: Folder) -> None:
-    """Raises `Wrong` with the place of the first thing that does not fit."""
+    """Raises `PipelineFileError` with the location of the first problem."""
     _check_names(definition.sources, "sources")
     for place, source in enumerate(definition.sources):
         if not isinstance(source, PostgresSource):
             _check_source(source, ("sources", place), folder)
     _check_rules(definition)
     for place, feed in enumerate(definition.feeds):
-        _told(TableName.parse, feed.table, ("feeds", place, "table"))
+        _parsed(TableName.parse, feed.table, ("feeds", place, "table"))
     _check_names(definition.feeds, "feeds")
     _check_names(definition.targets, "targets")
     for place, source in enumerate(definition.sources):
@@ -53,14 +53,14 @@ def check(definition: Definition, folder: Folder) -> None:
             _check_together(definition, source, ("sources", place), folder)
 
 
-def _told(parse: Callable[[Any], Any], value: Any, path: Path) -> Any:
-    """What `parse` makes of the value; its `UsageError` becomes one of the file."""
+def _parsed(parse: Callable[[Any], Any], value: Any, path: Path) -> Any:
+    """The parsed value; a `UsageError` becomes an error of the file."""
     try:
         return parse(value)
     except UsageError as error:
-        raise Wrong(str(error), path) from None
+        raise PipelineFileError(str(error), path) from None
     except RecursionError:
-        raise Wrong("nested too deeply", path) from None
+        raise PipelineFileError("nested too deeply", path) from None
 
 
 def _check_names(parts: Sequence[Source] | Sequence[Feed] | Sequence[PostgresTarget], member: str) -> None:
@@ -68,27 +68,31 @@ def _check_names(parts: Sequence[Source] | Sequence[Feed] | Sequence[PostgresTar
     for place, part in enumerate(parts):
         other = taken.get(part.name.lower())
         if other == part.name:
-            raise Wrong(f"two {member} are called {other!r}: give each a name of its own", (member, place, "name"))
+            raise PipelineFileError(
+                f"two {member} are called {other!r}: give each a name of its own", (member, place, "name")
+            )
         if other is not None:
             problem = f"{part.name!r} differs from {other!r} in case only: give each a name of its own"
-            raise Wrong(problem, (member, place, "name"))
+            raise PipelineFileError(problem, (member, place, "name"))
         taken[part.name.lower()] = part.name
 
 
 def _check_source(source: RecordSource, path: Path, folder: Folder) -> None:
-    form = _told(registry.get, source.format, (*path, "format"))
+    form = _parsed(registry.get, source.format, (*path, "format"))
     _check_options(form, setting_texts(source.options), (*path, "options"))
     if source.table is not None:
-        _told(TableName.parse, source.table, (*path, "table"))
+        _parsed(TableName.parse, source.table, (*path, "table"))
     _check_columns(source.columns, (*path, "columns"))
     _check_key(source.key, source.columns, (*path, "key"))
-    _told(lambda given: declared_schemas.file_schemas(given, folder), source, (*path, "schema_file"))
+    _parsed(lambda given: declared_schemas.file_schemas(given, folder), source, (*path, "schema_file"))
 
 
 def _check_options(form: Format, options: Mapping[str, str], path: Path) -> None:
     for name in options:
-        if name in _BESIDE:
-            raise Wrong(f"no option of a format: write it as {_BESIDE[name]}, beside options", (*path, name))
+        if name in _SOURCE_SETTINGS:
+            raise PipelineFileError(
+                f"not an option of a format: write it as {_SOURCE_SETTINGS[name]}, next to options", (*path, name)
+            )
     try:
         read_options(form, options)
     except UsageError as error:
@@ -96,23 +100,25 @@ def _check_options(form: Format, options: Mapping[str, str], path: Path) -> None
             try:
                 read_options(form, {name: value})
             except UsageError as alone:
-                raise Wrong(re.sub(r" - at `\$[^`]*`$", "", str(alone)), (*path, name)) from None
-        raise Wrong(str(error), path) from None
+                raise PipelineFileError(re.sub(r" - at `\$[^`]*`$", "", str(alone)), (*path, name)) from None
+        raise PipelineFileError(str(error), path) from None
 
 
 def _check_columns(columns: Mapping[str, str], path: Path) -> None:
     for name, kind in columns.items():
         if not name:
-            raise Wrong("a column must have a name", (*path, name))
-        _told(types.parse, kind, (*path, name))
+            raise PipelineFileError("a column must have a name", (*path, name))
+        _parsed(types.parse, kind, (*path, name))
 
 
 def _check_key(key: Sequence[str], columns: Mapping[str, str], path: Path) -> None:
     for place, name in enumerate(key):
         if name in key[:place]:
-            raise Wrong(f"the column {name!r} stands there twice", (*path, place))
+            raise PipelineFileError(f"the column {name!r} is listed twice", (*path, place))
         if columns and name not in columns:
-            raise Wrong(f"the key column {name!r} is not among the columns; {nearest(name, columns)}", (*path, place))
+            raise PipelineFileError(
+                f"the key column {name!r} is not among the columns; {nearest(name, columns)}", (*path, place)
+            )
 
 
 def _check_rules(definition: Definition) -> None:
@@ -121,20 +127,24 @@ def _check_rules(definition: Definition) -> None:
     numbers: dict[int, list[str | None]] = {}
     for place, rule in enumerate(definition.tables):
         path = ("tables", place)
-        table = _told(TableName.parse, rule.name, (*path, "name"))
+        table = _parsed(TableName.parse, rule.name, (*path, "name"))
         if rule.source is not None and rule.source not in names:
-            raise Wrong(f"there is no source {rule.source!r}; {nearest(rule.source, names)}", (*path, "source"))
+            raise PipelineFileError(
+                f"there is no source {rule.source!r}; {nearest(rule.source, names)}", (*path, "source")
+            )
         if (table, rule.source) in seen:
             whose = "all sources" if rule.source is None else f"source {rule.source!r}"
             first = seen[table, rule.source]
-            raise Wrong(f"tables[{first}] is a rule for the same table and {whose}: make them one", (*path, "name"))
+            raise PipelineFileError(
+                f"tables[{first}] is a rule for the same table and {whose}: merge them", (*path, "name")
+            )
         seen[table, rule.source] = place
         if declared_schemas.is_pattern(rule) and (rule.columns or rule.key or rule.id is not None):
-            raise Wrong(
-                "a pattern tells the mode and the schema's policy of tables, not their columns", (*path, "name")
+            raise PipelineFileError(
+                "a pattern sets the mode and the schema policy of tables, not their columns", (*path, "name")
             )
         if rule.typed and rule.mode != "append":
-            raise Wrong("a typed table of every change belongs to `mode: append`", (*path, "typed"))
+            raise PipelineFileError("a typed table of every change belongs to `mode: append`", (*path, "typed"))
         _check_columns(rule.columns, (*path, "columns"))
         _check_key(rule.key, rule.columns, (*path, "key"))
         _check_captured(definition, rule, path)
@@ -143,7 +153,7 @@ def _check_rules(definition: Definition) -> None:
 
 
 def _check_captured(definition: Definition, rule: TableRule, path: Path) -> None:
-    """What is left out before anything is stored, where the database is asked for the rest."""
+    """Filters of rows and columns are possible only for postgres sources."""
     asked = [name for name in ("include", "exclude", "mask", "hash", "where") if getattr(rule, name)]
     if not asked:
         return
@@ -153,17 +163,17 @@ def _check_captured(definition: Definition, rule: TableRule, path: Path) -> None
         if rule.source in (None, source.name) and not isinstance(source, PostgresSource)
     ]
     if others:
-        problem = f"this can be asked of postgres sources only: say `source:`, and not {others[0]!r}"
-        raise Wrong(problem, (*path, asked[0]))
+        problem = f"this is possible for postgres sources only: set `source:`, and not to {others[0]!r}"
+        raise PipelineFileError(problem, (*path, asked[0]))
 
 
 def _check_number(rule: TableRule, numbers: dict[int, list[str | None]], path: Path) -> None:
     assert rule.id is not None
     if not rule.columns:
-        raise Wrong("an id is that of columns: write them under columns", path)
+        raise PipelineFileError("an id identifies columns: write them under columns", path)
     others = numbers.setdefault(rule.id, [])
     if rule.source in others or (others and None in (rule.source, *others)):
-        raise Wrong(f"another table has the id {rule.id}, too", path)
+        raise PipelineFileError(f"another table also has the id {rule.id}", path)
     others.append(rule.source)
 
 
@@ -175,4 +185,6 @@ def _check_together(definition: Definition, source: RecordSource, path: Path, fo
             columns = {column.name: column.type for column in schema.columns}
             _check_key(rule.key, columns, ("tables", place, "key"))
     form = registry.get(source.format)
-    _told(form.decoder, _told(lambda given: declared_schemas.options_of(definition, given, folder), source, path), path)
+    _parsed(
+        form.decoder, _parsed(lambda given: declared_schemas.options_of(definition, given, folder), source, path), path
+    )

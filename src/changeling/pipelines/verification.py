@@ -1,4 +1,4 @@
-"""Are the replicas what the source has, row for row: both at one place of the source's log, while writes go on."""
+"""Compares replicas with their source, row for row: both at one position of the source's log, while writes continue."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,28 +22,28 @@ from changeling.replicas.comparison import Difference, compare
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream
-from changeling.sources.postgres_point import Asking, TablesAtPoint
+from changeling.sources.postgres_point import ServerProbe, TablesAtPoint
 
 _PATIENCE = 600.0
-"""So long a run that goes on has, to come to the place at which both are compared."""
+"""How long an active run may take to reach the position at which both are compared."""
 
 
 _ALTERING = 120.0
-"""So long tables may be altered meanwhile, again and again, before that is an error."""
+"""How long tables may keep being altered during the comparison before that is an error."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What came of one table."""
+    """The result for one table."""
 
     source: str
     table: TableName
     rows: int
     different: int
     differences: list[Difference] = field(default_factory=list)
-    """The first of them."""
+    """The first differences."""
     aside: int = 0
-    """Values of the source that no column of the replica can hold: they are NULL there, and listed in `asides`."""
+    """Values of the source that no column of the replica can store: they are NULL there, and listed in `asides`."""
 
 
 class _AlteredError(ChangelingError):
@@ -51,7 +51,7 @@ class _AlteredError(ChangelingError):
 
 
 CatchUp = Callable[[str, int | None], object]
-"""Brings the log up to date where no run does: one source to a place of its server's log, or to what is there."""
+"""Brings the log up to date if no run is active: one source to a position of its server's log, or to its end."""
 
 
 def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: CatchUp) -> Iterator[Verified]:
@@ -78,26 +78,26 @@ def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: CatchUp) 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Which tables are to be compared."""
+    """Which tables to compare."""
 
     names: Sequence[str]
-    """All where there are none."""
+    """All tables if empty."""
     known: list[TableName]
-    """The tables of all sources that were looked at."""
+    """The tables of all sources so far."""
     done: set[TableName]
 
 
 def _verified(
     loaded: Loaded, source: PostgresSource, wanted: _Wanted, most: int, catch_up: CatchUp
 ) -> Iterator[Verified]:
-    """Compares the tables that are not done; raises `_AlteredError` where one is altered meanwhile."""
+    """Compares the remaining tables; raises `_AlteredError` where one is altered in between."""
     _catch_up(loaded, source, catch_up)
     point = TablesAtPoint(capture_settings(loaded, source))
     try:
         with point:
-            there = point.tables()
-            wanted.known.extend(there)
-            tables = [table for table in _chosen(there, wanted.names) if table not in wanted.done]
+            captured = point.tables()
+            wanted.known.extend(captured)
+            tables = [table for table in _chosen(captured, wanted.names) if table not in wanted.done]
             if tables:
                 _catch_up(loaded, source, catch_up, point)
                 yield from _compared(loaded, source, point, tables, most)
@@ -110,46 +110,46 @@ def _verified(
 
 
 def _catch_up(loaded: Loaded, source: PostgresSource, catch_up: CatchUp, point: TablesAtPoint | None = None) -> None:
-    """Brings the log to where the source is; a table that was altered is told again first, and then has to be whole."""
+    """Brings the log to the source's position; a table that was altered is snapshotted again and completed first."""
     if not is_held(lock_file(loaded)):
         catch_up(source.name, None if point is None else point.lsn)
         return
-    with Asking(capture_settings(loaded, source)) as asking:
-        asking.mark()
-        _wait(loaded, source, asking.present() if point is None else point.lsn)
+    with ServerProbe(capture_settings(loaded, source)) as server:
+        server.mark()
+        _wait(loaded, source, server.present() if point is None else point.lsn)
 
 
-def ask_again(loaded: Loaded, found: Sequence[Verified]) -> None:
-    """Notes the tables that differ: the next run, or the one that goes on, takes them anew."""
+def request_repair(loaded: Loaded, found: Sequence[Verified]) -> None:
+    """Requests new snapshots of the tables that differ, from the active run or the next one."""
     for source in postgres_sources(loaded):
         tables = [one.table.spelled() for one in found if one.source == source.name and one.different]
         if tables:
             requests_of(loaded, source).ask(tables)
 
 
-def ask_for(loaded: Loaded, wanted: Sequence[str]) -> list[str]:
-    """Notes tables to be taken anew; tells which they are."""
+def request_snapshots(loaded: Loaded, wanted: Sequence[str]) -> list[str]:
+    """Requests new snapshots of tables; returns their names."""
     known: dict[str, list[TableName]] = {}
     for source in postgres_sources(loaded):
-        with Asking(capture_settings(loaded, source)) as asking:
-            known[source.name] = asking.tables()
+        with ServerProbe(capture_settings(loaded, source)) as server:
+            known[source.name] = server.tables()
     _check_known([table for tables in known.values() for table in tables], wanted)
-    asked = []
+    requested = []
     for source in postgres_sources(loaded):
         tables = [table.spelled() for table in _chosen(known[source.name], wanted)]
         requests_of(loaded, source).ask(tables)
-        asked += tables
-    return asked
+        requested += tables
+    return requested
 
 
 def _chosen(known: list[TableName], wanted: Sequence[str]) -> list[TableName]:
-    return [table for table in known if not wanted or any(catalog.fits(text, table) for text in wanted)]
+    return [table for table in known if not wanted or any(catalog.matches(text, table) for text in wanted)]
 
 
 def _check_known(known: list[TableName], wanted: Sequence[str]) -> None:
-    """Raises `UsageError` for what fits no table of any source."""
+    """Raises `UsageError` for a pattern that matches no table of any source."""
     for text in wanted:
-        if not any(catalog.fits(text, table) for table in known):
+        if not any(catalog.matches(text, table) for table in known):
             names = [f"{table.schema}.{table.name}" for table in known]
             raise UsageError(f"there is no table {text!r} among those captured; {nearest(text, names)}")
 
@@ -167,18 +167,20 @@ def _compared(
             raise _AlteredError(
                 f"{table} was altered, and no run has seen it since: run the pipeline, then verify again"
             )
-        there = states.given(source.name, table, point.rows(lake.spark, table, version), version)
-        here = states.before(source.name, table, point.position)
-        found = compare(there, here, most)
+        expected = states.given(source.name, table, point.rows(lake.spark, table, version), version)
+        actual = states.before(source.name, table, point.position)
+        found = compare(expected, actual, most)
         if found.different and _is_read_again(loaded, source, point, table):
-            raise _AlteredError(f"{table} was altered, and is not read again yet: run the pipeline, then verify again")
+            raise _AlteredError(
+                f"{table} was altered, and is not snapshotted again yet: run the pipeline, then verify again"
+            )
         yield Verified(
-            source.name, table, found.rows, found.different, found.differences, _asides(loaded, source, table)
+            source.name, table, found.rows, found.different, found.differences, _quarantined(loaded, source, table)
         )
 
 
 def _is_read_again(loaded: Loaded, source: PostgresSource, point: TablesAtPoint, table: TableName) -> bool:
-    """Whether a table was altered before the point, and its rows come into the log only behind it."""
+    """Whether a table was altered before the point, and its new snapshot is in the log only after it."""
     tables = tables_of(loaded)
     state = stored_state(tables, layout.CHANGES).of(source.name)
     known = KnownTables(state.kept)
@@ -193,25 +195,27 @@ def _is_read_again(loaded: Loaded, source: PostgresSource, point: TablesAtPoint,
 
 
 def _plans_read(tables: Tables, source: PostgresSource, last: int) -> dict[int, Plan]:
-    """The plans of a source's batches up to one, each in its last attempt."""
+    """The plans of a source's batches up to `last`, each of its last attempt."""
     rows = sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
     return {
-        row["batch"]: plans.parse(row["plan"]) for row in rows if row["source"] == source.name and row["batch"] <= last
+        row["batch"]: plans.parse_plan(row["plan"])
+        for row in rows
+        if row["source"] == source.name and row["batch"] <= last
     }
 
 
-def _asides(loaded: Loaded, source: PostgresSource, table: TableName) -> int:
+def _quarantined(loaded: Loaded, source: PostgresSource, table: TableName) -> int:
     rows = tables_of(loaded).rows(layout.ASIDES, columns=("source", "table", "column")).to_pylist()
     own = {"catalog": table.catalog, "schema": table.schema, "name": table.name}
     return sum(row["source"] == source.name and row["table"] == own and row["column"] is not None for row in rows)
 
 
 def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
-    """Until the run has read beyond a place, and its replicas have that."""
+    """Waits until the run has read beyond an LSN and merged it into the replicas."""
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         if not is_held(lock_file(loaded)):
-            raise ChangelingError("the run ended meanwhile: verify again")
+            raise ChangelingError("the run ended in between: verify again")
         tables = tables_of(loaded)
         plans_read = _plans_read(tables, source, stored_state(tables, layout.CHANGES).batch(source.name))
         read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end > lsn]
@@ -220,13 +224,13 @@ def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
             (one["whole_batch"] for row in points for one in row["sources"] or () if one["source"] == source.name),
             default=0,
         )
-        if read and merged >= min(read) and not _snapshot_goes_on(plans_read):
+        if read and merged >= min(read) and not _snapshot_is_running(plans_read):
             return
         time.sleep(0.5)
-    raise ChangelingError("the run does not get to what the database has now: look at `changeling status`")
+    raise ChangelingError("the run does not catch up with the database: see `changeling status`")
 
 
-def _snapshot_goes_on(read: dict[int, Plan]) -> bool:
-    """Whether tables are being told again of which the last part is not there yet."""
+def _snapshot_is_running(read: dict[int, Plan]) -> bool:
+    """Whether a snapshot of tables is not complete yet."""
     snapshots = [plan for plan in read.values() if isinstance(plan, Snapshot)]
     return bool(snapshots) and not snapshots[-1].parts[-1].last

@@ -1,16 +1,17 @@
-"""YAML as plain data: texts, whole numbers, booleans, lists and mappings, and the line of each.
+"""Reads YAML as plain data: texts, whole numbers, booleans, lists and mappings, and the line of each; and locates errors.
 
-Readers of YAML 1.1 and 1.2 disagree on what `no`, `010`, `1:30` or `2024-01-01` mean. Here only `true`, `false`, `null` and
-plain whole numbers are no texts, and words that some readers take for a boolean are refused unless they are quoted.
+Readers of YAML 1.1 and 1.2 disagree on what `no`, `010`, `1:30` or `2024-01-01` mean. Here everything is text except
+`true`, `false`, `null` and plain whole numbers, and words that some readers take for a boolean are refused unless they are quoted.
 """
 
 import os
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
-from changeling.pipelines.yaml_location import Path, Wrong
+Path: TypeAlias = tuple[str | int, ...]
+"""The path from the top of the file to a value: names of members and indexes in lists."""
 
 MOST_BYTES = 1_000_000
 MOST_VALUES = 100_000
@@ -22,62 +23,86 @@ _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _DOUBTFUL = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _BARE_VARIABLE = re.compile(r"""(?:\{.*?[:,]|\[(?:.*?,)?)\s*[^"'\s\[\]{},]*\$\{""")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 
 
+class PipelineFileError(Exception):
+    """Something in a pipeline file is wrong; without a line, it is that of the path."""
+
+    def __init__(self, problem: str, path: Path = (), line: int | None = None) -> None:
+        super().__init__(problem)
+        self.problem, self.path, self.line = problem, path, line
+
+
+def format_path(path: Path) -> str:
+    """A path as text: `sources[0].options.mode`, `columns["a b"]`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _PLAIN.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f'["{step}"]'
+    return text
+
+
 def compose(content: bytes) -> yaml.Node | None:
-    """The nodes of a YAML text, None where it is empty; raises `Wrong` with the line."""
+    """The nodes of a YAML text, None where it is empty; raises `PipelineFileError` with the line."""
     if len(content) > MOST_BYTES:
-        raise Wrong(f"larger than {MOST_BYTES} bytes: this is no pipeline")
+        raise PipelineFileError(f"larger than {MOST_BYTES} bytes: this is not a pipeline")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Wrong("not UTF-8", line=content.count(b"\n", 0, error.start) + 1) from None
+        raise PipelineFileError("not UTF-8", line=content.count(b"\n", 0, error.start) + 1) from None
     try:
         node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     except RecursionError:
-        raise Wrong("nested too deeply") from None
+        raise PipelineFileError("nested too deeply") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         letter = text[error.position]
-        raise Wrong(f"not YAML: the character {letter!r} is not allowed", line=line) from None
+        raise PipelineFileError(f"not YAML: the character {letter!r} is not allowed", line=line) from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise Wrong(f"not YAML: {error.problem}{_hint(text, line)}", line=line) from None
+        raise PipelineFileError(f"not YAML: {error.problem}{_hint(text, line)}", line=line) from None
     return node
 
 
 def _hint(text: str, line: int) -> str:
     lines = text.split("\n")
     if line <= len(lines) and _BARE_VARIABLE.search(lines[line - 1]):
-        return "; inside of { } and [ ] a value with ${…} must stand in quotes"
+        return "; inside of { } and [ ] a value with ${…} must be quoted"
     return ""
 
 
 class Reader:
-    """Turns nodes into plain values, fills in variables of the environment, and remembers the line of each value."""
+    """Converts nodes into plain values, fills in environment variables, and remembers the line of each value."""
 
     def __init__(self) -> None:
         self.lines: dict[Path, int] = {}
         self.secrets: list[str] = []
         """The values that came from the environment."""
         self.filled: dict[Path, str] = {}
-        """The texts that hold such a value."""
+        """The texts that contain such a value."""
         self._open: set[int] = set()
         self._count = 0
 
     def value(self, node: yaml.Node, path: Path = ()) -> Any:
-        """The value of a node; raises `Wrong` where it is more than plain data."""
+        """The value of a node; raises `PipelineFileError` where it is more than plain data."""
         self.lines.setdefault(path, _line(node))
         self._count += 1
         if self._count > MOST_VALUES:
-            raise Wrong(f"aliases make more than {MOST_VALUES} values of it: this is no pipeline", path, _line(node))
+            raise PipelineFileError(
+                f"aliases make more than {MOST_VALUES} values of it: this is not a pipeline", path, _line(node)
+            )
         if isinstance(node, yaml.ScalarNode):
             _check_tag(node, path, _SCALARS)
             found = _scalar(node, path)
             return self._with_variables(found, node, path) if isinstance(found, str) else found
         if id(node) in self._open:
-            raise Wrong("an alias stands inside of what it repeats", path, _line(node))
+            raise PipelineFileError("an alias is inside of what it repeats", path, _line(node))
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.MappingNode):
@@ -86,7 +111,7 @@ class Reader:
             _check_tag(node, path, {f"{_TAG}seq"})
             return [self.value(item, (*path, place)) for place, item in enumerate(node.value)]
         except RecursionError:
-            raise Wrong("nested too deeply") from None
+            raise PipelineFileError("nested too deeply") from None
         finally:
             self._open.discard(id(node))
 
@@ -100,43 +125,43 @@ class Reader:
             key = _key(key_node, path)
             if key in own:
                 first = _line(own[key][0])
-                raise Wrong(f"stands there twice, first in line {first}", (*path, key), _line(key_node))
+                raise PipelineFileError(f"is listed twice, first in line {first}", (*path, key), _line(key_node))
             own[key] = (key_node, value_node)
-        made: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, (key_node, value_node) in own.items():
             self.lines[*path, key] = _line(key_node)
-            made[key] = self.value(value_node, (*path, key))
+            members[key] = self.value(value_node, (*path, key))
         for other in merged:
             if not isinstance(other, yaml.MappingNode):
-                raise Wrong("<< takes a mapping, or a list of mappings", path, _line(other))
+                raise PipelineFileError("<< takes a mapping, or a list of mappings", path, _line(other))
             if id(other) in self._open:
-                raise Wrong("an alias stands inside of what it repeats", path, _line(other))
-            # What the mapping says itself wins, then what was merged first.
-            missing = [pair for pair in other.value if not _is_known(pair[0], made)]
-            made.update(self.value(yaml.MappingNode(other.tag, missing, other.start_mark), path))
-        return made
+                raise PipelineFileError("an alias is inside of what it repeats", path, _line(other))
+            # The mapping's own members win, then those that were merged first.
+            missing = [pair for pair in other.value if not _is_known(pair[0], members)]
+            members.update(self.value(yaml.MappingNode(other.tag, missing, other.start_mark), path))
+        return members
 
     def _with_variables(self, text: str, node: yaml.Node, path: Path) -> str:
         def fill(match: re.Match[str]) -> str:
             if match[0] == "$${":
                 return "${"
             if match[1] is None:
-                raise Wrong("${ begins a variable: write ${NAME}, or $${ for a plain ${", path, _line(node))
+                raise PipelineFileError("${ begins a variable: write ${NAME}, or $${ for a plain ${", path, _line(node))
             value = os.environ.get(match[1])
             if value is None:
-                raise Wrong(f"the environment has no variable {match[1]}; set it first", path, _line(node))
+                raise PipelineFileError(f"the environment has no variable {match[1]}; set it first", path, _line(node))
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise Wrong(f"the variable {match[1]} is not UTF-8", path, _line(node)) from None
+                raise PipelineFileError(f"the variable {match[1]} is not UTF-8", path, _line(node)) from None
             self.secrets.append(value)
             return value
 
         before = len(self.secrets)
-        made = _VARIABLE.sub(fill, text)
+        filled = _VARIABLE.sub(fill, text)
         if len(self.secrets) > before:
-            self.filled[path] = made
-        return made
+            self.filled[path] = filled
+        return filled
 
 
 def _line(node: yaml.Node) -> int:
@@ -147,14 +172,14 @@ def _line(node: yaml.Node) -> int:
 def _check_tag(node: yaml.Node, path: Path, known: set[str]) -> None:
     if node.tag not in known:
         tag = node.tag.replace(_TAG, "!!", 1)
-        raise Wrong(f"the tag {tag} is not taken: a pipeline is plain data", path, _line(node))
+        raise PipelineFileError(f"the tag {tag} is not allowed: a pipeline is plain data", path, _line(node))
 
 
 def _check_unicode(node: yaml.ScalarNode, path: Path) -> None:
     try:
         node.value.encode()
     except UnicodeEncodeError:
-        raise Wrong("not Unicode: half of a surrogate pair stands in it", path, _line(node)) from None
+        raise PipelineFileError("not Unicode: it has half of a surrogate pair", path, _line(node)) from None
 
 
 def _scalar(node: yaml.ScalarNode, path: Path) -> str | int | bool | None:
@@ -165,7 +190,7 @@ def _scalar(node: yaml.ScalarNode, path: Path) -> str | int | bool | None:
     word = text.lower()
     if word in _DOUBTFUL:
         problem = f"{text} is a boolean to some readers of YAML: write {_DOUBTFUL[word]}, or put it in quotes"
-        raise Wrong(problem, path, _line(node))
+        raise PipelineFileError(problem, path, _line(node))
     if word in _WORDS:
         return _WORDS[word]
     return int(text) if _WHOLE.fullmatch(text) else text
@@ -173,13 +198,15 @@ def _scalar(node: yaml.ScalarNode, path: Path) -> str | int | bool | None:
 
 def _key(node: yaml.Node, path: Path) -> str:
     if not isinstance(node, yaml.ScalarNode):
-        raise Wrong("a name must be text, not a list or a mapping", path, _line(node))
+        raise PipelineFileError("a name must be text, not a list or a mapping", path, _line(node))
     _check_tag(node, path, _SCALARS)
     _check_unicode(node, path)
     if node.tag != _TEXT and (node.value.lower() in {*_WORDS, *_DOUBTFUL} or _WHOLE.fullmatch(node.value)):
-        raise Wrong(f"the name {node.value or '(nothing)'} is no text to YAML: put it in quotes", path, _line(node))
+        raise PipelineFileError(
+            f"the name {node.value or '(nothing)'} is no text to YAML: put it in quotes", path, _line(node)
+        )
     return str(node.value)
 
 
-def _is_known(key: yaml.Node, made: dict[str, Any]) -> bool:
-    return isinstance(key, yaml.ScalarNode) and key.value in made
+def _is_known(key: yaml.Node, members: dict[str, Any]) -> bool:
+    return isinstance(key, yaml.ScalarNode) and key.value in members

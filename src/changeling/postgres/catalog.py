@@ -1,4 +1,4 @@
-"""What a database tells of its tables: which there are, their columns and types, and where their rows lie."""
+"""What the catalog of a database says about its tables: their names, columns, types and keys, and where their rows are stored."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,9 +14,9 @@ from changeling.postgres.relation import Identity, PgColumn, PgType, Relation, T
 Connection = psycopg.Connection[Any]
 
 _OWN_SCHEMA = "changeling"
-"""What we write ourselves into a database is not captured."""
+"""Tables that Changeling itself writes are not captured."""
 IDENTITIES: dict[str, Identity] = {"d": "default", "f": "full", "i": "index", "n": "nothing"}
-"""By the letters of `pg_class.relreplident`, which the stream tells as well."""
+"""By the letters of `pg_class.relreplident`, which the stream uses as well."""
 _KINDS: dict[str, TypeKind] = {
     "b": "base",
     "e": "enum",
@@ -38,8 +38,8 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p
   AND n.nspname NOT IN ('pg_catalog', 'information_schema', %s) AND n.nspname NOT LIKE 'pg\\_%%'
 ORDER BY n.nspname, c.relname
 """
-# A constraint that is not valid yet leaves nulls that were there before.
-# A column that the server computes for each reader is never published, one that it stores only if the publication says so.
+# A constraint that is not valid yet keeps the nulls that existed before.
+# A virtual generated column is never published; a stored one only if the publication says so.
 _COLUMNS = """
 SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod),
        NOT a.attnotnull OR EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'n'
@@ -48,7 +48,7 @@ FROM pg_attribute a
 WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ANY(%s)
 ORDER BY a.attrelid, a.attnum
 """
-# A key that is checked only at the end of a transaction may be that of two rows meanwhile: the server takes none for an identity.
+# A deferred key may be shared by two rows within a transaction: the server does not use it as a replica identity.
 _KEYS = """
 SELECT i.indrelid, i.indisprimary, i.indisreplident,
        ARRAY(SELECT a.attname FROM unnest(i.indkey) WITH ORDINALITY AS k(number, place)
@@ -65,7 +65,7 @@ FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
 LEFT JOIN pg_range r ON r.rngtypid = t.oid OR r.rngmultitypid = t.oid
 WHERE t.oid = ANY(%s)
 """
-# Not by the server's own function, which locks each of them.
+# Not `pg_partition_tree`, which locks every partition.
 _PARTITIONS = f"""
 WITH RECURSIVE tree(root, relid) AS (
   SELECT oid, oid FROM pg_class WHERE oid = ANY(%s) AND relkind = 'p'
@@ -85,8 +85,8 @@ ORDER BY 1
 """
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A table that there is, whether or not it can be captured."""
+class CatalogTable(msgspec.Struct, frozen=True):
+    """A table that exists, whether or not it can be captured."""
 
     oid: int
     table: TableName
@@ -96,11 +96,11 @@ class Found(msgspec.Struct, frozen=True):
     readable: bool
     """Whether the user may read all of its rows."""
     lacking: tuple[TableName, ...] = ()
-    """Partitions that do not tell of a changed row what the table's replica identity would."""
+    """Partitions whose replica identity does not identify a changed row as the table's own would."""
 
 
 class Partition(msgspec.Struct, frozen=True):
-    """A table that has rows of a partitioned one, with an identity and with rights of its own."""
+    """A partition that stores rows, with a replica identity and privileges of its own."""
 
     root: int
     oid: int
@@ -110,7 +110,7 @@ class Partition(msgspec.Struct, frozen=True):
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """Where rows of a table lie: the table itself, or one of its partitions."""
+    """A table that stores rows: the table itself, or one of its partitions."""
 
     oid: int
     schema: str
@@ -118,21 +118,21 @@ class Leaf(msgspec.Struct, frozen=True):
     blocks: int
 
 
-def tables(connection: Connection, patterns: Sequence[str]) -> list[Found]:
-    """The tables that patterns such as `public.*` stand for, by name; a pattern without a schema is one of `public`."""
+def tables(connection: Connection, patterns: Sequence[str]) -> list[CatalogTable]:
+    """The tables that match patterns such as `public.*`, by name; a pattern without a schema is one in `public`."""
     database = connection.info.dbname
     found = [
-        Found(oid, TableName(database, schema, name), IDENTITIES[identity], partitioned, owned, readable)
+        CatalogTable(oid, TableName(database, schema, name), IDENTITIES[identity], partitioned, owned, readable)
         for oid, schema, name, identity, partitioned, owned, readable in connection.execute(
             _TABLES, (_OWN_SCHEMA,)
         ).fetchall()
     ]
-    chosen = [one for one in found if any(fits(pattern, one.table) for pattern in patterns)]
+    chosen = [one for one in found if any(matches(pattern, one.table) for pattern in patterns)]
     return _with_partitions(connection, chosen)
 
 
 def partitions(connection: Connection, roots: Sequence[int]) -> list[Partition]:
-    """The partitions that have rows of partitioned tables, by root and number."""
+    """The partitions that store rows of partitioned tables, by root and oid."""
     database = connection.info.dbname
     return [
         Partition(root, oid, TableName(database, schema, name), IDENTITIES[identity], readable)
@@ -140,8 +140,8 @@ def partitions(connection: Connection, roots: Sequence[int]) -> list[Partition]:
     ]
 
 
-def _with_partitions(connection: Connection, found: list[Found]) -> list[Found]:
-    """Nothing that is said of a partitioned table is said of its partitions, where changes are logged and rows are read."""
+def _with_partitions(connection: Connection, found: list[CatalogTable]) -> list[CatalogTable]:
+    """Adds what holds for the partitions: changes are logged and rows are read there, under settings of their own."""
     roots = {one.oid: one for one in found if one.partitioned}
     if not roots:
         return found
@@ -166,31 +166,31 @@ def _identifies(own: Identity, key: tuple[str, ...], wanted: Identity, wanted_ke
     return {own, wanted} <= {"default", "index"} and bool(wanted_key) and set(key) == set(wanted_key)
 
 
-def unmatched(found: Iterable[Found], patterns: Sequence[str]) -> list[str]:
-    """The patterns that no table fits."""
+def unmatched(found: Iterable[CatalogTable], patterns: Sequence[str]) -> list[str]:
+    """The patterns that match no table."""
     names = [one.table for one in found]
-    return [text for text in patterns if not any(fits(text, name) for name in names)]
+    return [text for text in patterns if not any(matches(text, name) for name in names)]
 
 
-def fits(pattern: str, table: TableName) -> bool:
-    """Whether a table is one of those that a pattern stands for."""
+def matches(pattern: str, table: TableName) -> bool:
+    """Whether a table matches a pattern."""
     wanted = TableName.parse(pattern)
     return (
-        _fits(table.name, wanted.name)
-        and _fits(table.schema or "", wanted.schema or "public")
+        _matches_name(table.name, wanted.name)
+        and _matches_name(table.schema or "", wanted.schema or "public")
         and (wanted.catalog is None or wanted.catalog == table.catalog)
     )
 
 
-def _fits(name: str, pattern: str) -> bool:
-    """A name may itself have letters that mean something in a pattern."""
+def _matches_name(name: str, pattern: str) -> bool:
+    """A name may itself contain wildcard characters."""
     return name == pattern or fnmatchcase(name, pattern)
 
 
-def relations(connection: Connection, found: Sequence[Found], *, stored_generated: bool) -> list[Relation]:
+def relations(connection: Connection, found: Sequence[CatalogTable], *, stored_generated: bool) -> list[Relation]:
     """The columns and keys of tables as the connection's snapshot shows them.
 
-    `stored_generated`: the publication tells generated columns that are stored.
+    `stored_generated`: the publication includes stored generated columns.
     """
     oids = [one.oid for one in found]
     generated = ["", "s"] if stored_generated else [""]
@@ -204,7 +204,7 @@ def relations(connection: Connection, found: Sequence[Found], *, stored_generate
 
 
 def key_of(connection: Connection, oid: int) -> tuple[str, ...]:
-    """The primary key of a table; none where it has none."""
+    """The primary key of a table; empty where it has none."""
     rows = connection.execute(_KEYS, ([oid],)).fetchall()
     return next((tuple(names) for _, primary, _, names in rows if primary), ())
 
@@ -215,8 +215,8 @@ def required(connection: Connection, oid: int) -> set[str]:
     return {name for _, name, _, _, _, nullable in rows if not nullable}
 
 
-def keys_of(connection: Connection, found: Sequence[Found | Partition]) -> dict[int, tuple[str, ...]]:
-    """The columns that identify rows, in the order of the table, which is the one that the stream tells."""
+def keys_of(connection: Connection, found: Sequence[CatalogTable | Partition]) -> dict[int, tuple[str, ...]]:
+    """The columns that identify rows, in the column order of the table, as in the stream."""
     rows = connection.execute(_KEYS, ([one.oid for one in found],)).fetchall()
     by_primary = {oid: tuple(names) for oid, primary, _, names in rows if primary}
     by_identity = {oid: tuple(names) for oid, _, identity, names in rows if identity}
@@ -224,7 +224,7 @@ def keys_of(connection: Connection, found: Sequence[Found | Partition]) -> dict[
 
 
 def types_of(connection: Connection, oids: Iterable[int]) -> dict[int, PgType]:
-    """Types by their numbers, with what they are made of; one that is gone meanwhile is a plain one without a name."""
+    """Types by oid, with their element types; one that was dropped since is a base type without a name."""
     rows: dict[int, tuple[Any, ...]] = {}
     wanted = {oid for oid in oids if oid}
     while wanted:
@@ -250,6 +250,6 @@ def _type(oid: int, rows: dict[int, tuple[Any, ...]]) -> PgType:
 
 
 def leaves(connection: Connection, oid: int) -> list[Leaf]:
-    """Where the rows of a table lie, and in how many blocks, in the order of their numbers."""
+    """The tables that store the rows of a table and how many blocks each has, in the order of their oids."""
     found = connection.execute(_LEAVES, (oid, oid)).fetchall()
     return [Leaf(*row) for row in {row[0]: row for row in found}.values()]

@@ -1,4 +1,4 @@
-"""The changes of a chunk as a batch, made column by column."""
+"""The changes of a chunk as a record batch, built column by column."""
 
 import functools
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from changeling.model import layout
 from changeling.model.operation import Image
 from changeling.model.table import TableName
-from changeling.postgres.published_table import ToldTable
+from changeling.postgres.published_table import PublishedTable
 from changeling.postgres.row_images import FULL, KEY, NONE, PARTIAL, RowImages, Texts
-from changeling.postgres.transactions import Told
+from changeling.postgres.transactions import PlacedChanges
 
 CHANGES = layout.CHANGES.set(
     layout.CHANGES.get_field_index("schema"), pa.field("schema", pa.dictionary(pa.int32(), pa.string()))
@@ -27,15 +27,15 @@ _LENGTHS = pa.array([f"{digits:02d}" for digits in range(100)], pa.string())
 def changes_batch(
     source: str,
     slot: str,
-    told: Told,
+    placed: PlacedChanges,
     operations: pa.StringArray,
     tables: np.ndarray,
-    versions: Sequence[ToldTable],
+    versions: Sequence[PublishedTable],
     rows: RowImages,
     meta: pa.StringArray,
 ) -> pa.RecordBatch:
-    """The changes that are told, of one source. `tables` has the place in `versions` of each one's table, or -1."""
-    count, lsns = len(tables), told.lsns[told.transactions]
+    """The placed changes of one source. `tables` has the index in `versions` of each change's table, or -1."""
+    count, lsns = len(tables), placed.lsns[placed.transactions]
     names, schemas = _tables(tables, versions)
     columns = [
         _same(source, count),
@@ -48,16 +48,16 @@ def changes_batch(
         named(_IMAGE_NAMES, rows.after_images),
         _same("canonical", count),
         pc.binary_join_element_wise(
-            _numbers(told.lsns).take(pa.array(told.transactions)), _numbers(told.ordinals), "."
+            _numbers(placed.lsns).take(pa.array(placed.transactions)), _numbers(placed.ordinals), "."
         ),
-        pa.array(told.times[told.transactions], mask=told.outside),
-        _transactions(told),
+        pa.array(placed.times[placed.transactions], mask=placed.outside),
+        _transactions(placed),
         pa.nulls(count, pa.int64()),
         pa.StructArray.from_arrays(
             [
                 pa.nulls(count, pa.string()),
                 pa.nulls(count, pa.int64()),
-                pa.array(told.ordinals),
+                pa.array(placed.ordinals),
                 _same(slot, count),
                 pa.array(np.zeros(count, np.int32)),
                 pa.array(lsns),
@@ -72,7 +72,7 @@ def changes_batch(
 
 
 def named(names: tuple[str, ...], numbers: np.ndarray) -> pa.StringArray:
-    """The names of these numbers."""
+    """The name for each number."""
     if len(numbers) and (numbers == numbers[0]).all():
         return _same(names[numbers[0]], len(numbers))
     return pa.array(names, pa.string()).take(pa.array(numbers))
@@ -83,7 +83,7 @@ def _same(text: str, count: int) -> pa.StringArray:
 
 
 def _rounded(count: int) -> int:
-    """Chunks are of many lengths; what repeats in them is made for few."""
+    """Chunks have many lengths; constant columns are cached for a few."""
     return max(1024, 1 << (count - 1).bit_length())
 
 
@@ -98,7 +98,7 @@ def _repeated_table(table: TableName, count: int) -> pa.StructArray:
 
 
 def _scattered(parts: list[Texts], count: int) -> pa.StringArray:
-    """The texts in the places of their changes; null elsewhere."""
+    """The texts at the indexes of their changes; null elsewhere."""
     if not parts:
         return pa.nulls(count, pa.string())
     if len(parts) == 1 and len(parts[0].changes) == count:
@@ -111,26 +111,26 @@ def _scattered(parts: list[Texts], count: int) -> pa.StringArray:
 
 
 def _numbers(components: np.ndarray) -> pa.StringArray:
-    """Parts of positions, as `position.encode` spells each."""
+    """Components of positions, as `position.encode` writes each."""
     digits = pc.cast(pa.array(components), pa.string())
     return pc.binary_join_element_wise(_LENGTHS.take(pc.binary_length(digits)), digits, "")
 
 
-def _transactions(told: Told) -> pa.StructArray:
-    count = len(told.messages)
+def _transactions(placed: PlacedChanges) -> pa.StructArray:
+    count = len(placed.messages)
     return pa.StructArray.from_arrays(
         [
-            pc.cast(pa.array(told.xids), pa.string()).take(pa.array(told.transactions)),
-            pa.array(told.ordinals),
+            pc.cast(pa.array(placed.xids), pa.string()).take(pa.array(placed.transactions)),
+            pa.array(placed.ordinals),
             pa.nulls(count, pa.int64()),
-            pa.array(told.complete, mask=~told.complete),
+            pa.array(placed.complete, mask=~placed.complete),
         ],
         fields=list(layout.TRANSACTION),
-        mask=pa.array(told.outside),
+        mask=pa.array(placed.outside),
     )
 
 
-def _tables(tables: np.ndarray, versions: Sequence[ToldTable]) -> tuple[pa.StructArray, pa.DictionaryArray]:
+def _tables(tables: np.ndarray, versions: Sequence[PublishedTable]) -> tuple[pa.StructArray, pa.DictionaryArray]:
     """The names of the tables, and their schemas."""
     count, absent = len(tables), tables < 0
     used = np.flatnonzero(np.bincount(tables[~absent], minlength=1))

@@ -1,7 +1,7 @@
-"""Which log is written from a slot: noted on the server, so that no other log takes changes away from it.
+"""Which change log reads a slot: recorded on the server, so that no other log consumes its changes.
 
-The note is a comment on the publication. Only its owner may write one, and it may have one of somebody else's already: then a
-second slot is the note, a physical one that keeps nothing of the server's log and has the log's id in its name.
+The record is a comment on the publication. Only the publication's owner may write one, and it may have another comment already:
+then a second slot is the record, a physical one that retains no WAL and has the log's id in its name.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ _MARKERS = "SELECT slot_name FROM pg_replication_slots WHERE plugin IS NULL AND 
 _EXISTS = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 _READABLE = 21
-"""So much of the slot's name stands in a marker's, which has 63 letters at most."""
+"""How many letters of the slot's name are part of a marker's name, which has 63 letters at most."""
 
 
 class Claim:
@@ -44,19 +44,19 @@ class Claim:
         return self.readers(connection) - {self._reader}
 
     def markers(self, connection: Connection) -> list[str]:
-        """The slots that are notes."""
+        """The slots that only mark a claim."""
         return [str(name) for (name,) in connection.execute(_MARKERS, (self._prefix,)).fetchall()]
 
     def check(self, connection: Connection) -> None:
-        """Raises `ChangelingError` where another log is written from the slot: each would miss what the other has taken."""
+        """Raises `ChangelingError` where another log reads the slot: each would miss what the other has consumed."""
         if self._reader and self.others(connection):
             raise ChangelingError(
                 f"source {self._source}: the slot {self._slot} is read by another pipeline, or was by an earlier log of this one. "
-                f"Name another `slot:` for this one; or, where the other is gone, run {self.way_out(connection)}"
+                f"Choose another `slot:` for this one; or, if the other no longer exists, run {self.way_out(connection)}"
             )
 
     def take(self, connection: Connection, *, begun: bool) -> None:
-        """Claims the slot; `begun`: the log has changes of it already.
+        """Claims the slot; `begun`: the log already has changes from it.
 
         Raises `ChangelingError` where another log has claimed it, and where it exists though the log has never read from it.
         """
@@ -70,16 +70,16 @@ class Claim:
             if not begun and connection.execute(_EXISTS, (self._slot,)).fetchone():
                 raise ChangelingError(
                     f"source {self._source}: the slot {self._slot} exists already, and this log has read nothing from it: whoever reads it would lose "
-                    f"changes. Name another `slot:`; or, where nobody reads it, run {drop_slot(self._slot)}"
+                    f"changes. Choose another `slot:`; or, if nobody reads it, run {drop_slot(self._slot)}"
                 )
             if not self._comment(connection):
                 self._mark(connection)
 
     def way_out(self, connection: Connection) -> str:
-        """What to run where the log that has claimed the slot is gone."""
+        """What to run if the log that has claimed the slot no longer exists."""
         slots = [drop_slot(name) for name in [self._slot, *self.markers(connection)]]
         noted = {name for name, text in self._comments(connection) if text.startswith(self._note)}
-        # A comment goes with its publication; one that only a marker stands for may be somebody else's.
+        # A comment is dropped with its publication; a publication without our comment may belong to somebody else.
         dropped = [*self._publications, *sorted(noted - set(self._publications))] if noted else []
         names = ", ".join(sql.Identifier(name).as_string(None) for name in dropped)
         return " ".join([*slots, *([f"DROP PUBLICATION IF EXISTS {names};"] if names else [])])
@@ -88,7 +88,7 @@ class Claim:
         return [(str(name), str(text)) for name, text in connection.execute(_COMMENTS).fetchall()]
 
     def _comment(self, connection: Connection) -> bool:
-        """Notes the claim as a comment, where the user may and there is none."""
+        """Records the claim as a comment, if the user may write one and there is none."""
         name = self._publications[0]
         if dict(self._comments(connection)).get(name) != "":
             return False
@@ -100,13 +100,13 @@ class Claim:
         return True
 
     def _mark(self, connection: Connection) -> None:
-        """Notes the claim as a slot."""
+        """Records the claim as a slot."""
         try:
             connection.execute("SELECT pg_create_physical_replication_slot(%s)", (self._prefix + self._reader,))
         except (psycopg.errors.ConfigurationLimitExceeded, psycopg.errors.InsufficientPrivilege) as error:
             statement = _comment_on(self._publications[0], self._note + self._reader).as_string(None)
             raise ChangelingError(
-                f"source {self._source}: it cannot be noted that the slot {self._slot} is read by this log ({error.diag.message_primary}): raise "
+                f"source {self._source}: cannot record that the slot {self._slot} is read by this log ({error.diag.message_primary}): raise "
                 f"max_replication_slots, or let the publication's owner run {statement}"
             ) from None
 
@@ -116,11 +116,11 @@ def _comment_on(publication: str, text: str) -> sql.Composed:
 
 
 def drop_slot(name: str) -> str:
-    """As in a script that is run again: a slot that is gone is none to drop."""
+    """A statement that can be run again: it does nothing where the slot does not exist."""
     literal = sql.Literal(name).as_string(None)
     return f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = {literal};"
 
 
 def _plain(reader: str) -> str:
-    """A log's id as a slot's name can have it."""
+    """A log's id in letters that a slot name may have."""
     return reader.replace("-", "").lower()

@@ -16,30 +16,30 @@ _READING = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "client_encoding": "UTF8",
-    # A capture that waits is no idle transaction, and one that reads much is not slow.
+    # A capture that waits is not idle, and one that reads much is not stuck.
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "lock_timeout": "0",
     "transaction_timeout": "0",
     "idle_session_timeout": "0",
-    # Rows that a policy hides are refused instead of left out.
+    # Fail on rows that a policy hides instead of omitting them.
     "row_security": "off",
 }
-# A server that is older does not know all of them.
+# Older servers do not know all of them.
 _SET = """
 SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS wanted(name, value)
 WHERE current_setting(name, true) IS NOT NULL
 """
 _ENDS_A_WAIT = ("idle_in_transaction_session_timeout", "idle_session_timeout", "transaction_timeout")
-"""Who exports a snapshot waits in a transaction."""
+"""The session that exports a snapshot stays in a transaction."""
 _PATIENCE = {"connect_timeout": "10", "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3"}
 _NAME = "changeling"
 
 
 def connect(url: str, *, settings: Mapping[str, str] | None = None) -> "psycopg.Connection[tuple[object, ...]]":
-    """A connection that commits each statement; everything libpq understands may stand in `url` and its environment.
+    """A connection in autocommit mode; `url` and the environment may have everything that libpq understands.
 
-    Raises `ChangelingError` where there is none to be had, without the password.
+    Raises `ChangelingError` where it cannot be opened, without the password.
     """
     try:
         connection = psycopg.connect(_conninfo(url), autocommit=True)
@@ -63,19 +63,19 @@ def connect_for_replication(url: str) -> PGconn:
 
 
 def where(url: str) -> str:
-    """The server and the database of a url, for people: never the password."""
+    """The server and the database of a url, for messages: never the password."""
     known = conninfo_to_dict(url)
     host, port, name = known.get("host") or "localhost", known.get("port") or 5432, known.get("dbname") or ""
     return f"{host}:{port}/{name}"
 
 
 def unreachable(url: str, error: psycopg.Error) -> ChangelingError:
-    """What a user reads where the server cannot be asked."""
-    told = " ".join(str(error).split())
+    """The error for a server that cannot be reached or reports an error."""
+    message = " ".join(str(error).split())
     password = conninfo_to_dict(url).get("password")
     if password:
-        told = told.replace(str(password), "***")
-    return ChangelingError(f"PostgreSQL at {where(url)}: {told}")
+        message = message.replace(str(password), "***")
+    return ChangelingError(f"PostgreSQL at {where(url)}: {message}")
 
 
 def _conninfo(url: str) -> str:
@@ -83,6 +83,6 @@ def _conninfo(url: str) -> str:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise UsageError(
-            "the url is none that PostgreSQL takes: write postgresql://user:password@host:5432/database"
+            "the url is not one that PostgreSQL accepts: write postgresql://user:password@host:5432/database"
         ) from None
     return make_conninfo("", **{"application_name": _NAME, **_PATIENCE, **given})

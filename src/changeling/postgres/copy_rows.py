@@ -1,4 +1,4 @@
-"""Rows as `COPY` tells them in its text format: values as their types print them, cut for many rows at once."""
+"""Rows in the text format of `COPY`: split into values for many rows at once."""
 
 import select
 from collections.abc import Iterator, Sequence
@@ -20,9 +20,9 @@ _PAD = bytes(PADDING)
 
 
 def lines(connection: Connection, query: bytes, rows: int, size: int) -> Iterator[list[memoryview]]:
-    """The lines of a `COPY ... TO STDOUT`, so many at a time, or fewer where they have more than `size` bytes.
+    """The lines of a `COPY ... TO STDOUT`, `rows` at a time, or fewer where they have more than `size` bytes.
 
-    Half the time of psycopg's own cursor. Where it is not read to its end, the statement is cancelled and so its
+    It takes half the time of psycopg's own cursor. If it is not read to the end, the statement is cancelled and its
     transaction fails.
     """
     wire = connection.pgconn
@@ -63,7 +63,7 @@ def lines(connection: Connection, query: bytes, rows: int, size: int) -> Iterato
 
 
 def _results(wire: PGconn) -> PGresult | None:
-    """The first result of a statement; without the others the connection would not take the next one."""
+    """The first result of a statement; the others are read so that the connection accepts the next statement."""
     first = result = wire.get_result()
     while result is not None:
         result = wire.get_result()
@@ -71,11 +71,11 @@ def _results(wire: PGconn) -> PGresult | None:
 
 
 def split(found: Sequence[memoryview | bytes], columns: int) -> tuple[np.ndarray, list[Field]]:
-    """Lines in one buffer, and the values of each column in it, which may still have escapes."""
+    """Lines in one buffer, and where the values of each column are in it, still escaped."""
     data = np.frombuffer(b"".join((*found, _PAD)), np.uint8)
     if not columns:
         return data, []
-    # Tabs and newlines inside of values are escaped, so that those that are left end one.
+    # Tabs and newlines inside of values are escaped, so every unescaped one ends a value.
     ends = np.flatnonzero((data == _TAB) | (data == _NEWLINE))
     starts = np.empty_like(ends)
     starts[0], starts[1:] = 0, ends[:-1] + 1
@@ -95,7 +95,7 @@ def unescaped(texts: pa.BinaryArray) -> pa.BinaryArray:
     slashes = np.flatnonzero(data == _BACKSLASH)
     if not len(slashes):
         return texts
-    # In a run of backslashes, each other one escapes the byte behind it.
+    # In a run of backslashes, every other one escapes the byte after it.
     begins = np.append(True, np.diff(slashes) != 1)
     ranks = np.arange(len(slashes)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
     marks = slashes[ranks % 2 == 0]

@@ -1,4 +1,4 @@
-"""Messages of pgoutput as they come: where each stands in one buffer, and the bodies of those that are seldom."""
+"""Framing of pgoutput messages: where each is in one buffer, and parsers for the rare kinds."""
 
 import struct
 from collections.abc import Iterator
@@ -10,24 +10,24 @@ from changeling.model.errors import ChangelingError
 from changeling.postgres.tuples import PADDING
 
 Chunk: TypeAlias = "list[bytes] | tuple[bytes, np.ndarray]"
-"""Messages one by one, or behind each other with the length of each."""
+"""Messages one by one, or concatenated with the length of each."""
 
 _PAD = bytes(PADDING)
 _LARGEST = 2**31 - 1
-"""Places in a buffer are numbers of 32 bits."""
+"""Offsets in a buffer are 32-bit numbers."""
 
 
 class Frames(NamedTuple):
-    """Messages behind each other in one buffer, which has padding at its end."""
+    """Messages concatenated in one buffer, which has padding at its end."""
 
     data: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
     letters: np.ndarray
-    """The first byte of each, which tells its kind."""
+    """The first byte of each, which is its kind."""
 
     def body(self, message: int) -> bytes:
-        """The bytes of a message behind its letter."""
+        """The bytes of a message after its first."""
         return self.data[self.starts[message] + 1 : self.ends[message]].tobytes()
 
 
@@ -40,16 +40,16 @@ def cut(chunk: Chunk, header: int = 0) -> Frames:
         lengths = np.fromiter(map(len, chunk), np.int64, len(chunk))
     ends = np.cumsum(lengths)
     if (lengths <= header).any() or (ends[-1] if len(ends) else 0) != len(whole) - PADDING:
-        raise ChangelingError("the replication stream has an empty message, or lengths that are not its own")
+        raise ChangelingError("the replication stream has an empty message, or lengths that do not match its bytes")
     if len(whole) > _LARGEST:
-        raise ChangelingError("a chunk of the replication stream has more than 2 GB: give fewer messages at once")
+        raise ChangelingError("a chunk of the replication stream is larger than 2 GB: pass fewer messages at once")
     data = np.frombuffer(whole, np.uint8)
     starts = ends - lengths + header
     return Frames(data, starts, ends, data[starts])
 
 
 def parts_of(chunk: Chunk, size: int) -> Iterator[Chunk]:
-    """The chunk in parts of about so many bytes; a message larger than that has one of its own."""
+    """The chunk in parts of about `size` bytes; a larger message is a part of its own."""
     given = chunk[1] if isinstance(chunk, tuple) else np.fromiter(map(len, chunk), np.int64, len(chunk))
     ends = np.cumsum(given)
     bounds = np.append(np.flatnonzero(np.diff((ends - 1) // size)) + 1, len(ends)).tolist()
@@ -63,7 +63,7 @@ def parts_of(chunk: Chunk, size: int) -> Iterator[Chunk]:
 
 
 class WireColumn(NamedTuple):
-    """A column as a Relation message tells it."""
+    """A column as a Relation message describes it."""
 
     name: str
     type: int
@@ -73,7 +73,7 @@ class WireColumn(NamedTuple):
 
 
 class WireRelation(NamedTuple):
-    """A table as a Relation message tells it at its point of the stream."""
+    """A table as a Relation message describes it at its point of the stream."""
 
     oid: int
     schema: str
@@ -84,7 +84,7 @@ class WireRelation(NamedTuple):
 
 
 class _Cursor:
-    """Reads fields of a message one behind the other."""
+    """Reads the fields of a message in order."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at = body, 0
@@ -114,7 +114,7 @@ def _too_short() -> ChangelingError:
 
 
 def type_name(body: bytes) -> tuple[int, str, str]:
-    """The number of a type, its schema and its name, from a Type message."""
+    """The oid of a type, its schema and its name, from a Type message."""
     cursor = _Cursor(body)
     return cursor.fields(">I")[0], cursor.text(), cursor.text()
 
@@ -123,7 +123,7 @@ def relation(body: bytes) -> WireRelation:
     """The table of a Relation message."""
     cursor = _Cursor(body)
     (oid,) = cursor.fields(">I")
-    # The catalog's own schema is not spelled.
+    # For pg_catalog, the schema is sent as an empty text.
     schema, name = cursor.text() or "pg_catalog", cursor.text()
     identity, count = cursor.fields(">BH")
     columns = []

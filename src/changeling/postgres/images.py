@@ -1,7 +1,7 @@
-"""JSON objects of rows, made of the columns of all of them at once.
+"""JSON objects of rows, built from columns for all rows at once.
 
-Every object is a row of pieces (a separator, a value, a separator, and so on), and one `take` of Arrow copies the pieces of
-all objects behind each other. What closes a value, the name of the next column and what opens its value are one separator.
+Every object is a sequence of pieces (separator, value, separator, ...), and one Arrow `take` concatenates the pieces of all
+objects. The end of a value, the name of the next column and the start of its value form one separator.
 """
 
 import functools
@@ -17,7 +17,7 @@ from changeling.postgres.values import WHOLE, Around, Pieces, parts
 
 _NULL = (b"null", b"")
 _EMPTY = pa.array([b""], pa.binary())
-# Wide rows are made in several goes: the pieces of one stay in the processor's cache.
+# Large inputs are built in several steps, so that the pieces of one stay in the CPU cache.
 _PIECES_AT_ONCE = 1 << 20
 
 
@@ -27,18 +27,18 @@ class Member(NamedTuple):
     name: str
     pieces: Pieces
     places: np.ndarray | None = None
-    """For each row the place of its value among the pieces, or -1 where it is NULL; None where each row has its own."""
+    """For each row the index of its value among the pieces, or -1 where it is NULL; None where row i has piece i."""
     absent: np.ndarray | None = None
-    """Which rows say nothing of it."""
+    """Which rows do not have it."""
 
     def canonical(self) -> "Member":
-        """The same with equal values spelled alike, as keys have them."""
+        """The same with equal values written alike, as in keys."""
         found = [json_text.canonical(value) for value in self.pieces.whole().to_pylist()]
         return self._replace(pieces=Pieces(pa.array(found, pa.binary()), WHOLE))
 
 
 def images(members: Sequence[Member], count: int) -> tuple[pa.StringArray, np.ndarray]:
-    """An object of each row, and which of them are partial: they lack the members that are absent there."""
+    """The object of each row, and which of them are partial: absent members are omitted."""
     patterns = np.zeros(count, np.int64)
     for member in members:
         if member.absent is not None:
@@ -46,18 +46,18 @@ def images(members: Sequence[Member], count: int) -> tuple[pa.StringArray, np.nd
     if not patterns.any():
         present = [member for member in members if member.absent is None or not member.absent.any()]
         return objects(present, count), np.full(count, len(present) < len(members))
-    made, order, partial = [], [], np.zeros(count, bool)
+    built, order, partial = [], [], np.zeros(count, bool)
     for pattern in range(int(patterns.max()) + 1):
         rows = np.flatnonzero(patterns == pattern)
         present = [member for member in members if member.absent is None or not member.absent[rows[0]]]
         partial[rows] = len(present) < len(members)
-        made.append(objects(present, len(rows), rows))
+        built.append(objects(present, len(rows), rows))
         order.append(rows)
-    return pa.concat_arrays(made).take(pa.array(np.argsort(np.concatenate(order)))), partial
+    return pa.concat_arrays(built).take(pa.array(np.argsort(np.concatenate(order)))), partial
 
 
 def keys(members: Sequence[Member], count: int) -> pa.StringArray:
-    """The canonical object of each row, as `json_text.canonical_key` makes it; null where a member is absent.
+    """The canonical object of each row, as in `json_text.canonical_key`; null where a member is absent.
 
     Members whose values have several spellings must be `canonical`.
     """
@@ -72,7 +72,7 @@ def keys(members: Sequence[Member], count: int) -> pa.StringArray:
 
 
 def objects(members: Sequence[Member], count: int, rows: np.ndarray | None = None) -> pa.StringArray:
-    """An object of all members for each row, or for those of `rows`, which are so many.
+    """An object of all members for each row, or for the `count` rows of `rows`.
 
     Raises `ValueError` where a text is not UTF-8.
     """
@@ -81,12 +81,12 @@ def objects(members: Sequence[Member], count: int, rows: np.ndarray | None = Non
     step = max(1, _PIECES_AT_ONCE // (2 * len(members) + 1))
     if count <= step:
         return _objects(members, count, rows)
-    made = []
+    built = []
     for start in range(0, count, step):
         stop = min(start + step, count)
         part = np.arange(start, stop) if rows is None else rows[start:stop]
-        made.append(_objects(members, stop - start, part))
-    return pa.concat_arrays(made)
+        built.append(_objects(members, stop - start, part))
+    return pa.concat_arrays(built)
 
 
 def _objects(members: Sequence[Member], count: int, rows: np.ndarray | None) -> pa.StringArray:
@@ -107,14 +107,14 @@ def _objects(members: Sequence[Member], count: int, rows: np.ndarray | None) -> 
 
 
 def _placed(member: Member, count: int, rows: np.ndarray | None, base: int) -> tuple[np.ndarray, np.ndarray | int]:
-    """For each row the piece that is its value, and the number of the way in which it is opened and closed."""
+    """For each row the index of the piece that is its value, and the index of its opening and closing."""
     pieces, places = member.pieces, member.places
     if rows is not None:
         places = rows if places is None else places[rows]
     elif places is None:
         places = np.arange(count)
-    told = pieces.texts if pieces.places is None else pieces.places
-    if not len(told):
+    values = pieces.texts if pieces.places is None else pieces.places
+    if not len(values):
         return np.zeros(count, np.int64), len(pieces.around)
     found = places if pieces.places is None else pieces.places[places]
     forms: np.ndarray | int = 0 if pieces.forms is None else pieces.forms[places]
@@ -126,7 +126,7 @@ def _placed(member: Member, count: int, rows: np.ndarray | None, base: int) -> t
 
 @functools.lru_cache(maxsize=256)
 def _separators(names: tuple[str, ...], ways: tuple[Around, ...]) -> tuple[pa.BinaryArray, list[int]]:
-    """All separators, and where those before each member begin: one for each closing and opening that may meet."""
+    """All separators, and where those before each member begin: one for each possible pair of closing and opening."""
     found: list[bytes] = []
     bases = []
     closings = [b"{"]
@@ -141,7 +141,7 @@ def _separators(names: tuple[str, ...], ways: tuple[Around, ...]) -> tuple[pa.Bi
 
 
 def _strings(pieces: pa.BinaryArray, count: int, width: int) -> pa.StringArray:
-    """Each run of so many pieces as one text."""
+    """Each run of `width` pieces as one text."""
     data, places = parts(pieces)
     ends = np.ascontiguousarray(places[::width])
     joined = [None, pa.py_buffer(ends), pieces.buffers()[2]]

@@ -1,7 +1,7 @@
-"""One value as the server prints it into canonical JSON: the plain way, for items of arrays and what is seldom.
+"""Converts one value from the server's text format into canonical JSON; for array items and rare types.
 
-`values` does the same for whole columns. Values that no canonical form holds (the infinities, years before 1 or behind 9999,
-arrays that do not count from 1) stay text as the server prints it.
+`values` does the same for whole columns. Values without a canonical form (the infinities, years before 1 or after 9999,
+arrays whose lower bound is not 1) stay text as the server prints it.
 """
 
 import binascii
@@ -17,9 +17,9 @@ from changeling.postgres.relation import PgType
 from changeling.postgres.types import canonical_type, is_hstore, item_of
 
 Literal = Callable[[bytes], bytes]
-"""The text of a value into JSON. NULL never comes here. Raises `ValueError` on a text that the type does not print."""
+"""Converts the text of a value, never NULL, into JSON. Raises `ValueError` on a text that is not one of the type."""
 
-_MOMENT = re.compile(rb"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(\+00)?")
+_TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(\+00)?")
 _CLOCK = re.compile(rb"(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?")
 _INTERVAL = re.compile(
     rb"(?=.)(?:([+-]?\d+) years? ?)?(?:([+-]?\d+) mons? ?)?(?:([+-]?\d+) days? ?)?"
@@ -31,7 +31,7 @@ _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 
 @functools.lru_cache(maxsize=4096)
 def literal(kind: PgType) -> Literal:
-    """How one value of this type is read."""
+    """The converter for one value of this type."""
     if (item := item_of(kind)) is not None:
         return functools.partial(_array, literal(item), _tokens(_delimiter(item)))
     return _hstore if is_hstore(kind) else _SIMPLE[canonical_type(kind).kind]
@@ -64,7 +64,7 @@ def _bytea(text: bytes) -> bytes:
 
 
 def _fraction(digits: bytes | None) -> bytes:
-    """With 3 or 6 digits, the fewest that hold it."""
+    """With 3 or 6 digits, whichever is enough."""
     return b"" if digits is None else b"." + digits.ljust((len(digits) + 2) // 3 * 3, b"0")
 
 
@@ -74,14 +74,14 @@ def _time(text: bytes) -> bytes:
 
 
 def _timestamp(text: bytes) -> bytes:
-    match = _MOMENT.fullmatch(text)
+    match = _TIMESTAMP.fullmatch(text)
     if match is None or match[4]:
         return quoted(text)
     return b'"%bT%b%b"' % (match[1], match[2], _fraction(match[3]))
 
 
 def _timestamptz(text: bytes) -> bytes:
-    match = _MOMENT.fullmatch(text)
+    match = _TIMESTAMP.fullmatch(text)
     if match is not None and match[4]:
         return b'"%bT%b%bZ"' % (match[1], match[2], _fraction(match[3]))
     try:
@@ -122,7 +122,7 @@ def _plain(escaped: bytes) -> bytes:
 
 
 def _delimiter(item: PgType) -> bytes:
-    """What stands between items: of the types that PostgreSQL ships, only boxes print commas of their own."""
+    """The separator of items: of the built-in types, only boxes contain commas and use another one."""
     return b";" if item.name == "box" and item.schema == "pg_catalog" else b","
 
 
@@ -135,7 +135,7 @@ _MARKS = {b"{": b"[", b"}": b"]"}
 
 
 def _array(item: Literal, tokens: re.Pattern[bytes], text: bytes) -> bytes:
-    """Arrays of several dimensions become arrays of arrays; one whose first item is not number 1 stays text."""
+    """Arrays of several dimensions become arrays of arrays; one whose lower bound is not 1 stays text."""
     if text[:1] != b"{":
         return quoted(text)
     found, end = [], 0

@@ -1,4 +1,4 @@
-"""The stream of PostgreSQL's own output plugin: messages of pgoutput into changes, a chunk at a time."""
+"""Decodes messages of pgoutput, PostgreSQL's own output plugin, into changes, a chunk at a time."""
 
 import base64
 from collections.abc import Iterator
@@ -14,9 +14,18 @@ from changeling.postgres.change_batch import changes_batch, named
 from changeling.postgres.frames import Chunk, Frames, cut, logical_message, parts_of
 from changeling.postgres.relation_messages import Description, Descriptions
 from changeling.postgres.row_images import RowImages
-from changeling.postgres.transactions import COMMIT, DELETE, INSERT, MESSAGE, TRUNCATE, UPDATE, Told, Transactions
+from changeling.postgres.table_versions import Resolve, Rules, Versions
+from changeling.postgres.transactions import (
+    COMMIT,
+    DELETE,
+    INSERT,
+    MESSAGE,
+    TRUNCATE,
+    UPDATE,
+    PlacedChanges,
+    Transactions,
+)
 from changeling.postgres.tuples import numbers
-from changeling.postgres.versions import Resolve, Rules, Versions
 
 _OPERATIONS = {
     INSERT: Operation.INSERT,
@@ -35,10 +44,10 @@ _BYTES_AT_ONCE = 64 * 1024 * 1024
 
 
 class PgOutput:
-    """Follows one stream of pgoutput: protocol 1 or 2, text values, no transactions that are not over.
+    """Decodes one stream of pgoutput: protocol 1 or 2, text values, no streaming of open transactions.
 
-    `resolve` adds to each description of a table in the stream what the catalog knows of it. Only transactions whose
-    commit LSN is at least `start` and less than `end` are told. `slot` is what origins name.
+    `resolve` completes each description of a table in the stream from the catalog. Only transactions whose commit LSN
+    is at least `start` and less than `end` are emitted. `slot` is the name in the origins of changes.
     """
 
     def __init__(
@@ -59,65 +68,65 @@ class PgOutput:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the next chunk goes on with a transaction of this one."""
+        """Whether the next chunk continues a transaction of this one."""
         return self._transactions.open
 
     @property
     def newest(self) -> int:
-        """The commit LSN of the last transaction that began, told or not; 0 before the first."""
+        """The commit LSN of the last transaction that began, emitted or not; 0 before the first."""
         return self._transactions.newest
 
     @property
     def described(self) -> list[Description]:
-        """The tables and partitions that the stream described until now."""
+        """The tables and partitions that the stream has described so far."""
         return self._descriptions.found()
 
     def decode(self, chunk: Chunk, header: int = 0) -> pa.RecordBatch:
-        """The changes of the messages that come next, in layout `change_batch.CHANGES` and the order of the stream.
+        """The changes of the next messages, in layout `change_batch.CHANGES` and in the order of the stream.
 
-        Messages may be given with so many bytes of a header before each. Raises `ChangelingError` where they are not
-        what pgoutput sends; the stream has to be read anew then.
+        Each message may have a header of `header` bytes, which is skipped. Raises `ChangelingError` where messages are
+        not valid pgoutput; the stream then has to be read from the start again.
         """
         frames = cut(chunk, header)
         self._versions.learn(frames)
-        told = self._transactions.place(frames)
+        placed = self._transactions.place(frames)
         self._descriptions.learn(frames)
-        letters = frames.letters[told.messages]
-        tables = self._tables(frames, told, letters)
+        letters = frames.letters[placed.messages]
+        tables = self._tables(frames, placed, letters)
         rows = RowImages(len(letters))
         for changes in self._alike(tables, letters):
-            self._read(rows, frames, changes, told.messages[changes], tables[changes])
+            self._read(rows, frames, changes, placed.messages[changes], tables[changes])
         return changes_batch(
             self._source,
             self._slot,
-            told,
+            placed,
             named(_OPERATION_NAMES, _OPERATION_NUMBERS[letters]),
             tables,
             self._versions.tables,
             rows,
-            _meta(frames, told, letters),
+            _meta(frames, placed, letters),
         )
 
     def batches(self, chunk: Chunk, header: int = 0) -> Iterator[pa.RecordBatch]:
-        """The same in as many batches as the size of the messages asks for; those without a change are left out."""
+        """The same in batches of limited size; batches without a change are omitted."""
         for part in parts_of(chunk, _BYTES_AT_ONCE):
             batch = self.decode(part, header)
             if batch.num_rows:
                 yield batch
 
-    def _tables(self, frames: Frames, told: Told, letters: np.ndarray) -> np.ndarray:
+    def _tables(self, frames: Frames, placed: PlacedChanges, letters: np.ndarray) -> np.ndarray:
         """The version of each change's table, or -1."""
         found = np.full(len(letters), -1, np.int64)
         truncates = letters == TRUNCATE
         of_tables = truncates | _is_row(letters)
-        # The number of the table stands behind the letter; truncates have several, behind their flags.
-        places = frames.starts[told.messages] + np.where(truncates, 6 + 4 * told.inner, 1)
+        # The oid of the table follows the letter; a truncate has several, after its flags.
+        places = frames.starts[placed.messages] + np.where(truncates, 6 + 4 * placed.inner, 1)
         oids = numbers(frames.data, places[of_tables], ">u4")
-        found[of_tables] = self._versions.at(oids, told.messages[of_tables])
+        found[of_tables] = self._versions.at(oids, placed.messages[of_tables])
         return found
 
     def _alike(self, tables: np.ndarray, letters: np.ndarray) -> Iterator[np.ndarray]:
-        """The changes of rows, by the shape of their tables."""
+        """The row changes, grouped by the shape of their tables."""
         rows = np.flatnonzero(_is_row(letters))
         if not len(rows):
             return
@@ -135,7 +144,7 @@ class PgOutput:
         try:
             rows.add(frames, changes, messages, self._versions.tables[tables[0]])
         except ChangelingError:
-            # Alone, the table that has it is named.
+            # Read each table alone, so that the error names the right one.
             for number in np.unique(tables):
                 own = tables == number
                 rows.add(frames, changes[own], messages[own], self._versions.tables[number])
@@ -147,14 +156,14 @@ def _is_row(letters: np.ndarray) -> np.ndarray:
     return found
 
 
-def _meta(frames: Frames, told: Told, letters: np.ndarray) -> pa.StringArray:
-    """What truncates and logical messages say besides."""
+def _meta(frames: Frames, placed: PlacedChanges, letters: np.ndarray) -> pa.StringArray:
+    """The `meta` of truncates and logical messages."""
     special = np.flatnonzero((letters == TRUNCATE) | (letters == MESSAGE))
     if not len(special):
         return pa.nulls(len(letters), pa.string())
     found: list[str | None] = [None] * len(letters)
     for change in special.tolist():
-        message = int(told.messages[change])
+        message = int(placed.messages[change])
         if letters[change] == TRUNCATE:
             found[change] = _TRUNCATED[frames.data[frames.starts[message] + 5] & 3]
         else:
@@ -164,7 +173,7 @@ def _meta(frames: Frames, told: Told, letters: np.ndarray) -> pa.StringArray:
 
 def _logical(body: bytes) -> str:
     prefix, content = logical_message(body)
-    told = {"prefix": prefix, "content_base64": base64.b64encode(content).decode()}
+    meta = {"prefix": prefix, "content_base64": base64.b64encode(content).decode()}
     with suppress(UnicodeDecodeError):
-        told["content"] = content.decode()
-    return quote(told).decode()
+        meta["content"] = content.decode()
+    return quote(meta).decode()

@@ -1,4 +1,4 @@
-"""Publications: which tables a slot tells of. Made and altered as tables come; one of somebody else is used where it tells as much."""
+"""Publications: which tables a slot streams. Created and altered as tables appear; an existing one is used if it is sufficient."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,9 +7,8 @@ from psycopg import sql
 
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.postgres.catalog import Connection, Found
-from changeling.postgres.missing_rights import Need
-from changeling.postgres.readiness import ROW_FILTERS, Server
+from changeling.postgres.catalog import CatalogTable, Connection
+from changeling.postgres.readiness import ROW_FILTERS, Need, Server
 
 _MEMBERS = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
 _FILTERS = "SELECT schemaname, tablename, rowfilter FROM pg_publication_tables WHERE pubname = %s"
@@ -28,18 +27,18 @@ GROUP BY c.oid
 _ALL = "insert, update, delete, truncate"
 _INSERTS = "insert, truncate"
 _PROBE = "changeling_probe"
-"""A publication that never is committed: how the server spells a filter can be read from it."""
+"""A publication that is never committed: it shows how the server writes a filter."""
 
 
 class Publication:
-    """One publication, by its name. `inserts_only` is for tables whose other changes tell no row."""
+    """One publication, by its name. `inserts_only` is for tables whose updates and deletes identify no row."""
 
     def __init__(self, name: str, *, inserts_only: bool = False) -> None:
         self.name, self._inserts_only = name, inserts_only
         self._publish = _INSERTS if inserts_only else _ALL
 
     def exists(self, connection: Connection) -> bool:
-        """Whether there is one."""
+        """Whether it exists."""
         return bool(connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (self.name,)).fetchone())
 
     def members(self, connection: Connection) -> set[tuple[str, str]]:
@@ -47,24 +46,24 @@ class Publication:
         return {(schema, name) for schema, name in connection.execute(_MEMBERS, (self.name,)).fetchall()}
 
     def ensure(
-        self, connection: Connection, server: Server, tables: Sequence[Found], filters: Mapping[TableName, str]
-    ) -> list[Found]:
-        """Makes the publication, or adds the tables that it lacks; tells which were added.
+        self, connection: Connection, server: Server, tables: Sequence[CatalogTable], filters: Mapping[TableName, str]
+    ) -> list[CatalogTable]:
+        """Creates the publication, or adds the missing tables; returns those that were added.
 
-        Raises `ChangelingError` with the statement to run where the user may not, and where the publication would tell less
-        than a snapshot shows, or the server would refuse updates of a table in it: then nothing is altered.
+        Raises `ChangelingError` with the statement to run where the user may not, where the publication would stream less
+        than a snapshot shows, or where the server would refuse updates of a table in it: then nothing is altered.
         """
         if filters and server.version < ROW_FILTERS:
             raise ChangelingError("rows can be filtered from PostgreSQL 15 on: leave `where` out, or filter in a view")
         with connection.transaction():
-            there = self.exists(connection)
-            if there:
+            exists = self.exists(connection)
+            if exists:
                 self._check_settings(connection, tables)
-            known = self.members(connection) if there else set()
+            known = self.members(connection) if exists else set()
             missing = [one for one in tables if _place(one) not in known]
-            if missing or not there:
-                self._run(connection, self._statement(there, server, missing, filters))
-            if there and server.version >= ROW_FILTERS:
+            if missing or not exists:
+                self._run(connection, self._statement(exists, server, missing, filters))
+            if exists and server.version >= ROW_FILTERS:
                 self._check_columns(connection, server, tables)
                 self._check_filters(connection, [one for one in tables if one not in missing], filters)
             if not self._inserts_only:
@@ -73,17 +72,17 @@ class Publication:
         return missing
 
     def needs(
-        self, connection: Connection, server: Server, tables: Sequence[Found], filters: Mapping[TableName, str]
+        self, connection: Connection, server: Server, tables: Sequence[CatalogTable], filters: Mapping[TableName, str]
     ) -> list[Need]:
-        """The statement that somebody else has to run before `ensure`, where the user may not; nothing is altered."""
-        there = self.exists(connection)
-        known = self.members(connection) if there else set()
+        """The statement that somebody else has to run before `ensure` if the user may not; nothing is altered."""
+        exists = self.exists(connection)
+        known = self.members(connection) if exists else set()
         missing = [one for one in tables if _place(one) not in known]
-        if there and not missing:
+        if exists and not missing:
             return []
-        statement = self._statement(there, server, missing, filters)
+        statement = self._statement(exists, server, missing, filters)
         try:
-            # The server checks rights before all else, and what else is wrong `ensure` reports.
+            # The server checks privileges first; `ensure` reports any other problem.
             with connection.transaction(force_rollback=True):
                 connection.execute(statement)
         except psycopg.errors.InsufficientPrivilege as error:
@@ -93,20 +92,20 @@ class Publication:
         return []
 
     def drop(self, connection: Connection) -> None:
-        """Drops it, where there is one."""
+        """Drops it if it exists."""
         connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(self.name)))
 
     def _statement(
-        self, there: bool, server: Server, tables: Iterable[Found], filters: Mapping[TableName, str]
+        self, exists: bool, server: Server, tables: Iterable[CatalogTable], filters: Mapping[TableName, str]
     ) -> sql.Composed:
         name = sql.Identifier(self.name)
         listed = sql.SQL(", ").join(_member(one.table, filters.get(one.table)) for one in tables)
-        if there:
+        if exists:
             return sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(name, listed)
         settings = ["publish_via_partition_root = true"]
         if self._inserts_only:
             settings.append(f"publish = '{self._publish}'")
-        if server.tells_generated:
+        if server.publishes_generated:
             settings.append("publish_generated_columns = stored")
         members = sql.SQL(" FOR TABLE {}").format(listed) if listed.as_string(None) else sql.SQL("")
         return sql.SQL("CREATE PUBLICATION {}{} WITH ({})").format(name, members, sql.SQL(", ".join(settings)))
@@ -119,23 +118,29 @@ class Publication:
         except psycopg.Error as error:
             raise ChangelingError(f"{_reason(error)}, when running: {statement.as_string(None)}") from None
 
-    def _check_settings(self, connection: Connection, tables: Sequence[Found]) -> None:
-        (told, by_root), *_ = connection.execute(_SETTINGS, (self.name,)).fetchall()
-        if set(told) != set(self._publish.split(", ")):
-            raise self._tells_less(f"tells {', '.join(told) or 'nothing'}", f"SET (publish = '{self._publish}')")
+    def _check_settings(self, connection: Connection, tables: Sequence[CatalogTable]) -> None:
+        (published, by_root), *_ = connection.execute(_SETTINGS, (self.name,)).fetchall()
+        if set(published) != set(self._publish.split(", ")):
+            raise self._insufficient(
+                f"publishes {', '.join(published) or 'nothing'}", f"SET (publish = '{self._publish}')"
+            )
         if not by_root and any(one.partitioned for one in tables):
-            raise self._tells_less("tells partitions by their own names", "SET (publish_via_partition_root = true)")
+            raise self._insufficient(
+                "publishes partitions under their own names", "SET (publish_via_partition_root = true)"
+            )
 
-    def _check_columns(self, connection: Connection, server: Server, tables: Sequence[Found]) -> None:
-        generated = ["", "s"] if server.tells_generated else [""]
+    def _check_columns(self, connection: Connection, server: Server, tables: Sequence[CatalogTable]) -> None:
+        generated = ["", "s"] if server.publishes_generated else [""]
         by_oid = {one.oid: one for one in tables}
         for oid, columns, only_generated in connection.execute(_LEFT_OUT, (self.name, generated)).fetchall():
             if oid in by_oid:
                 place = _spelled(by_oid[oid].table)
                 change = "SET (publish_generated_columns = stored)" if only_generated else f"DROP TABLE {place}"
-                raise self._tells_less(f"does not tell {', '.join(columns)} of {place}", change)
+                raise self._insufficient(f"does not publish {', '.join(columns)} of {place}", change)
 
-    def _check_filters(self, connection: Connection, tables: Sequence[Found], filters: Mapping[TableName, str]) -> None:
+    def _check_filters(
+        self, connection: Connection, tables: Sequence[CatalogTable], filters: Mapping[TableName, str]
+    ) -> None:
         found = connection.execute(_FILTERS, (self.name,)).fetchall()
         filtered = {(schema, name): text for schema, name, text in found}
         for one in tables:
@@ -144,12 +149,12 @@ class Publication:
                 continue
             if has is None or wanted is None or _respelled(connection, one.table, wanted) not in (None, has):
                 place = _spelled(one.table)
-                told = "has no filter for" if has is None else f"tells only rows with {has} of"
-                raise self._tells_less(
-                    f"{told} {place}, other than `where`", f"DROP TABLE {place}, then take the table anew"
+                state = "has no filter for" if has is None else f"publishes only rows with {has} of"
+                raise self._insufficient(
+                    f"{state} {place}, other than `where`", f"DROP TABLE {place}, then snapshot the table again"
                 )
 
-    def _tells_less(self, what: str, change: str) -> ChangelingError:
+    def _insufficient(self, what: str, change: str) -> ChangelingError:
         name = sql.Identifier(self.name).as_string(None)
         return ChangelingError(
             f"publication {self.name} {what}: run ALTER PUBLICATION {name} {change}; or choose another name with `publication:`"
@@ -157,7 +162,7 @@ class Publication:
 
 
 def _respelled(connection: Connection, table: TableName, condition: str) -> str | None:
-    """A condition as the server would spell it; None where the user may not ask."""
+    """A condition as the server would write it; None where the user may not create a publication."""
     try:
         with connection.transaction(force_rollback=True):
             statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {}")
@@ -170,15 +175,15 @@ def _respelled(connection: Connection, table: TableName, condition: str) -> str 
         raise ChangelingError(f"{_spelled(table)} cannot be filtered by {condition}: {_reason(error)}") from None
 
 
-def _check_writable(connection: Connection, one: Found, *, filtered: bool) -> None:
-    """A server that cannot tell what identifies a changed row refuses to change it, and would break who writes.
+def _check_writable(connection: Connection, one: CatalogTable, *, filtered: bool) -> None:
+    """Raises `ChangelingError` where the server would refuse updates and deletes for lack of a replica identity.
 
-    Explaining a statement begins it, as far as that; where the user may not even explain it, nothing is known.
+    EXPLAIN begins a statement far enough to find out; where the user may not even explain it, nothing is known.
     """
     only = sql.SQL("" if one.partitioned else "ONLY ")
     name = sql.Identifier(one.table.schema or "", one.table.name)
     try:
-        # Rolled back, it holds no locks.
+        # The rollback releases the locks.
         with connection.transaction(force_rollback=True):
             connection.execute(sql.SQL("EXPLAIN DELETE FROM {}{}").format(only, name))
     except psycopg.errors.InsufficientPrivilege:
@@ -196,11 +201,11 @@ def _may_not(error: psycopg.Error, statement: sql.Composed) -> str:
 
 
 def _reason(error: psycopg.Error) -> str:
-    told = [error.diag.message_primary or " ".join(str(error).split()), error.diag.message_detail]
-    return ": ".join(part for part in told if part).removesuffix(".")
+    texts = [error.diag.message_primary or " ".join(str(error).split()), error.diag.message_detail]
+    return ": ".join(part for part in texts if part).removesuffix(".")
 
 
-def _place(one: Found) -> tuple[str, str]:
+def _place(one: CatalogTable) -> tuple[str, str]:
     return one.table.schema or "", one.table.name
 
 
@@ -209,9 +214,9 @@ def _spelled(table: TableName) -> str:
 
 
 def _member(table: TableName, condition: str | None) -> sql.Composable:
-    """The table alone, without those that inherit from it: they are tables of their own."""
+    """The table alone, without those that inherit from it, which are separate tables."""
     name = sql.SQL("ONLY {}").format(sql.Identifier(table.schema or "", table.name))
     if condition is None:
         return name
-    # The condition is the user's own SQL, as it would stand behind WHERE in a query; the newline ends a comment.
+    # The condition is the user's own SQL, as after WHERE in a query; the newline ends a comment.
     return sql.SQL("{} WHERE (").format(name) + sql.SQL(condition) + sql.SQL("\n)")

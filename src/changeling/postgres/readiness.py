@@ -1,4 +1,4 @@
-"""Whether a server and its tables can be captured; what is missing is reported with the command that mends it."""
+"""Whether a server and its tables can be captured; everything that is missing is reported with the statements that fix it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -8,12 +8,11 @@ from psycopg import sql
 
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.postgres.catalog import Connection, Found, partitions
-from changeling.postgres.missing_rights import Need
+from changeling.postgres.catalog import CatalogTable, Connection, partitions
 from changeling.postgres.relation import Relation
 
 OLDEST = 140_000
-"""PostgreSQL 14: the first that scans ranges of a table's blocks and tells logical messages."""
+"""PostgreSQL 14: the first that scans ranges of a table's blocks and streams logical messages."""
 STORED_GENERATED = 180_000
 ROW_FILTERS = 150_000
 WithoutIdentity = Literal["refuse", "inserts"]
@@ -27,34 +26,45 @@ SELECT DISTINCT attrelid FROM pg_attribute WHERE attrelid = ANY(%s) AND attgener
 """
 
 
+class Need(msgspec.Struct, frozen=True):
+    """One thing that is missing before a capture can start."""
+
+    what: str
+    """The problem and its remedy, as text for the user."""
+    statements: tuple[str, ...] = ()
+    """The statements for an administrator, without semicolons."""
+    table: TableName | None = None
+    """The table that lacks it, if the others can be captured without it."""
+
+
 class Server(msgspec.Struct, frozen=True):
-    """What must stay the same for positions to mean the same."""
+    """The identity of a server: while it is the same, positions keep their meaning."""
 
     system: str
-    """The identifier that the server was made with: copies of it have the same."""
+    """The system identifier, which physical copies of the server share."""
     database: str
     version: int
 
     @property
-    def tells_generated(self) -> bool:
-        """Whether generated columns that are stored can be published."""
+    def publishes_generated(self) -> bool:
+        """Whether stored generated columns can be published."""
         return self.version >= STORED_GENERATED
 
 
 def server(connection: Connection) -> Server:
-    """The server behind a connection; raises `ChangelingError` where nothing can ever be captured from it."""
+    """The server of a connection; raises `ChangelingError` where it does not support capture at all."""
     version = connection.info.server_version
     if version < OLDEST:
         raise ChangelingError(f"PostgreSQL {version // 10_000} is too old: 14 and later can be captured")
     (standby,) = _row(connection, "SELECT pg_is_in_recovery()")
     if standby:
-        raise ChangelingError("the server is a standby, where nothing can be published: let the url name its primary")
+        raise ChangelingError("the server is a standby, where nothing can be published: use the url of its primary")
     (system,) = _row(connection, "SELECT system_identifier::text FROM pg_control_system()")
     return Server(str(system), connection.info.dbname, version)
 
 
 def server_needs(connection: Connection) -> list[Need]:
-    """What the server's settings and the user's rights lack for any capture."""
+    """What the server's settings and the user's privileges lack for any capture."""
     needs = []
     (level,) = _row(connection, "SELECT current_setting('wal_level')")
     if level != "logical":
@@ -74,9 +84,12 @@ def server_needs(connection: Connection) -> list[Need]:
 
 
 def needs(
-    connection: Connection, found: Sequence[Found], relations: Iterable[Relation], without_identity: WithoutIdentity
+    connection: Connection,
+    found: Sequence[CatalogTable],
+    relations: Iterable[Relation],
+    without_identity: WithoutIdentity,
 ) -> list[Need]:
-    """What each table lacks that cannot be captured as it is, and what to run for it."""
+    """What each table lacks that cannot be captured as it is, and the statements to run."""
     computed = {oid for (oid,) in connection.execute(_COMPUTED_FOR_READERS, ([one.oid for one in found],)).fetchall()}
     problems = []
     for one, relation in zip(found, relations, strict=True):
@@ -96,7 +109,7 @@ def needs(
             )
         elif identified(relation) and one.lacking:
             full = _full(*one.lacking)
-            what = f"{name} has partitions that do not tell what identifies their rows: run {'; '.join(full)}"
+            what = f"{name} has partitions whose replica identity does not identify their rows: run {'; '.join(full)}"
             problems.append(Need(what, full, one.table))
         elif not identified(relation) and without_identity == "refuse":
             full = () if one.oid in computed else _full(one.table, *one.lacking)
@@ -112,8 +125,21 @@ def needs(
     return problems
 
 
+def needs_error(source: str, needs: Iterable[Need]) -> ChangelingError:
+    """One error for all needs; its statements can be run as they are, in this order."""
+    needs = list(needs)
+    lines = [
+        f"source {source}: the database cannot be captured as it is; nothing was altered:",
+        *(one.what for one in needs),
+    ]
+    statements = list(dict.fromkeys(statement for one in needs for statement in one.statements))
+    if statements:
+        lines += ["all that an administrator has to run, in this order:", *(f"  {one};" for one in statements)]
+    return ChangelingError("\n  ".join(lines))
+
+
 def identified(relation: Relation) -> bool:
-    """Whether updates and deletes tell which row they are of."""
+    """Whether updates and deletes identify their row."""
     return relation.identity == "full" or (relation.identity != "nothing" and bool(relation.key))
 
 
@@ -123,7 +149,7 @@ def _row(connection: Connection, query: str) -> tuple[object, ...]:
     return tuple(found)
 
 
-def _grants(connection: Connection, one: Found) -> list[str]:
+def _grants(connection: Connection, one: CatalogTable) -> list[str]:
     user = sql.Identifier(connection.info.user).as_string(None)
     oids = [one.oid, *(leaf.oid for leaf in partitions(connection, [one.oid]))]
     wanted: dict[str, None] = {}
@@ -133,7 +159,7 @@ def _grants(connection: Connection, one: Found) -> list[str]:
         if not readable:
             wanted[f"GRANT SELECT ON {sql.Identifier(schema, name).as_string(None)} TO {user}"] = None
         if secured:
-            # Policies hide rows from the snapshot that the log tells of.
+            # Row security would hide rows from the snapshot that the WAL contains.
             wanted[f"ALTER ROLE {user} BYPASSRLS"] = None
     return list(wanted)
 

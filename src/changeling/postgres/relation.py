@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL as their catalog tells them: columns, types, what identifies a row."""
+"""Tables of PostgreSQL: columns, types, and what identifies a row."""
 
 from typing import Literal
 
@@ -19,11 +19,11 @@ class PgType(msgspec.Struct, frozen=True):
     """As `pg_type` has it: `int4`, not `integer`."""
     kind: TypeKind = "base"
     element: "PgType | None" = None
-    """Of an array, its items; of a domain, the type below it; of a range, what it spans."""
+    """The item type of an array, the base type of a domain, the subtype of a range."""
 
 
 class PgColumn(msgspec.Struct, frozen=True):
-    """A column that changes tell of: dropped ones and those that are not published are none."""
+    """A published column; dropped and unpublished columns are left out."""
 
     name: str
     type: PgType
@@ -41,5 +41,5 @@ class Relation(msgspec.Struct, frozen=True):
     """The catalog is the database."""
     columns: tuple[PgColumn, ...]
     key: tuple[str, ...]
-    """The columns that identify a row: the primary key, or the index that the replica identity names; none without either."""
+    """The columns that identify a row: the primary key, or the replica identity index; empty without either."""
     identity: Identity = "default"

@@ -1,7 +1,7 @@
-"""Which tables a stream describes, under which names, and partitions together with the root that their changes are reported for.
+"""Collects which tables and partitions a stream describes, under which names, and the root that a partition's changes are reported for.
 
-A catalog shows how tables are now. What they were called in between, and which partitions they had, only the stream shows: each
-session of it describes a table before the first change of it, and again after the table was altered.
+The catalog shows tables as they are now. Former names and partitions are only in the stream: each session describes a table
+before its first change, and again after the table was altered.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _RELATION, _TYPE = ord("R"), ord("Y")
 
 
 class Description(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A table or a partition as a change in the stream needed it."""
+    """A table or a partition as the stream described it for a change."""
 
     oid: int
     schema: str
@@ -25,19 +25,19 @@ class Description(msgspec.Struct, frozen=True, array_like=True, order=True):
     identity: str
     """The letter of its replica identity."""
     columns: tuple[tuple[str, int], ...]
-    """Names and numbers of types."""
+    """Names and type oids."""
     key: tuple[str, ...]
-    """The columns that identify its rows; all of them where the identity is full."""
+    """The columns of its replica identity; all of them where it is full."""
     lsn: int
-    """Where the transaction commits that it was described in, the last one of several."""
+    """The commit LSN of the transaction that it was described in; the last one of several."""
     root: int = 0
-    """The partitioned table that its changes are reported for; 0 where that is itself."""
+    """The oid of the partitioned table that its changes are reported for; 0 for the table itself."""
     like_root: bool = True
     """It identifies changed rows as its root does."""
 
 
 class Descriptions:
-    """Collects the descriptions of chunk after chunk."""
+    """Collects the descriptions chunk by chunk."""
 
     def __init__(self) -> None:
         self._open: list[tuple[WireRelation, int]] = []
@@ -45,7 +45,7 @@ class Descriptions:
         self._found: dict[Description, int] = {}
 
     def learn(self, frames: Frames) -> None:
-        """Takes the descriptions of the next chunk."""
+        """Adds the descriptions of the next chunk."""
         letters = frames.letters
         begins = np.flatnonzero(letters == BEGIN)
         places = np.flatnonzero(letters == _RELATION)
@@ -61,11 +61,11 @@ class Descriptions:
                 self._close(frames, int(others[number]))
 
     def found(self) -> list[Description]:
-        """Each once, with the last commit of those that it was needed for."""
+        """Each description once, with the last commit LSN that it was needed for."""
         return [msgspec.structs.replace(one, lsn=lsn) for one, lsn in self._found.items()]
 
     def _close(self, frames: Frames, message: int) -> None:
-        """A change of a partition comes behind the descriptions of the root that it is reported for and of itself."""
+        """A change of a partition follows the descriptions of its root and of itself."""
         described, self._open = self._open, []
         target = None
         if frames.letters[message] in (INSERT, UPDATE, DELETE):
@@ -105,10 +105,10 @@ def _identifies_like(one: WireRelation, root: WireRelation) -> bool:
 
 
 def to_texts(found: Sequence[Description]) -> list[str]:
-    """As a task hands them to the driver."""
+    """Descriptions as texts, which a task returns to the driver."""
     return [msgspec.json.encode(one).decode() for one in found]
 
 
 def from_texts(texts: Sequence[str]) -> list[Description]:
-    """The same again."""
+    """The descriptions of these texts."""
     return [msgspec.json.decode(text, type=Description) for text in texts]

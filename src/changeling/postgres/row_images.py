@@ -1,4 +1,4 @@
-"""Inserts, updates and deletes of one table, many at once: their keys and images out of the bytes of their rows."""
+"""Inserts, updates and deletes of one table, many at once: their keys and images, parsed from the bytes of their rows."""
 
 from typing import NamedTuple
 
@@ -8,26 +8,26 @@ import pyarrow as pa
 from changeling.model.errors import ChangelingError
 from changeling.postgres.frames import Frames
 from changeling.postgres.images import Member, images, keys
-from changeling.postgres.published_table import ToldColumn, ToldTable
+from changeling.postgres.published_table import PublishedColumn, PublishedTable
 from changeling.postgres.transactions import DELETE, INSERT
 from changeling.postgres.tuples import UNCHANGED, Field, Tuples, texts, walk
 
 NONE, KEY, PARTIAL, FULL = range(4)
-"""How much an image holds, as numbers."""
+"""The kinds of images, as numbers."""
 _NEW, _OLD_KEY, _OLD = (ord(letter) for letter in "NKO")
 _TUPLE = 6
-"""How far into a message its first row begins: behind its letter, the number of its table, and which row it is."""
+"""The offset of the first row in a message: after its letter, the oid of its table, and the kind of row."""
 
 
 class Texts(NamedTuple):
-    """A text for some changes, which ascend."""
+    """Texts for some changes, in ascending order."""
 
     changes: np.ndarray
     texts: pa.StringArray
 
 
 class RowImages:
-    """What so many changes say of rows. Where no list has a text for a change, it is null."""
+    """The keys and images of `count` changes. A change without a text in a list has null there."""
 
     def __init__(self, count: int) -> None:
         self.keys: list[Texts] = []
@@ -36,18 +36,18 @@ class RowImages:
         self.before_images = np.full(count, NONE, np.int8)
         self.after_images = np.full(count, NONE, np.int8)
 
-    def add(self, frames: Frames, changes: np.ndarray, messages: np.ndarray, table: ToldTable) -> None:
+    def add(self, frames: Frames, changes: np.ndarray, messages: np.ndarray, table: PublishedTable) -> None:
         """Reads changes of one table from their messages. Raises `ChangelingError` where one cannot be read."""
         try:
-            _Rows(frames, changes, messages, table).tell(self)
+            _Rows(frames, changes, messages, table).add_to(self)
         except (ValueError, pa.ArrowException) as error:
             raise ChangelingError(f"{table.name}: a value of the replication stream cannot be read: {error}") from None
 
 
 class _Rows:
-    """Messages of one table, with their rows walked."""
+    """Messages of one table, with their rows parsed."""
 
-    def __init__(self, frames: Frames, changes: np.ndarray, messages: np.ndarray, table: ToldTable) -> None:
+    def __init__(self, frames: Frames, changes: np.ndarray, messages: np.ndarray, table: PublishedTable) -> None:
         self._data, self._changes, self._table = frames.data, changes, table
         starts, letters = frames.starts[messages], frames.letters[messages]
         marks = frames.data[starts + _TUPLE - 1]
@@ -66,10 +66,12 @@ class _Rows:
         self._new = self._filled(walk(frames.data, new_starts, width))
         ends[self._new_rows] = self._new.ends
         if (ends != frames.ends[messages]).any():
-            raise ChangelingError(f"{table.name}: the replication stream has a row that is shorter than its message")
+            raise ChangelingError(
+                f"{table.name}: the replication stream has a row whose length differs from its message"
+            )
 
     def _filled(self, new: Tuples) -> Tuples:
-        """New rows, with the values that were left alone taken from the old row where that one tells them."""
+        """New rows, with unchanged values taken from the old row where it has them."""
         if not len(self._old_rows) or not any((field.kinds == UNCHANGED).any() for field in new.fields):
             return new
         updates = np.flatnonzero(self._has_new[self._old_rows])
@@ -79,34 +81,34 @@ class _Rows:
         for number, field in enumerate(new.fields):
             from_old = field.kinds[places] == UNCHANGED
             if number not in identity:
-                # An old row of the key alone has NULL for what it does not tell.
+                # An old row of only the key has NULL for all other columns.
                 from_old &= ~self._is_key[updates]
             fields.append(_replaced(field, places[from_old], self._old.fields[number], updates[from_old]))
         return Tuples(fields, new.ends)
 
-    def tell(self, into: RowImages) -> None:
-        """Adds everything that these rows say."""
+    def add_to(self, into: RowImages) -> None:
+        """Adds the images and keys of these rows."""
         table, whole = self._table, ~self._is_key
         new = self._members(self._new, table.columns)
         old = self._members(self._old, table.columns if whole.any() else table.key)
         if len(self._new_rows):
-            made, partial = images(new, len(self._new_rows))
+            found, partial = images(new, len(self._new_rows))
             changes = self._changes[self._new_rows]
-            into.afters.append(Texts(changes, made))
+            into.afters.append(Texts(changes, found))
             into.after_images[changes] = np.where(partial, PARTIAL, FULL)
         for rows, members, kind in (
             (np.flatnonzero(self._is_key), [one for one in old if one.name in table.key_names], KEY),
             (np.flatnonzero(whole), old, FULL),
         ):
             if len(rows):
-                made, partial = images(_of_rows(members, rows, len(whole)), len(rows))
+                found, partial = images(_of_rows(members, rows, len(whole)), len(rows))
                 changes = self._changes[self._old_rows[rows]]
-                into.befores.append(Texts(changes, made))
+                into.befores.append(Texts(changes, found))
                 into.before_images[changes] = np.where(partial, PARTIAL, kind)
         if table.key:
-            self._tell_keys(into, table.spelled(new), table.spelled(old))
+            self._add_keys(into, table.spelled(new), table.spelled(old))
 
-    def _members(self, walked: Tuples, columns: tuple[ToldColumn, ...]) -> list[Member]:
+    def _members(self, walked: Tuples, columns: tuple[PublishedColumn, ...]) -> list[Member]:
         if not len(walked.ends):
             return []
         found = []
@@ -115,19 +117,19 @@ class _Rows:
             found.append(column.member(*texts(self._data, field), field.kinds))
         return found
 
-    def _tell_keys(self, into: RowImages, new: list[Member], old: list[Member]) -> None:
-        """Keys are those of new rows; of old ones where there is no new one."""
+    def _add_keys(self, into: RowImages, new: list[Member], old: list[Member]) -> None:
+        """Keys are taken from the new row; from the old row if there is no new one."""
         gone = np.flatnonzero(~self._has_new[self._old_rows])
         if len(self._new_rows):
-            made = keys(new, len(self._new_rows))
-            into.keys.append(Texts(self._changes[self._new_rows], made))
+            found = keys(new, len(self._new_rows))
+            into.keys.append(Texts(self._changes[self._new_rows], found))
         if len(gone):
-            made = keys(_of_rows(old, gone, len(self._old_rows)), len(gone))
-            into.keys.append(Texts(self._changes[self._old_rows[gone]], made))
+            found = keys(_of_rows(old, gone, len(self._old_rows)), len(gone))
+            into.keys.append(Texts(self._changes[self._old_rows[gone]], found))
 
 
 def _of_rows(members: list[Member], rows: np.ndarray, count: int) -> list[Member]:
-    """The columns of some of so many rows."""
+    """The columns of some of `count` rows."""
     if len(rows) == count:
         return members
     return [
@@ -142,7 +144,7 @@ def _of_rows(members: list[Member], rows: np.ndarray, count: int) -> list[Member
 def _replaced(field: Field, places: np.ndarray, other: Field, others: np.ndarray) -> Field:
     if not len(places):
         return field
-    made = Field(*(part.copy() for part in field))
-    for part, source in zip(made, other, strict=True):
+    found = Field(*(part.copy() for part in field))
+    for part, source in zip(found, other, strict=True):
         part[places] = source[others]
-    return made
+    return found

@@ -1,4 +1,4 @@
-"""Rows of a table as a snapshot shows them: ranges of its blocks, read as JSON objects."""
+"""Reads the rows of a table under a snapshot: ranges of its blocks, as JSON objects."""
 
 from collections.abc import Iterator
 
@@ -8,10 +8,10 @@ from psycopg import sql
 
 from changeling.model.errors import ChangelingError
 from changeling.postgres.catalog import Connection
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.copy_rows import lines, split, unescaped
 from changeling.postgres.images import images, keys
-from changeling.postgres.published_table import ToldTable
+from changeling.postgres.published_table import PublishedTable
 from changeling.postgres.relation import Relation
 from changeling.postgres.tuples import texts
 
@@ -23,9 +23,9 @@ ROWS = pa.schema(
         ("number", pa.int64()),
     ]
 )
-"""Rows: the canonical key (null where the table has none), the whole row, its schema, its place in the range from 1."""
+"""Rows: the canonical key (null where the table has none), the full row, its schema, its number in the range from 1."""
 
-# Only a scan by places reads a range alone, and in order; any other may be cheaper by the planner's account.
+# Only a TID scan reads just the range, and in order; the planner may consider another scan cheaper.
 _PLAN = {
     "enable_tidscan": "on",
     "enable_seqscan": "off",
@@ -48,14 +48,14 @@ def read_rows(
     rules: ColumnRules | None = None,
     condition: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a leaf in a range of its blocks, in the order in which they lie there, in layout `ROWS`.
+    """The rows of a leaf in a range of its blocks, in physical order, in layout `ROWS`.
 
-    The connection is in a transaction whose snapshot they are read under; `relation` has the columns, which the leaf
-    may have in another order. `condition` is in SQL. Raises `psycopg.Error` where the server does, `UsageError` where
-    rules hide the key. Who does not read to the end has a failed transaction. The planner's settings are changed until
+    The connection is in a transaction, whose snapshot is used; `relation` has the columns, which the leaf may have in
+    another order. `condition` is SQL. Raises `psycopg.Error` where the server reports an error, `UsageError` where
+    rules hide the key. If it is not read to the end, the transaction fails. The planner's settings are changed until
     the transaction ends.
     """
-    table = ToldTable(relation, rules)
+    table = PublishedTable(relation, rules)
     wanted = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
     query = sql.SQL("COPY (SELECT {} {}) TO STDOUT").format(wanted, _range(leaf, first_block, end_block, condition))
     dictionary = pa.array([table.schema_text], pa.string())
@@ -78,14 +78,14 @@ def count_rows(
     end_block: int | None,
     condition: str | None = None,
 ) -> int:
-    """How many rows `read_rows` gives."""
+    """How many rows `read_rows` returns."""
     where = _range(leaf, first_block, end_block, condition)
     row = connection.execute(sql.SQL("SELECT count(*) {}").format(where)).fetchone()
     return 0 if row is None else int(row[0])
 
 
 def _range(leaf: sql.Composable, first_block: int, end_block: int | None, condition: str | None) -> sql.Composed:
-    """What stands behind the columns of a query."""
+    """The part of a query after its columns."""
     found = sql.SQL("FROM ONLY {} WHERE ctid >= {}::tid").format(leaf, f"({first_block},0)")
     if end_block is not None:
         found += sql.SQL(" AND ctid < {}::tid").format(f"({end_block},0)")
@@ -95,15 +95,15 @@ def _range(leaf: sql.Composable, first_block: int, end_block: int | None, condit
     return found
 
 
-def _images(table: ToldTable, found: list[memoryview]) -> tuple[pa.StringArray, pa.StringArray]:
-    """Keys and objects of the rows of lines."""
+def _images(table: PublishedTable, found: list[memoryview]) -> tuple[pa.StringArray, pa.StringArray]:
+    """The keys and objects of lines."""
     count = len(found)
     try:
         data, fields = split(found, len(table.columns))
         members = []
         for column, field in zip(table.columns, fields, strict=True):
-            told, places = texts(data, field)
-            members.append(column.member(unescaped(told), places))
+            escaped, places = texts(data, field)
+            members.append(column.member(unescaped(escaped), places))
         after, _ = images(members, count)
         key = keys(table.spelled(members), count) if table.key else pa.nulls(count, pa.string())
     except (ValueError, pa.ArrowException) as error:

@@ -1,6 +1,6 @@
-"""Transactions of a stream: which changes of a chunk are told, and the place of each in its transaction.
+"""Transactions of a stream: which changes of a chunk are emitted, and the ordinal of each in its transaction.
 
-Everything is computed for all messages of a chunk at once, so that transactions of one row cost no more than others.
+Everything is computed for all messages of a chunk at once, so small transactions cost no more per row than large ones.
 """
 
 from typing import NamedTuple
@@ -14,51 +14,51 @@ from changeling.postgres.tuples import numbers
 BEGIN, COMMIT, TRUNCATE, MESSAGE = (ord(letter) for letter in "BCTM")
 INSERT, UPDATE, DELETE = (ord(letter) for letter in "IUD")
 _SHORTEST = np.zeros(256, np.int64)
-"""How long messages of each letter are at least; 0 for letters that are none."""
+"""The minimum length of messages by letter; 0 for unknown letters."""
 _SHORTEST[[ord(letter) for letter in "BCORYIUDTM"]] = [21, 26, 10, 10, 7, 8, 8, 8, 6, 15]
 _ROWS = np.zeros(256, np.int64)
 _ROWS[[INSERT, UPDATE, DELETE]] = 1
 _MICROS_TO_2000 = 946_684_800_000_000
 
 
-class Told(NamedTuple):
-    """The changes of a chunk that are told, in the order of the stream. Transactions are numbered for this chunk alone."""
+class PlacedChanges(NamedTuple):
+    """The emitted changes of a chunk, in the order of the stream. Transactions are numbered within this chunk."""
 
     messages: np.ndarray
-    """The message of each; a truncate of several tables is as many changes."""
+    """The message of each change; a truncate of several tables is one change for each."""
     inner: np.ndarray
-    """Which of its message's changes it is."""
+    """The index of the change in its message."""
     ordinals: np.ndarray
-    """Its place in its transaction, from 1; 0 for a message outside of any."""
+    """Its number in its transaction, from 1; 0 for a message outside of any."""
     transactions: np.ndarray
     complete: np.ndarray
     """Whether it is known to end its transaction."""
     outside: np.ndarray
-    """Whether it belongs to no transaction: then it has one of its own, of which the LSN alone is right."""
+    """Whether it belongs to no transaction: then it gets one of its own, of which only the LSN is valid."""
     xids: np.ndarray
-    """Of each transaction, as are the next two."""
+    """Of each transaction, like the next two fields."""
     lsns: np.ndarray
     times: np.ndarray
     """Nanoseconds since 1970."""
 
 
 class _Open(NamedTuple):
-    """A transaction whose end has not come."""
+    """A transaction that has not ended yet."""
 
     xid: int
     lsn: int
     time: int
     ordinal: int
-    """That of its last change."""
-    told: bool
-    """Whether any of its changes was told."""
+    """The ordinal of its last change."""
+    emitted: bool
+    """Whether any of its changes was emitted."""
 
 
 _NONE = _Open(0, -1, 0, 0, False)
 
 
 class Transactions:
-    """Follows the transactions of a stream, and tells those that commit from `start` on and before `end`."""
+    """Tracks the transactions of a stream, and emits those that commit from `start` on and before `end`."""
 
     def __init__(self, start: int, end: int) -> None:
         self._start, self._end = start, end
@@ -71,10 +71,10 @@ class Transactions:
         """Whether a transaction has begun and not ended."""
         return self._open is not None
 
-    def place(self, frames: Frames) -> Told:
+    def place(self, frames: Frames) -> PlacedChanges:
         """The changes of the next chunk.
 
-        A commit is one of them only where changes of its transaction were told with earlier chunks and none with this one.
+        A commit is included only if its transaction has changes in earlier chunks and none in this one.
         """
         data, starts, letters = frames.data, frames.starts, frames.letters
         _check_letters(frames)
@@ -93,7 +93,7 @@ class Transactions:
 
         shown = np.where(self._wanted(lsns)[owners], weights, 0)
         ends = np.flatnonzero(commits)
-        if carried.told and len(ends) and not shown[: ends[0]].any():
+        if carried.emitted and len(ends) and not shown[: ends[0]].any():
             shown[ends[0]] = 1
         ended = np.zeros(len(lsns), bool)
         ended[owners[ends]] = True
@@ -101,8 +101,8 @@ class Transactions:
         self._open = None
         if not ended[-1] and lsns[-1] >= 0:
             last = int(counted[-1] if len(counted) else 0) - int(bases[-1])
-            told = bool(shown[owners == len(began)].any()) or (not len(began) and carried.told)
-            self._open = _Open(int(xids[-1]), int(lsns[-1]), int(times[-1]), last, told)
+            emitted = bool(shown[owners == len(began)].any()) or (not len(began) and carried.emitted)
+            self._open = _Open(int(xids[-1]), int(lsns[-1]), int(times[-1]), last, emitted)
 
         free_lsns = numbers(data, starts[free] + 2, ">i8")
         wanted = self._wanted(free_lsns)
@@ -114,7 +114,7 @@ class Transactions:
         inner = np.arange(len(messages)) - (np.cumsum(shown) - shown)[messages]
         transactions = owners[messages]
         outside = transactions >= len(lsns)
-        return Told(
+        return PlacedChanges(
             messages,
             inner,
             firsts[messages] + inner,
@@ -142,7 +142,7 @@ def _check_letters(frames: Frames) -> None:
     if not least.all():
         letter = chr(frames.letters[np.argmin(least)])
         raise ChangelingError(
-            f"the replication stream has messages of kind {letter!r}, which are not known:"
+            f"the replication stream has messages of kind {letter!r}, which are not supported:"
             " start it with proto_version 1 or 2, and without streaming"
         )
     if (frames.ends - frames.starts < least).any():
@@ -157,14 +157,14 @@ def _outside_of_transactions(frames: Frames) -> np.ndarray:
 
 
 def _weights(frames: Frames, free: np.ndarray) -> np.ndarray:
-    """How many changes of its transaction each message is."""
+    """How many changes of its transaction each message has."""
     weights: np.ndarray = _ROWS[frames.letters]
     weights[frames.letters == MESSAGE] = 1
     weights[free] = 0
     truncates = np.flatnonzero(frames.letters == TRUNCATE)
     tables = numbers(frames.data, frames.starts[truncates] + 1, ">i4")
     if (tables * 4 + 6 != (frames.ends - frames.starts)[truncates]).any():
-        raise ChangelingError("the replication stream has a truncate of another length than its tables have")
+        raise ChangelingError("the replication stream has a truncate whose length does not match its tables")
     weights[truncates] = tables
     return weights
 

@@ -1,4 +1,4 @@
-"""Rows of a tuple stream, walked column by column for all rows at once."""
+"""Parses the rows of pgoutput messages, column by column for all rows at once."""
 
 from typing import NamedTuple
 
@@ -9,16 +9,16 @@ from changeling.model.errors import ChangelingError
 from changeling.postgres.values import spans
 
 PADDING = 8
-"""So many bytes must stand behind the last message: numbers are read before it is known whether they are there."""
+"""The number of bytes that must follow the last message: numbers are read before bounds are checked."""
 TEXT, NULL, UNCHANGED = ord("t"), ord("n"), ord("u")
 _BINARY = ord("b")
 
 
 class Field(NamedTuple):
-    """One column of many rows: for each its kind, and where its text stands."""
+    """One column of many rows: for each its kind, and where its text is."""
 
     kinds: np.ndarray
-    """`TEXT`, `NULL`, or `UNCHANGED`: a value outside of the row that an update left alone, and that is not told."""
+    """`TEXT`, `NULL`, or `UNCHANGED`: a TOASTed value that an update did not change, and that is not sent."""
     starts: np.ndarray
     lengths: np.ndarray
     """0 where there is no text."""
@@ -33,7 +33,7 @@ class Tuples(NamedTuple):
 
 
 def numbers(data: np.ndarray, places: np.ndarray, kind: str) -> np.ndarray:
-    """The numbers of the type that stand at these places (`>i4`, say), as 64 bits; places need no alignment."""
+    """The numbers of type `kind` (`>i4`, say) at these offsets, as 64 bits; offsets need no alignment."""
     width = np.dtype(kind).itemsize
     unaligned = np.ndarray((len(data) - width + 1,), kind, data, strides=(1,))
     found: np.ndarray = unaligned[places].astype(np.int64)
@@ -41,9 +41,9 @@ def numbers(data: np.ndarray, places: np.ndarray, kind: str) -> np.ndarray:
 
 
 def walk(data: np.ndarray, starts: np.ndarray, columns: int) -> Tuples:
-    """The fields of the rows that begin at `starts`, all of which must have so many columns.
+    """The fields of the rows that begin at `starts`, all of which must have `columns` columns.
 
-    Raises `ChangelingError` where they have not, or are no rows. Behind the last row stand `PADDING` bytes.
+    Raises `ChangelingError` where they have not, or are malformed. `PADDING` bytes follow the last row.
     """
     limit = len(data) - PADDING
     if not len(starts):
@@ -56,15 +56,15 @@ def walk(data: np.ndarray, starts: np.ndarray, columns: int) -> Tuples:
     for _ in range(columns):
         _check(cursor, limit)
         kinds = data[cursor]
-        told = kinds == TEXT
+        is_text = kinds == TEXT
         lengths = numbers(data, cursor + 1, ">i4")
         begins = cursor + 5
-        if told.all():
+        if is_text.all():
             cursor = begins + lengths
         else:
-            _check_kinds(kinds[~told])
-            lengths[~told] = 0
-            cursor = np.where(told, begins + lengths, cursor + 1)
+            _check_kinds(kinds[~is_text])
+            lengths[~is_text] = 0
+            cursor = np.where(is_text, begins + lengths, cursor + 1)
         if (lengths < 0).any():
             raise _malformed()
         fields.append(Field(kinds, begins, lengths))
@@ -73,15 +73,15 @@ def walk(data: np.ndarray, starts: np.ndarray, columns: int) -> Tuples:
 
 
 def texts(data: np.ndarray, field: Field) -> tuple[pa.BinaryArray, np.ndarray | None]:
-    """The values of the rows that have a text, and for each row its place among them, or -1; None where all have one.
+    """The values of the rows that have a text, and for each row its index among them, or -1; None where all have one.
 
-    Rows must stand in the order of their bytes.
+    Rows must be in the order of their bytes.
     """
-    told = field.kinds == TEXT
+    is_text = field.kinds == TEXT
     starts, ends, places = field.starts, field.starts + field.lengths, None
-    if not told.all():
-        places = np.where(told, np.cumsum(told) - 1, -1)
-        starts, ends = starts[told], ends[told]
+    if not is_text.all():
+        places = np.where(is_text, np.cumsum(is_text) - 1, -1)
+        starts, ends = starts[is_text], ends[is_text]
     if not len(starts):
         return pa.array([], pa.binary()), places
     found = spans(data, starts, ends)
@@ -101,4 +101,4 @@ def _check_kinds(kinds: np.ndarray) -> None:
 
 
 def _malformed() -> ChangelingError:
-    return ChangelingError("a row of the replication stream ends too early: its bytes are no row of pgoutput")
+    return ChangelingError("a row of the replication stream ends too early: it is not a valid row of pgoutput")

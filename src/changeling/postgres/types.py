@@ -1,9 +1,9 @@
-"""The canonical types of PostgreSQL's, and the schema of a relation. A type that has no canonical one is told as text."""
+"""Maps PostgreSQL types to canonical types, and a relation to a schema. A type without a canonical one becomes text."""
 
 from changeling.model import types
 from changeling.model.table import Column, TableSchema
 from changeling.model.types import Type
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.relation import PgType, Relation
 
 _BUILT_IN = {
@@ -24,15 +24,15 @@ _BUILT_IN = {
     "json": "json",
     "jsonb": "json",
 }
-"""Those with a canonical type of their own. `timetz` is text: its offset may have seconds, which a canonical time cannot."""
+"""Types with a canonical counterpart. `timetz` is text: its offset may have seconds, which a canonical time cannot."""
 
-# Arrays by their catalog, though they print none of an array's braces.
+# Arrays in the catalog, but printed without braces.
 _PRINTED_FLAT = {"int2vector", "oidvector"}
 _STRING = Type("string")
 
 
 def base(kind: PgType) -> PgType:
-    """The type below all domains."""
+    """The base type of nested domains."""
     while kind.kind == "domain" and kind.element is not None:
         kind = kind.element
     return kind
@@ -76,9 +76,9 @@ def _numeric(typmod: int) -> Type:
 
 
 def schema_of(relation: Relation, rules: ColumnRules | None = None) -> TableSchema:
-    """Columns and key of a relation, without its name. A key that is not told whole is none.
+    """Columns and key of a relation, without its name. A key with missing columns is dropped.
 
-    Under rules it has only the columns that they tell, and those that they hide are text.
+    With rules it has only the captured columns; masked and hashed ones are text.
     """
     columns = []
     for column in relation.columns:

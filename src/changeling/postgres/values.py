@@ -1,7 +1,7 @@
-"""Columns of values as the server prints them into canonical JSON, a whole column at a time.
+"""Converts columns from the server's text format into canonical JSON, a column at a time.
 
-It gives what `literals` gives value by value. A value is told in parts (what opens it, a text, what closes it), because quotes
-then cost nothing: they are put together with the names of the columns when objects are made.
+It returns what `literals` returns value by value. A value is kept in parts (an opening, a text, a closing), so that quotes cost
+nothing: they are joined with the names of the columns when objects are built.
 """
 
 import binascii
@@ -20,7 +20,7 @@ from changeling.postgres.relation import PgType
 from changeling.postgres.types import canonical_type, is_hstore, item_of
 
 Around = tuple[tuple[bytes, bytes], ...]
-"""What may open and close a value."""
+"""Possible openings and closings of a value."""
 WHOLE: Around = ((b"", b""),)
 QUOTED: Around = ((b'"', b'"'),)
 
@@ -28,12 +28,12 @@ _FLOATS: Around = ((b"", b""), (b'"', b'"'))
 _BOOLEANS = pa.array([b"false", b"true"], pa.binary())
 _HEX_ZEROS = pa.array([b"", b"00", b"0000"], pa.binary())
 _BACKSLASH = 0x5C
-# The backslash comes first: the others bring some of their own.
+# The backslash comes first: the other escapes contain backslashes.
 _ESCAPES = {byte: quote(chr(byte))[1:-1] for byte in (_BACKSLASH, 0x22, *range(0x20))}
 
 
 class Pieces(NamedTuple):
-    """JSON values: number i is `around[forms[i]]` around `texts[places[i]]`. Without forms, all have the first."""
+    """JSON values: number i is `around[forms[i]]` around `texts[places[i]]`. Without forms, all use the first."""
 
     texts: pa.BinaryArray
     around: Around
@@ -52,12 +52,12 @@ class Pieces(NamedTuple):
 
 
 Reading = Callable[[pa.BinaryArray], Pieces]
-"""Texts of a column, none of them null, into JSON. Raises `ValueError` on a text that the type does not print."""
+"""Converts the texts of a column, none of them null, into JSON. Raises `ValueError` on a text that is not one of the type."""
 
 
 @functools.lru_cache(maxsize=4096)
 def reading(kind: PgType) -> Reading:
-    """How columns of this type are read."""
+    """The converter for columns of this type."""
     one = literal(kind)
     if (item := item_of(kind)) is not None:
         numbers = canonical_type(item).kind in (*INTEGER_RANGES, "float32", "float64")
@@ -81,21 +81,21 @@ def _by_type(kind: str, one: Literal) -> Reading:
         "float64": _floats,
         "bytes": _binary,
         "time": functools.partial(_times, one),
-        "timestamp": functools.partial(_moments, one, False),
-        "timestamptz": functools.partial(_moments, one, True),
+        "timestamp": functools.partial(_timestamps, one, False),
+        "timestamptz": functools.partial(_timestamps, one, True),
     }
     return special.get(kind) or each(one)
 
 
 def parts(texts: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes below an array, and the places in them where its values begin and the last one ends."""
+    """The data buffer of an array, and the offsets in it where its values begin and the last one ends."""
     _, offsets, data = texts.buffers()
     places = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4)
     return np.frombuffer(b"" if data is None else data, np.uint8), places
 
 
 def spans(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> pa.BinaryArray:
-    """The bytes from each start to its end and, between any two, what lies between: span i is value 2 * i.
+    """The bytes from each start to its end and, between them, the gaps: span i is value 2 * i.
 
     Spans ascend and do not overlap. No byte is copied.
     """
@@ -106,12 +106,12 @@ def spans(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> pa.BinaryAr
 
 
 def each(one: Literal) -> Reading:
-    """The reading of a column value by value."""
+    """A converter that converts a column value by value."""
     return lambda texts: Pieces(pa.array([one(text) for text in texts.to_pylist()], pa.binary()), WHOLE)
 
 
 def strings(texts: pa.BinaryArray) -> Pieces:
-    """Text of any kind; escapes are put in only where some value needs one."""
+    """Text of any kind; escapes are inserted only if some value needs one."""
     data, places = parts(texts)
     data = data[places[0] : places[-1]]
     odd = (data < 0x20) | (data == 0x22) | (data == _BACKSLASH)
@@ -139,7 +139,7 @@ def _floats(texts: pa.BinaryArray) -> Pieces:
 
 
 def _binary(texts: pa.BinaryArray) -> Pieces:
-    """Hex into Base64: every value filled up to whole groups of three bytes, all of them are one."""
+    """Hex into Base64: values are padded to groups of three bytes, so that all are encoded in one call."""
     data, places = parts(texts)
     starts, ends = places[:-1].astype(np.int64), places[1:].astype(np.int64)
     digits = ends - starts - 2
@@ -154,16 +154,16 @@ def _binary(texts: pa.BinaryArray) -> Pieces:
     index[:, 1] = len(hexes) + missing // 2
     filled, _ = parts(pa.concat_arrays([hexes, _HEX_ZEROS]).take(pa.array(index.reshape(-1))))
     coded = np.frombuffer(binascii.b2a_base64(binascii.unhexlify(filled.tobytes()), newline=False), np.uint8).copy()
-    made = np.zeros(len(places), np.int32)
-    np.cumsum((digits + missing) // 6 * 4, out=made[1:])
-    coded[made[1:][missing >= 2] - 1] = ord("=")
-    coded[made[1:][missing == 4] - 2] = ord("=")
-    base64 = pa.Array.from_buffers(pa.binary(), len(texts), [None, pa.py_buffer(made), pa.py_buffer(coded)])
+    offsets = np.zeros(len(places), np.int32)
+    np.cumsum((digits + missing) // 6 * 4, out=offsets[1:])
+    coded[offsets[1:][missing >= 2] - 1] = ord("=")
+    coded[offsets[1:][missing == 4] - 2] = ord("=")
+    base64 = pa.Array.from_buffers(pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(coded)])
     return Pieces(base64, QUOTED)
 
 
 def _filled(zone: bytes) -> Around:
-    """Closings of times whose fractions lack no digit, one, or two; then that of what is whole."""
+    """Closings of times whose fractions lack no digit, one, or two; then that of a complete value."""
     return (*((b'"', zeros + zone + b'"') for zeros in (b"", b"0", b"00")), (b"", b""))
 
 
@@ -174,10 +174,10 @@ def _times(one: Literal, texts: pa.BinaryArray) -> Pieces:
     data, places = parts(texts)
     starts, lengths = places[:-1], np.diff(places)
     plain = (lengths == 8) | ((lengths > 9) & (lengths < 16) & (_at(data, starts, 8) == ord(".")))
-    return _mended(Pieces(texts, _CLOCKS, _lacking(lengths, 8)), plain, texts, one)
+    return _with_odd_values(Pieces(texts, _CLOCKS, _lacking(lengths, 8)), plain, texts, one)
 
 
-def _moments(one: Literal, zoned: bool, texts: pa.BinaryArray) -> Pieces:
+def _timestamps(one: Literal, zoned: bool, texts: pa.BinaryArray) -> Pieces:
     data, places = parts(texts)
     starts, ends = places[:-1], places[1:]
     lengths = ends - starts - 3 * zoned
@@ -195,21 +195,21 @@ def _moments(one: Literal, zoned: bool, texts: pa.BinaryArray) -> Pieces:
         _lacking(lengths, 19),
         np.arange(0, 2 * len(texts), 2),
     )
-    return _mended(pieces, plain, texts, one)
+    return _with_odd_values(pieces, plain, texts, one)
 
 
 def _at(data: np.ndarray, places: np.ndarray, offset: int) -> np.ndarray:
-    """The bytes so far from the places; some byte where a value is too short to have one there."""
+    """The bytes at an offset from these places; any byte where a value is too short."""
     return data.take(places + offset, mode="clip")
 
 
 def _lacking(lengths: np.ndarray, seconds: int) -> np.ndarray:
-    """How many zeros a fraction lacks of 3 or 6 digits, from the length of a time that has it behind so many letters."""
+    """How many zeros a fraction lacks of 3 or 6 digits, given the length of the time and of its part up to the seconds."""
     return np.where(lengths > seconds, (seconds + 1 - lengths) % 3, 0).astype(np.int64)
 
 
-def _mended(pieces: Pieces, plain: np.ndarray, texts: pa.BinaryArray, one: Literal) -> Pieces:
-    """The pieces, with those that are not plain read one by one. The last form must be that of whole values."""
+def _with_odd_values(pieces: Pieces, plain: np.ndarray, texts: pa.BinaryArray, one: Literal) -> Pieces:
+    """The pieces, with those that are not plain converted one by one. The last form must be that of complete values."""
     if plain.all():
         return pieces
     odd = np.flatnonzero(~plain)
@@ -217,8 +217,8 @@ def _mended(pieces: Pieces, plain: np.ndarray, texts: pa.BinaryArray, one: Liter
     places[odd] = len(pieces.texts) + np.arange(len(odd))
     whole = len(pieces.around) - 1
     forms = np.where(plain, 0 if pieces.forms is None else pieces.forms, whole)
-    mended = pa.array([one(text) for text in texts.take(pa.array(odd)).to_pylist()], pa.binary())
-    return Pieces(pa.concat_arrays([pieces.texts, mended]), pieces.around, forms, places)
+    odd_values = pa.array([one(text) for text in texts.take(pa.array(odd)).to_pylist()], pa.binary())
+    return Pieces(pa.concat_arrays([pieces.texts, odd_values]), pieces.around, forms, places)
 
 
 _BRACKETS = np.arange(256, dtype=np.uint8)
@@ -228,10 +228,10 @@ _BRACKETS[[ord("N"), ord("U"), ord("L")]] = [ord("n"), ord("u"), ord("l")]
 
 
 def _number_arrays(one: Literal, texts: pa.BinaryArray) -> Pieces:
-    """Arrays of plain numbers differ from JSON in a few letters alone."""
+    """Arrays of plain numbers differ from JSON only in a few letters."""
     data, places = parts(texts)
     inside = data[places[0] : places[-1]]
-    # Bounds of their own, infinities, NaN.
+    # Explicit bounds, infinities, NaN.
     if ((inside == ord("=")) | (inside == ord("I")) | (inside == ord("a"))).any():
         return each(one)(texts)
     moved = pa.py_buffer(places - places[0])

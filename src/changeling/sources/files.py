@@ -22,7 +22,7 @@ class _File(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """Files to read, and the place of the first among all files of the source."""
+    """Files to read, and the number of the first among all files of the source."""
 
     first: int
     files: tuple[_File, ...]
@@ -32,7 +32,7 @@ _read_plan = msgspec.json.Decoder(_Plan).decode
 
 
 class FilesSource:
-    """The files that a path, folder or pattern stands for. Paths are remembered relative to `folder`."""
+    """The files of a path, folder or pattern. Paths are stored relative to `folder`."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class FilesSource:
         self._warnings: list[str] = []
         self._reported: set[_File] = set()
         self._present: set[str] | None = None
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._changing: dict[str, _File] = {}
         self._planned: str | None = None
         self.has_more = False
@@ -64,7 +64,7 @@ class FilesSource:
             self._known[file.path] = file
 
     def next(self) -> str | None:
-        """The files that are new, in the order of their names, up to the limits of a batch; at least one."""
+        """The new files in the order of their names, up to the limits of a batch; at least one."""
         chosen: list[_File] = []
         self.has_more, size = False, 0
         for file in self._listed():
@@ -85,24 +85,24 @@ class FilesSource:
         if not chosen:
             return None
         plan = self._plan(chosen)
-        # What changes between this and its reading is still being written.
+        # A file that changes before it is read is still being written.
         self._planned = plan
         return plan
 
     def stop_at_present(self) -> None:
-        """Files that come later are left for another time."""
+        """Files that appear later are left for another run."""
         self._present = {file.path for file in self._listed()}
 
-    def stop_at(self, place: int) -> None:
-        """There is no such place."""
-        raise AssertionError("only a database has a log with places")
+    def stop_at(self, position: int) -> None:
+        """Not supported: files have no log positions."""
+        raise AssertionError("only a database has a log with positions")
 
     def nothing(self) -> str:
         """A plan without files."""
         return self._plan([])
 
     def broken(self, plan: str) -> str | None:
-        """Says which file is not there any more as it was planned."""
+        """Which file no longer exists as it was planned."""
         for file, place in zip(planned := _read_plan(plan).files, self._places(planned), strict=True):
             if what := paths.changed(place):
                 if plan == self._planned:
@@ -119,11 +119,11 @@ class FilesSource:
 
     @property
     def carrier(self) -> Carrier:
-        """How records stand in the files."""
+        """How records are framed in the files."""
         return self._carrier
 
     def foreseen(self, plan: str) -> list[Foreseen]:
-        """None: records tell theirs."""
+        """Empty: records carry their schemas."""
         return []
 
     def spread(self, plan: str) -> Spread:
@@ -132,18 +132,18 @@ class FilesSource:
         return Spread(bytes=sum(file.size or 0 for file in files), files=len(files))
 
     def close(self) -> None:
-        """Nothing is held between batches."""
+        """Nothing is kept open between batches."""
 
     def warnings(self) -> list[str]:
-        """Files that changed after they were read, and that nothing matches at all."""
-        told, self._warnings = self._warnings, []
-        return told
+        """Files that changed after they were read, and a path that matches nothing."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
 
     def _plan(self, files: list[_File]) -> str:
         return msgspec.json.encode(_Plan(len(self._known), tuple(files))).decode()
 
     def _is_changing(self, file: _File) -> bool:
-        """Whether somebody may still write it: it was caught changing, and is another one than when it was last looked at."""
+        """Whether it may still be written: it was seen changing, and differs from when it was last listed."""
         before = self._changing.pop(file.path, file)
         if before != file:
             self._changing[file.path] = file
@@ -154,16 +154,16 @@ class FilesSource:
             found = paths.expand([self._absolute(self._path)], self._pass_over)
         except NoFileFound as error:
             if not self._known:
-                self._tell(str(error))
+                self._warn(str(error))
             return []
         return [_File(self._relative(place.path), place.size, place.tag) for place in found]
 
     def _pass_over(self, what: str) -> None:
-        self._tell(f"{what}: it is passed over")
+        self._warn(f"{what}: it is skipped")
 
-    def _tell(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _warn(self, what: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
             self._warnings.append(what)
 
     def _places(self, files: Sequence[_File]) -> list[Place]:
@@ -182,5 +182,5 @@ class FilesSource:
         what = f"it had {known.size:,} bytes and has {now.size:,}" if known.size != now.size else "it was written again"
         self._warnings.append(
             f"{now.path} changed after it was read ({what}); only its first version is in the log: "
-            "give the new one another name to have it read"
+            "give the new version another name to have it read"
         )

@@ -1,4 +1,4 @@
-"""Asks a Kafka cluster how its topics stand, by the Java client in Spark's JVM: one set of settings serves us and Spark."""
+"""Queries the topics of a Kafka cluster with the Java client in Spark's JVM: the same settings serve Changeling and Spark."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ _API_SECONDS = 12
 _PATIENCE = {"default.api.timeout.ms": str(_API_SECONDS * 1000), "request.timeout.ms": "8000"}
 _TRIES = 3
 
-# Messages of Java exceptions may quote settings, and settings hold secrets: only their kinds are told.
+# Messages of Java exceptions may quote settings, and settings contain secrets: only their classes are reported.
 _REASONS = {
     "SaslAuthenticationException": "the login was refused: check sasl.mechanism, sasl.jaas.config and the password there",
     "UnsupportedSaslMechanismException": "it does not offer this sasl.mechanism",
@@ -24,17 +24,17 @@ _REASONS = {
     "that its certificate is for this address",
     "TopicAuthorizationException": "the user may not see or read these topics",
     "ClusterAuthorizationException": "the user may not see the topics of this cluster",
-    "NoSuchFileException": "a file that the settings name is not there: check ssl.truststore.location and ssl.keystore.location",
-    "FileNotFoundException": "a file that the settings name is not there: check ssl.truststore.location and ssl.keystore.location",
+    "NoSuchFileException": "a file that the settings name does not exist: check ssl.truststore.location and ssl.keystore.location",
+    "FileNotFoundException": "a file that the settings name does not exist: check ssl.truststore.location and ssl.keystore.location",
     "UnrecoverableKeyException": "a key store cannot be opened: check ssl.truststore.password and ssl.keystore.password",
-    "LoginException": "no login can be made of the settings: check sasl.jaas.config",
+    "LoginException": "the settings do not form a login: check sasl.jaas.config",
     "TimeoutException": "there was no answer in time: check the address, that it runs, and security.protocol",
 }
 _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 
 
 class Cluster:
-    """The cluster of a source. Connections are made when it is asked, and closed with the answer."""
+    """The cluster of a source. A connection is opened for each query, and closed after it."""
 
     def __init__(self, spark: SparkSession, source: str, servers: str, settings: Mapping[str, str]) -> None:
         jvm: Any = spark._jvm
@@ -44,7 +44,7 @@ class Cluster:
         self._kafka = jvm.org.apache.kafka
         self._java = jvm.java
         log4j = jvm.org.apache.logging.log4j
-        # What the clients log as errors, wrong passwords above all, is raised here as well, and told once.
+        # What the clients log as errors, such as a wrong password, is raised here as well, and reported once.
         log4j.core.config.Configurator.setLevel("org.apache.kafka", log4j.Level.OFF)
 
     def setting_names(self) -> list[str]:
@@ -54,22 +54,22 @@ class Cluster:
         return [name for names in known for name in self._texts(names)]
 
     def topics(self, wanted: Callable[[str], bool]) -> dict[str, Topic]:
-        """The topics wanted, as they stand: where partitions begin, and where what was committed in them ends.
+        """The wanted topics as they are now: where partitions begin, and where their committed records end.
 
-        Internal topics are none. Raises `ChangelingError` where the cluster cannot be asked.
+        Internal topics are excluded. Raises `ChangelingError` where the cluster cannot be queried.
         """
-        with self._told(), self._admin() as admin:
+        with self._translated_errors(), self._admin() as admin:
             for _ in range(_TRIES):
                 names = [name for name in self._texts(admin.listTopics().names().get()) if wanted(name)]
                 try:
-                    return self._standing(admin, names) if names else {}
+                    return self._describe(admin, names) if names else {}
                 except Py4JJavaError as error:
                     # One of them was deleted since it was listed.
                     if _UNKNOWN_TOPIC not in _kinds(error.java_exception):
                         raise
-        raise ChangelingError(f"{self._called}: topics come and go too quickly to be listed; try again")
+        raise ChangelingError(f"{self._called}: topics are created and deleted too quickly to be listed; try again")
 
-    def _standing(self, admin: Any, names: Iterable[str]) -> dict[str, Topic]:
+    def _describe(self, admin: Any, names: Iterable[str]) -> dict[str, Topic]:
         described = admin.describeTopics(self._list(names)).allTopicNames().get()
         kind = self._kafka.common.TopicPartition
         places = {
@@ -80,11 +80,11 @@ class Cluster:
         specs = self._kafka.clients.admin.OffsetSpec
         begins = self._offsets(admin, places.values(), specs.earliest())
         ends = self._offsets(admin, places.values(), specs.latest())
-        made = {name: Topic(self._id(described.get(name).topicId()), {}) for name in names}
+        topics = {name: Topic(self._id(described.get(name).topicId()), {}) for name in names}
         for (name, partition), begin, end in zip(places, begins, ends, strict=True):
             # Records may be deleted up to a point inside a transaction that is still open.
-            made[name].partitions[partition] = Span(begin, max(begin, end))
-        return made
+            topics[name].partitions[partition] = Span(begin, max(begin, end))
+        return topics
 
     def _offsets(self, admin: Any, places: Iterable[Any], spec: Any) -> list[int]:
         asked = self._java.util.HashMap()
@@ -104,10 +104,10 @@ class Cluster:
         return joined.split(",") if joined else []
 
     def _list(self, texts: Iterable[str]) -> Any:
-        made = self._java.util.ArrayList()
+        joined = self._java.util.ArrayList()
         for text in texts:
-            made.add(text)
-        return made
+            joined.add(text)
+        return joined
 
     @contextmanager
     def _admin(self) -> Iterator[Any]:
@@ -122,7 +122,7 @@ class Cluster:
             admin.close(self._java.time.Duration.ZERO)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except (Py4JJavaError, CapturedException) as error:
@@ -134,13 +134,15 @@ class Cluster:
         for kind, reason in _REASONS.items():
             if kind in kinds:
                 return reason
-        told = " ".join(str(cause.getMessage()) for cause in _causes(thrown))
-        if "bootstrap" in told:
+        messages = " ".join(str(cause.getMessage()) for cause in _causes(thrown))
+        if "bootstrap" in messages:
             return "there is no such address: `servers` lists hosts and ports, host:9092,other:9092"
-        named = [name for name in self._settings if name in told or ("JAAS" in told and name == "sasl.jaas.config")]
+        named = [
+            name for name in self._settings if name in messages or ("JAAS" in messages and name == "sasl.jaas.config")
+        ]
         if named:
             return f"the client settings cannot be used: check {', '.join(named)}"
-        return f"it cannot be asked ({kinds[-1]})"
+        return f"it cannot be queried ({kinds[-1]})"
 
 
 def _causes(thrown: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""How messages cross from Spark's connector to the tasks' Python: in flat columns, for nested ones cost as much as the reading."""
+"""Passes messages from Spark's connector to the Python tasks in flat columns: nested ones cost as much as the reading."""
 
 import base64
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from changeling.model import layout
 from changeling.spark.adapter import conform
 from changeling.spark.frames import origins
 
-CROSSING = pa.schema(
+TRANSFER = pa.schema(
     [
         ("value", pa.binary()),
         ("key", pa.binary()),
@@ -23,30 +23,30 @@ CROSSING = pa.schema(
         ("headers", pa.string()),
     ]
 )
-"""Messages on their way. `headers` is JSON, null where there are none: as arrays, even null ones, they take 5 microseconds a row."""
+"""Messages in transfer. `headers` is JSON, null where there are none: arrays, even null ones, take 5 microseconds a row."""
 _pairs = msgspec.json.Decoder(list[tuple[str, str | None]]).decode
 
 
-def crossing(frame: DataFrame) -> DataFrame:
-    """A frame of the connector in layout `CROSSING`."""
+def for_transfer(frame: DataFrame) -> DataFrame:
+    """A frame of the connector in layout `TRANSFER`."""
     pair = f.transform("headers", lambda header: f.array(header["key"], f.base64(header["value"])))
     return frame.select("value", "key", "topic", "partition", "offset", f.to_json(pair).alias("headers"))
 
 
 @dataclass(frozen=True)
 class KafkaReader:
-    """Runs in the tasks: messages in layout `CROSSING` into records; there is nothing that is none.
+    """Runs in the tasks: messages in layout `TRANSFER` into records; every message is a record.
 
-    Origins have the number of the topic as `ordinal`: one that was made anew under the same name has another.
+    Origins have the number of the topic as `ordinal`: a topic that was recreated under the same name has another.
     """
 
     topics: dict[str, int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """One batch out for each that comes in."""
+        """One output batch for each input batch."""
         rejects = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
         for batch in batches:
-            yield _records(conform(batch, CROSSING), self.topics), rejects
+            yield _records(conform(batch, TRANSFER), self.topics), rejects
 
 
 def _records(batch: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:

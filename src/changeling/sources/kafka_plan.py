@@ -1,4 +1,4 @@
-"""Plans over partitions: how far each was planned, what comes next, and what can no longer be read. Asks nobody."""
+"""Plans over partitions: how far each was planned, what comes next, and what can no longer be read. Does no I/O."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-_TOLD = 5
+_LISTED = 5
 
 
 class Span(NamedTuple):
@@ -17,21 +17,21 @@ class Span(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A topic as it stands in Kafka: its id (None where the broker is too old to tell) and what each partition holds."""
+    """A topic as it is in Kafka now: its id (None where the broker is too old to have one) and the offsets of each partition."""
 
     id: str | None
     partitions: dict[int, Span]
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
-    """A topic that was planned. One that was made anew under the same name, or lost its end, is seen once more."""
+    """A topic that was planned. One that was recreated under the same name, or lost its end, is added once more."""
 
     name: str
     id: str | None = None
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """One batch: all topics that were planned so far, in the order in which they came, and what to read of them now."""
+    """One batch: all topics that were planned so far, in the order of their appearance, and what to read of them now."""
 
     topics: tuple[Seen, ...]
     ranges: dict[str, dict[int, Span]]
@@ -46,11 +46,11 @@ class Plan(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
     def ordinals(self) -> dict[str, int]:
-        """The number of each topic: a topic that is seen once more has the later one."""
+        """The number of each topic: a topic that was added once more has the later one."""
         return {seen.name: place for place, seen in enumerate(self.topics)}
 
     def spans(self) -> Iterator[tuple[str, int, Span]]:
-        """Each topic and partition that there is something to read of."""
+        """Each topic and partition with something to read."""
         for topic, partitions in self.ranges.items():
             for partition, span in partitions.items():
                 if span.start < span.end:
@@ -58,16 +58,16 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def records(self) -> int:
-        """How many offsets it holds: so many records at most."""
+        """How many offsets it has, which is the maximum number of records."""
         return sum(span.end - span.start for _, _, span in self.spans())
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Offsets of a partition (None: of all partitions) that cannot be read any more.
+    """Offsets of a partition (None: of all partitions) that can no longer be read.
 
-    `resume` is where reading can go on, None where nowhere. With `renewed`, what comes there is another history: offsets
-    that were read before may stand for other records now. A `doubtful` gap may close by itself when brokers change roles.
+    `resume` is where reading can continue, or None. With `renewed`, the topic has another history from there: offsets
+    that were read before may have other records now. A `doubtful` gap may close by itself when brokers change roles.
     """
 
     topic: str
@@ -78,17 +78,15 @@ class Gap:
     doubtful: bool = False
 
 
-def gaps(
-    seen: Iterable[Seen], needed: Mapping[str, Mapping[int, Span]], standing: Mapping[str, Topic]
-) -> Iterator[Gap]:
-    """What of the spans needed is not there. An empty span needs its offset: it must be reachable without a jump."""
+def gaps(seen: Iterable[Seen], needed: Mapping[str, Mapping[int, Span]], current: Mapping[str, Topic]) -> Iterator[Gap]:
+    """What is missing of the needed spans. An empty span needs its offset: it must be reachable without a jump."""
     ids = _ids(seen)
     for name, spans in needed.items():
-        topic, known = standing.get(name), ids.get(name)
+        topic, known = current.get(name), ids.get(name)
         if topic is None:
             yield Gap(name, None, f"topic {name!r} is gone, it was to be read from {_places(spans)}", doubtful=True)
         elif known is not None and topic.id is not None and topic.id != known:
-            why = f"topic {name!r} was deleted and made anew, the former one was to be read from {_places(spans)}"
+            why = f"topic {name!r} was deleted and recreated, the former one was to be read from {_places(spans)}"
             yield Gap(name, None, why, renewed=True)
         else:
             for partition, span in spans.items():
@@ -96,18 +94,18 @@ def gaps(
 
 
 def _gap(name: str, partition: int, needed: Span, topic: Topic) -> Iterator[Gap]:
-    held, place = topic.partitions.get(partition), f"topic {name!r} partition {partition}"
-    if held is None:
+    available, place = topic.partitions.get(partition), f"topic {name!r} partition {partition}"
+    if available is None:
         yield Gap(name, partition, f"{place} is gone, it was to be read from offset {needed.start}", doubtful=True)
-    elif held.end < needed.end:
-        why = f"{place} ends at offset {held.end} and did so at {needed.end} before: it lost its end or was made anew"
-        # Only the id tells a topic that lost its end from a new one; without it, reading again is the lesser evil.
-        resume = held.start if topic.id is None else held.end
+    elif available.end < needed.end:
+        why = f"{place} ends at offset {available.end} and did so at {needed.end} before: it lost its end or was recreated"
+        # Only the id distinguishes a topic that lost its end from a new one; without it, reading again is the lesser evil.
+        resume = available.start if topic.id is None else available.end
         yield Gap(name, partition, why, resume, renewed=True, doubtful=True)
-    elif held.start > needed.start:
-        last = held.start - 1 if needed.start == needed.end else min(held.start, needed.end) - 1
-        why = f"{place}: offsets {needed.start} to {last} were deleted before they were read, it begins at {held.start}"
-        yield Gap(name, partition, why, held.start)
+    elif available.start > needed.start:
+        last = available.start - 1 if needed.start == needed.end else min(available.start, needed.end) - 1
+        why = f"{place}: offsets {needed.start} to {last} were deleted before they were read, it begins at {available.start}"
+        yield Gap(name, partition, why, available.start)
 
 
 def _ids(seen: Iterable[Seen]) -> dict[str, str | None]:
@@ -115,15 +113,15 @@ def _ids(seen: Iterable[Seen]) -> dict[str, str | None]:
 
 
 def _places(spans: Mapping[int, Span]) -> str:
-    told = [f"offset {span.start} in partition {partition}" for partition, span in sorted(spans.items())]
-    return ", ".join(told[:_TOLD]) + (" and so on" if len(told) > _TOLD else "")
+    places = [f"offset {span.start} in partition {partition}" for partition, span in sorted(spans.items())]
+    return ", ".join(places[:_LISTED]) + (" and so on" if len(places) > _LISTED else "")
 
 
-def limited(standing: Mapping[str, Topic], present: Mapping[str, Topic]) -> dict[str, Topic]:
-    """The topics with no more than they held at an earlier moment."""
+def limited(current: Mapping[str, Topic], present: Mapping[str, Topic]) -> dict[str, Topic]:
+    """The topics with no more than they had at an earlier time."""
     kept = {}
     for name, then in present.items():
-        now = standing.get(name)
+        now = current.get(name)
         if now is not None and now.id == then.id:
             both = now.partitions.keys() & then.partitions.keys()
             kept[name] = Topic(
@@ -137,7 +135,7 @@ def _limited(now: Span, then: Span) -> Span:
 
 
 class Progress:
-    """How far everything was planned."""
+    """How far every partition was planned."""
 
     def __init__(self) -> None:
         self._begun = False
@@ -145,13 +143,13 @@ class Progress:
         self._ends: dict[str, dict[int, int]] = {}
 
     def remember(self, plan: Plan) -> None:
-        """Takes in a plan, after all those before it."""
+        """Adds a plan, after all those before it."""
         self._see(plan)
         for name, partitions in plan.ranges.items():
             self._ends.setdefault(name, {}).update({partition: span.end for partition, span in partitions.items()})
 
     def miss(self, plan: Plan) -> None:
-        """Takes in a plan that cannot be read: what it was to read is needed from where it was to begin."""
+        """Adds a plan that cannot be read: its records are still needed from where it begins."""
         if len(plan.topics) < len(self._seen):
             # Later plans are known: this one was read once.
             return
@@ -163,15 +161,15 @@ class Progress:
         """A plan that reads nothing."""
         return Plan(self._seen, {})
 
-    def gaps(self, standing: Mapping[str, Topic], wanted: Iterable[str]) -> list[Gap]:
-        """What cannot be gone on with, of the topics wanted."""
+    def gaps(self, current: Mapping[str, Topic], wanted: Iterable[str]) -> list[Gap]:
+        """The gaps that prevent the wanted topics from being continued."""
         names = set(wanted)
         needed = {
             name: {partition: Span(end, end) for partition, end in ends.items()}
             for name, ends in sorted(self._ends.items())
             if name in names
         }
-        return list(gaps(self._seen, needed, standing))
+        return list(gaps(self._seen, needed, current))
 
     def known(self) -> list[str]:
         """The names of all topics that were planned."""
@@ -179,25 +177,28 @@ class Progress:
 
     def next(
         self,
-        standing: Mapping[str, Topic],
+        current: Mapping[str, Topic],
         skipped: Iterable[Gap],
         limit: int,
         start: Literal["earliest", "latest"],
     ) -> Plan | None:
         """The next plan of at most `limit` records (but one of each partition that has any); None where nothing is new.
 
-        `skipped` are all gaps that there are now; where nothing lies behind them, the plan only says that they are skipped.
-        With `start` "latest", the first plan reads nothing and says where everything ended: else the next run would not
-        know, and begin at another place.
+        `skipped` are all current gaps; where nothing follows them, the plan only records that they are skipped.
+        With `start` "latest", the first plan reads nothing and records where everything ended: otherwise the next run
+        would not know, and would begin somewhere else.
         """
         if start == "latest" and not self._begun:
             ends = {
-                name: {partition: Span(held.end, held.end) for partition, held in sorted(topic.partitions.items())}
-                for name, topic in sorted(standing.items())
+                name: {
+                    partition: Span(available.end, available.end)
+                    for partition, available in sorted(topic.partitions.items())
+                }
+                for name, topic in sorted(current.items())
             }
-            return Plan(tuple(Seen(name, standing[name].id) for name in ends), ends)
+            return Plan(tuple(Seen(name, current[name].id) for name in ends), ends)
         skipped = list(skipped)
-        spans = self._spans(standing, skipped)
+        spans = self._spans(current, skipped)
         if not spans:
             return None
         ranges: dict[str, dict[int, Span]] = {}
@@ -205,34 +206,34 @@ class Progress:
         for (name, partition, span), count in zip(spans, counts, strict=True):
             ranges.setdefault(name, {})[partition] = Span(span.start, span.start + count)
         known = {topic.name for topic in self._seen} - {gap.topic for gap in skipped if gap.renewed}
-        added = tuple(Seen(name, standing[name].id) for name in ranges if name not in known)
+        added = tuple(Seen(name, current[name].id) for name in ranges if name not in known)
         return Plan(self._seen + added, ranges)
 
     def _see(self, plan: Plan) -> None:
         now = _ids(plan.topics)
         for name, former in _ids(self._seen).items():
             if now.get(name) != former:
-                # Made anew: nothing of the former one counts.
+                # Recreated: nothing of the former topic counts.
                 self._ends.pop(name, None)
         self._seen = plan.topics
         self._begun = True
 
-    def _spans(self, standing: Mapping[str, Topic], skipped: list[Gap]) -> list[tuple[str, int, Span]]:
-        """All that is new. What lies behind a gap is planned even where it is empty: a gap is skipped once."""
-        anew = {gap.topic for gap in skipped if gap.renewed and gap.partition is None}
+    def _spans(self, current: Mapping[str, Topic], skipped: list[Gap]) -> list[tuple[str, int, Span]]:
+        """Everything new. What follows a gap is planned even if it is empty: a gap is skipped once."""
+        recreated = {gap.topic for gap in skipped if gap.renewed and gap.partition is None}
         resumed = {(gap.topic, gap.partition): gap.resume for gap in skipped if gap.resume is not None}
         found = []
-        for name, topic in sorted(standing.items()):
-            ends = {} if name in anew else self._ends.get(name, {})
-            for partition, held in sorted(topic.partitions.items()):
-                start = resumed.get((name, partition), ends.get(partition, held.start))
-                if start < held.end or name in anew or (name, partition) in resumed:
-                    found.append((name, partition, Span(start, max(start, held.end))))
+        for name, topic in sorted(current.items()):
+            ends = {} if name in recreated else self._ends.get(name, {})
+            for partition, available in sorted(topic.partitions.items()):
+                start = resumed.get((name, partition), ends.get(partition, available.start))
+                if start < available.end or name in recreated or (name, partition) in resumed:
+                    found.append((name, partition, Span(start, max(start, available.end))))
         return found
 
 
 def shares(backlog: list[int], limit: int) -> list[int]:
-    """How many of each to take: one at least where there is any, the rest of the limit by size, always the same."""
+    """How many of each to take: at least one where there is any, the rest of the limit by size, deterministically."""
     least = [min(size, 1) for size in backlog]
     total, count = sum(backlog), sum(least)
     if total <= limit:

@@ -1,4 +1,4 @@
-"""Client settings of Kafka: which of them a user may give, and how they reach Spark's connector."""
+"""Client settings of Kafka: which of them a user may set, and how they are passed to Spark's connector."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _REFUSED = {
     "key.deserializer": _BYTES,
     "value.deserializer": _BYTES,
     "interceptor.classes": "an interceptor may change or drop records",
-    "allow.auto.create.topics": "reading never makes a topic",
+    "allow.auto.create.topics": "reading never creates a topic",
 }
 # After each poll Spark's connector asks twice where the partition begins and ends; at Kafka's 500 records a poll these
 # questions cost more than the records do. What a poll left over stays in memory for a while, so not many more.
@@ -28,17 +28,17 @@ _TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}")
 
 
 def checked(settings: Mapping[str, str | int | float | bool], source: str) -> dict[str, str]:
-    """The settings as Kafka's Java clients take them; raises `UsageError` that names one which cannot be given, and why.
+    """The settings as Kafka's Java clients take them; raises `UsageError` for one that cannot be set, with the reason.
 
     Values are never part of a message: they may be secrets.
     """
     for name, value in settings.items():
-        # Spark's options are the same in small letters and in large ones.
+        # Spark's options are case-insensitive.
         small = name.lower()
         if small.startswith("kafka."):
             raise UsageError(f"source {source!r}: write the Kafka setting {name!r} without 'kafka.' in front")
         if small in _REFUSED:
-            raise UsageError(f"source {source!r}: the Kafka setting {name!r} cannot be given: {_REFUSED[small]}")
+            raise UsageError(f"source {source!r}: the Kafka setting {name!r} cannot be set: {_REFUSED[small]}")
         if small == "isolation.level" and str(value).lower() != _COMMITTED:
             raise UsageError(
                 f"source {source!r}: the Kafka setting {name!r} can only be {_COMMITTED!r}: "
@@ -62,7 +62,7 @@ def checked_topics(topics: Iterable[str], source: str) -> tuple[str, ...]:
 
 
 def unknown(settings: Iterable[str], known: Iterable[str]) -> list[str]:
-    """A sentence for each name that Kafka does not know: it would be passed over silently."""
+    """A sentence for each name that Kafka does not know, and would silently ignore."""
     names = frozenset(known)
     return [f"Kafka has no setting {name!r}; {nearest(name, names)}" for name in settings if name not in names]
 

@@ -1,7 +1,7 @@
 """A PostgreSQL database as a source: a snapshot of its tables, then its log from where the snapshot was taken.
 
-A batch is a range of places at which transactions commit, or ranges of blocks under one exported snapshot. The slot is advanced
-only to where the change log is already: what was not stored can always be read again.
+A batch is a range of commit LSNs, or ranges of blocks under one exported snapshot. The slot is advanced only to what is already
+in the change log: what was not stored can always be read again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,37 +14,35 @@ from pyspark.sql import SparkSession
 from changeling.formats.options import ReadOptions
 from changeling.model.errors import ChangelingError
 from changeling.model.position import decode
-from changeling.postgres import lsn
-from changeling.postgres.catalog import Found
+from changeling.postgres.catalog import CatalogTable
 from changeling.postgres.connection import unreachable
 from changeling.postgres.readiness import Server
-from changeling.postgres.slot import ExportedPoint, Standing
+from changeling.postgres.slot import ExportedSnapshot, SlotStatus, format_lsn
 from changeling.sources import postgres_plan as plans
-from changeling.sources.postgres_altered import AlteredTables
 from changeling.sources.postgres_capture import Capture
-from changeling.sources.postgres_known import KnownTables
+from changeling.sources.postgres_known import AlteredTables, KnownTables
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream
 from changeling.sources.postgres_reading import SnapshotReader, StreamReader, check_alive
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
-from changeling.sources.postgres_snapshot import SnapshotGoingOn
+from changeling.sources.postgres_snapshot import RunningSnapshot
 from changeling.sources.source import Foreseen, Input, Spread
 
 STREAMED = 2
-"""Positions of the stream have a place and an ordinal; those of a snapshot have more."""
+"""Positions of the stream have an LSN and an ordinal; those of a snapshot have more parts."""
 _PATIENCE = 60.0
-"""Seconds until a snapshot is tried again that open transactions did not let begin."""
+"""Seconds until a snapshot that open transactions prevented is tried again."""
 _IDLE_BYTES = 16 * 1024 * 1024
-"""So much of the log may pass by without a change of ours, before the slot is moved on all the same."""
+"""How much of the log may pass without a captured change before the slot is advanced anyway."""
 
 
 class PostgresSource:
-    """The tables of a database that patterns stand for, by one slot."""
+    """The tables of a database that match patterns, read from one slot."""
 
     format: str | None = None
     options = ReadOptions()
     has_more = True
-    """Nobody waits for the end of its transactions: they come whole."""
+    """Batches always contain whole transactions, so nobody waits for their ends."""
 
     def __init__(
         self,
@@ -55,9 +53,9 @@ class PostgresSource:
         kept: str | None = None,
         resnapshot: bool = False,
     ) -> None:
-        """`stored` is the furthest position that the log has, `kept` what it keeps for this source.
+        """`stored` is the last position in the log, `kept` the state that the log keeps for this source.
 
-        `resnapshot`: all tables are taken anew.
+        `resnapshot`: all tables are snapshotted again.
         """
         self.name = settings.name
         self._stored = stored
@@ -70,15 +68,15 @@ class PostgresSource:
         self._altered = AlteredTables(self._capture, self._done)
         self._present: int | None = None
         self._opened: Server | None = None
-        self._snapshot: SnapshotGoingOn | None = None
+        self._snapshot: RunningSnapshot | None = None
         self._streamed = False
         self._looked = 0
         self._not_before = 0.0
         self._warnings: list[str] = []
 
     def remember(self, plan: str) -> None:
-        """Tables that are done and places that are behind are not planned again."""
-        known = plans.parse(plan)
+        """Completed tables and ranges of the log that were read are not planned again."""
+        known = plans.parse_plan(plan)
         self._system = known.system
         if isinstance(known, Stream):
             self._position = known.end
@@ -94,21 +92,21 @@ class PostgresSource:
             self._end_snapshot()
 
     def kept(self, plan: str, notes: Sequence[str]) -> str:
-        """Tables that the stream described otherwise than their snapshots have them."""
-        return self._done.note(plans.parse(plan), notes, self._snapshot, self._capture.chosen.left_out)
+        """Tables that the stream described differently from their snapshots."""
+        return self._done.note(plans.parse_plan(plan), notes, self._snapshot, self._capture.chosen.left_out)
 
     def left_out(self) -> dict[str, str]:
         """The tables that cannot be captured as they are."""
         return {str(table): why for table, why in self._capture.chosen.left_out.items()}
 
     def next(self) -> str | None:
-        """Parts of tables that are not done, then the log; while a table is added, both in turn."""
+        """Parts of tables that are not completed, then the log; while a table is added, both in turn."""
         with self._reaching():
             plan = self._next()
-        return None if plan is None else plans.spell(plan)
+        return None if plan is None else plans.format_plan(plan)
 
     def stop_at_present(self) -> None:
-        """What commits from now on is left for another time."""
+        """What commits from now on is left for another run."""
         with self._reaching():
             self._open()
             self._altered.look()
@@ -122,63 +120,63 @@ class PostgresSource:
             self.close()
             raise unreachable(self._settings.url, error) from None
 
-    def stop_at(self, place: int) -> None:
-        """What commits from a place on is left for another time."""
-        self._present = place
+    def stop_at(self, position: int) -> None:
+        """What commits from an LSN on is left for another run."""
+        self._present = position
 
     def nothing(self) -> str:
         """A range without transactions."""
         place = self._position or 0
-        return plans.spell(Stream(self._system or "", place, place))
+        return plans.format_plan(Stream(self._system or "", place, place))
 
     def broken(self, plan: str) -> str | None:
         """A snapshot ends with the connection that exported it; the log can be read again until it was stored."""
-        known = plans.parse(plan)
+        known = plans.parse_plan(plan)
         if isinstance(known, Stream):
             return self._broken_stream(known)
         if self._snapshot is None or self._snapshot.point.lsn != known.point:
-            return "the snapshot of its tables ended with the run that took it; those that were not done start again"
+            return "the snapshot of its tables ended with its run; tables that were not completed start again"
         why = check_alive(self._reader(known))
         if why is None:
             return None
         self._end_snapshot()
-        return f"the snapshot of its tables is gone ({why}); those that were not done start again"
+        return f"the snapshot of its tables is gone ({why}); tables that were not completed start again"
 
     def _broken_stream(self, plan: Stream) -> str | None:
         with self._reaching():
             self._open()
         if plan.start == plan.end or self._position == plan.start:
             return None
-        return "its slot was lost before all that it told was stored; the tables are taken anew"
+        return "its slot was lost before all of its changes were stored; the tables are snapshotted again"
 
     def input(self, spark: SparkSession, plan: str) -> Input:
         """One task for the log; one for each part of a table."""
-        known = plans.parse(plan)
+        known = plans.parse_plan(plan)
         if isinstance(known, Snapshot):
             return Input(spark.range(0, len(known.parts), 1, max(1, len(known.parts))), self._reader(known))
-        # An empty range needs no reader that asks the server.
+        # An empty range needs no reader that queries the server.
         rows = 1 if known.start < known.end or known.altered else 0
         reader = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
         return Input(spark.range(0, rows, 1, 1), reader)
 
     def foreseen(self, plan: str) -> list[Foreseen]:
         """The schemas of the tables in a snapshot."""
-        known = plans.parse(plan)
+        known = plans.parse_plan(plan)
         if isinstance(known, Stream) or self._snapshot is None:
             return []
         return self._snapshot.foreseen(known, self._capture.tables())
 
     def spread(self, plan: str) -> Spread:
-        """Bytes of the log or of tables, about."""
-        return Spread(bytes=plans.bytes_of(plans.parse(plan)))
+        """About how many bytes of the log or of tables."""
+        return Spread(bytes=plans.bytes_of(plans.parse_plan(plan)))
 
     def warnings(self) -> list[str]:
-        """What a user should know."""
-        told, self._warnings = [*self._warnings, *self._capture.warnings()], []
-        return told
+        """Warnings for the user, each returned once."""
+        warnings, self._warnings = [*self._warnings, *self._capture.warnings()], []
+        return warnings
 
     def close(self) -> None:
-        """Lets go of what the log has, and of the connections."""
+        """Advances the slot to what the log has, and closes the connections."""
         try:
             if self._opened is not None and self._position is not None:
                 self._capture.release(self._position)
@@ -205,8 +203,8 @@ class PostgresSource:
         return self._snapshot_plan(server) if waiting else None
 
     def _snapshot_is_added(self) -> bool:
-        """Whether it is of tables that came later: those that were there first are snapshotted before all else."""
-        return self._snapshot is not None and self._snapshot.again and not self._snapshot.anew and bool(self._done)
+        """Whether it is for tables that were added later: the first tables are snapshotted before anything else."""
+        return self._snapshot is not None and self._snapshot.again and not self._snapshot.slot_lost and bool(self._done)
 
     def _snapshot_plan(self, server: Server) -> Snapshot | None:
         assert self._snapshot is not None
@@ -229,34 +227,34 @@ class PostgresSource:
         return Stream(server.system, self._position, most)
 
     def _open(self) -> Server:
-        """Connects, checks what must hold, and makes what is missing; only the first call does."""
+        """Connects, checks the preconditions, and creates what is missing; only on the first call."""
         if self._opened is not None:
             return self._opened
         server = self._capture.open()
         self._check_rules()
         if self._system not in (None, server.system) and not self._resnapshot:
             raise ChangelingError(
-                f"source {self.name}: this is another server than the one that was captured before, so that places in its log "
+                f"source {self.name}: this is another server than the one that was captured before, so positions in its log "
                 "mean something else: point the url at the former one, or run with --resnapshot"
             )
         if self._position is not None and (flushed := self._capture.flushed()) < self._position:
             raise ChangelingError(
-                f"source {self.name}: the log of this server ends at {lsn.spell(flushed)}, before what was stored "
-                f"({lsn.spell(self._position)}): it is another one, or was restored from a backup, and what it tells cannot be put "
-                "behind what is known. Begin with a pipeline of another name, or `changeling remove` this one first"
+                f"source {self.name}: the log of this server ends at {format_lsn(flushed)}, before what was stored "
+                f"({format_lsn(self._position)}): it is another server, or was restored from a backup, and its changes cannot "
+                "continue the stored ones. Begin with a pipeline of another name, or `changeling remove` this one first"
             )
-        standing = self._capture.standing()
-        lost = self._capture.lost(standing, self._position) or self._went_back(standing)
+        status = self._capture.status()
+        lost = self._capture.lost(status, self._position) or self._went_back(status)
         if lost is not None and not self._resnapshot:
             raise self._capture.refused(lost)
         self._capture.claim(begun=self._position is not None)
-        if standing is None or lost is not None:
+        if status is None or lost is not None:
             known = self._position is not None
             point = self._capture.create_slot()
             self._position = point.lsn
-            self._take(point, again=known, anew=known)
+            self._take(point, again=known, slot_lost=known)
         elif self._position is None:
-            self._position = standing.confirmed
+            self._position = status.confirmed
         if self._resnapshot:
             self._done.clear()
         self._resnapshot = False
@@ -264,72 +262,72 @@ class PostgresSource:
         self._opened = server
         return server
 
-    def _went_back(self, standing: Standing | None) -> str | None:
-        """Whether the server has lost what was stored already: its log may have grown since to where it was."""
+    def _went_back(self, status: SlotStatus | None) -> str | None:
+        """Why the server has lost what was already stored, or None: its log may have grown past the same LSN since."""
         last = decode(self._stored) if self._stored is not None else ()
-        if standing is None or self._position is None or len(last) != STREAMED or last[0] < standing.confirmed:
+        if status is None or self._position is None or len(last) != STREAMED or last[0] < status.confirmed:
             return None
         if self._capture.commits_at(last[0], self._position):
             return None
         return (
-            f"the server does not know the last transaction that was stored ({lsn.spell(last[0])}): it was restored from a backup, "
+            f"the server does not know the last transaction that was stored ({format_lsn(last[0])}): it was restored from a backup, "
             "or its publication was altered"
         )
 
-    def _take(self, point: ExportedPoint, *, again: bool, anew: bool) -> None:
-        """Begins a snapshot of all tables that are not done."""
-        if anew:
+    def _take(self, point: ExportedSnapshot, *, again: bool, slot_lost: bool) -> None:
+        """Starts a snapshot of all tables that are not completed."""
+        if slot_lost:
             self._done.clear()
         asked = self._requests.pending()
-        held = self._capture.hold(point, self._wanted())
-        if held is None:
-            # A table was written anew between the point and our lock on it: the snapshot would show it empty.
+        locked = self._capture.lock_tables(point, self._wanted())
+        if locked is None:
+            # A table was rewritten between the snapshot and our lock on it: the snapshot would show it empty.
             point.close()
-            self._take(self._capture.temporary_point(), again=True, anew=anew)
+            self._take(self._capture.export_snapshot(), again=True, slot_lost=slot_lost)
             return
         blocks = plans.PART_BYTES // plans.BLOCK
-        parts = [part for table, leaves in held.leaves.items() for part in plans.parts_of(table, leaves, blocks)]
-        self._snapshot = SnapshotGoingOn(point, held, parts, asked, again, anew)
+        parts = [part for table, leaves in locked.leaves.items() for part in plans.parts_of(table, leaves, blocks)]
+        self._snapshot = RunningSnapshot(point, locked, parts, asked, again, slot_lost)
         if not parts:
             self._end_snapshot()
 
     def _add_tables(self) -> None:
-        """Publishes tables that came to be, and begins a snapshot of those that have none yet."""
+        """Publishes new tables, and starts a snapshot of those that have none yet."""
         self._capture.look()
         self._note_added()
         self._check_rules()
-        self._tell_gone()
+        self._warn_gone()
         if not self._wanted() or monotonic() < self._not_before:
             return
         try:
-            point = self._capture.temporary_point()
+            point = self._capture.export_snapshot()
         except ChangelingError as error:
             if not self._done:
                 raise
-            # What is captured already goes on meanwhile.
+            # The tables that are already captured continue.
             self._not_before = monotonic() + _PATIENCE
             self._warnings.append(f"tables wait for their snapshot: {error}")
             return
-        self._take(point, again=True, anew=False)
+        self._take(point, again=True, slot_lost=False)
 
     def _note_added(self) -> None:
-        """A table that was published before, and then was not for a while, has lost changes: it is taken anew."""
+        """A table that was unpublished for a while has lost changes: it is snapshotted again."""
         self._requests.ask(name for name in self._capture.chosen.added() if name in self._done)
 
     def _check_rules(self) -> None:
-        """Leaves tables out whose rules do not fit their columns; raises `UsageError` where no other is captured."""
+        """Leaves out tables whose rules do not match their columns; raises `UsageError` where no other is captured."""
         self._capture.chosen.check_rules(self._capture.prints(), self._done.print_of)
 
-    def _tell_gone(self) -> None:
-        """Tells of tables that went: their replicas stay."""
+    def _warn_gone(self) -> None:
+        """Warns about tables that are no longer captured: their replicas stay."""
         for name in self._done.gone([*(one.table for one in self._capture.found), *self._capture.chosen.left_out]):
             self._warnings.append(
                 f"{name} is no longer among the tables that are captured (dropped, renamed, made a partition, or not asked for): "
                 "its replica stays as it was"
             )
 
-    def _wanted(self) -> list[Found]:
-        """The tables without a snapshot, those asked for, and those of which rows changed since without a word in the log."""
+    def _wanted(self) -> list[CatalogTable]:
+        """The tables without a snapshot, the requested ones, and those whose rows changed since without a change in the log."""
         found, asked = self._capture.found, self._requests.pending()
         outdated = {one.oid for one in self._done.outdated(found, self._capture.prints())}
         return [one for one in found if one.oid in outdated or one.table.spelled() in asked]
@@ -338,11 +336,11 @@ class PostgresSource:
         if self._snapshot is None:
             raise ChangelingError(f"source {self.name}: the snapshot of its tables is gone")
         return SnapshotReader(
-            self._capture.tables(), plan, self._snapshot.point.snapshot, self._snapshot.held.relations
+            self._capture.tables(), plan, self._snapshot.point.snapshot, self._snapshot.locked.relations
         )
 
     def _end_snapshot(self) -> None:
         if self._snapshot is not None:
             self._snapshot.point.close()
-            self._capture.let_go()
+            self._capture.unlock()
             self._snapshot = None

@@ -1,4 +1,4 @@
-"""What a capture has on its server: a publication, a slot, connections, and the tables that they tell of."""
+"""The server side of a capture: its publication, slot, connections, and the captured tables."""
 
 import os
 import time
@@ -11,34 +11,34 @@ from psycopg import sql
 
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.postgres import catalog, lsn, readiness
-from changeling.postgres.catalog import Connection, Found, Leaf
+from changeling.postgres import catalog, readiness
+from changeling.postgres.catalog import CatalogTable, Connection, Leaf
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.fingerprint import Fingerprint, fingerprints
-from changeling.postgres.missing_rights import Need
-from changeling.postgres.readiness import Server
+from changeling.postgres.readiness import Need, Server
 from changeling.postgres.relation import Relation
-from changeling.postgres.slot import ExportedPoint, Slot, Standing
+from changeling.postgres.slot import ExportedSnapshot, Slot, SlotStatus, format_lsn, parse_lsn
 from changeling.sources.postgres_reading import Tables
 from changeling.sources.postgres_settings import CaptureSettings
 from changeling.sources.postgres_tables import CapturedTables
 
 _FLUSH_SECONDS = 1.5
-"""A server writes its log to disk after 0.6 s at the latest, unless it is told otherwise."""
+"""By default, a server flushes its log to disk within 0.6 s."""
 
 
 @dataclass(frozen=True)
-class Held:
-    """Tables as a snapshot shows them; they stay as they are, while writers go on, until they are let go."""
+class LockedTables:
+    """Tables as a snapshot shows them; until they are unlocked they cannot be altered, but can be written."""
 
     relations: dict[str, Relation]
     leaves: dict[TableName, list[Leaf]]
     prints: dict[str, Fingerprint]
-    moment: int
+    time: int
+    """The server's clock, in nanoseconds."""
 
 
 class Capture:
-    """The server's side of one source."""
+    """The server side of one source."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self._settings = settings
@@ -47,7 +47,7 @@ class Capture:
         """Which tables are captured."""
         self._claim = settings.claim()
         self._connection: Connection | None = None
-        self._holding: Connection | None = None
+        self._locking: Connection | None = None
         self._server: Server | None = None
         self._released = 0
         self._alarmed = 0
@@ -59,7 +59,7 @@ class Capture:
         return ",".join(sql.Identifier(name).as_string(None) for name in self._settings.publications)
 
     def open(self) -> Server:
-        """Connects, checks the server, and publishes the tables; raises `ChangelingError` where the slot is another log's."""
+        """Connects, checks the server, and publishes the tables; raises `ChangelingError` where another log reads the slot."""
         self._connection = connect(self._settings.url)
         self._released = 0
         self._server = readiness.server(self._connection)
@@ -68,84 +68,84 @@ class Capture:
         return self._server
 
     def look(self, needs: Sequence[Need] = ()) -> None:
-        """Publishes the tables that patterns stand for now; raises `ChangelingError` where none of them can be captured."""
+        """Publishes the tables that match the patterns now; raises `ChangelingError` where none of them can be captured."""
         assert self._server is not None
-        self.chosen.look(self._asked(), self._server, needs)
+        self.chosen.look(self._connected(), self._server, needs)
 
     @property
-    def found(self) -> list[Found]:
+    def found(self) -> list[CatalogTable]:
         """The tables that are captured."""
         return self.chosen.found
 
     def claim(self, *, begun: bool) -> None:
-        """Notes that the log is written from the slot; `begun`: it has changes of it already.
+        """Records that the log reads the slot; `begun`: the log already has changes from it.
 
-        Raises `ChangelingError` where the slot is another log's, or may be.
+        Raises `ChangelingError` where another log reads the slot, or may do so.
         """
-        self._claim.take(self._asked(), begun=begun)
+        self._claim.take(self._connected(), begun=begun)
 
     def tables(self) -> Tables:
         """What tasks need to know."""
         return self.chosen.for_tasks()
 
-    def standing(self) -> Standing | None:
-        """How the slot stands."""
-        return self._slot.standing(self._asked())
+    def status(self) -> SlotStatus | None:
+        """The status of the slot."""
+        return self._slot.status(self._connected())
 
-    def asked_standing(self) -> Standing | None:
-        """The same, by a connection for this question alone."""
+    def fresh_status(self) -> SlotStatus | None:
+        """The same, over a connection of its own."""
         with connect(self._settings.url) as connection:
             try:
-                return self._slot.standing(connection)
+                return self._slot.status(connection)
             except psycopg.Error as error:
                 raise unreachable(self._settings.url, error) from None
 
-    def lost(self, standing: Standing | None, position: int | None) -> str | None:
-        """Why what follows a place can no longer be read from the slot; None where it can."""
+    def lost(self, status: SlotStatus | None, position: int | None) -> str | None:
+        """Why the slot no longer has what follows a position; None where it has."""
         name = self._slot.name
-        if standing is None:
+        if status is None:
             return None if position is None else f"the slot {name} is gone"
-        if standing.lost is not None:
+        if status.lost is not None:
             return (
-                f"the server gave up the slot {name} ({standing.lost}), since nobody read it for too long (see "
+                f"the server invalidated the slot {name} ({status.lost}), since nobody read it for too long (see "
                 "max_slot_wal_keep_size and idle_replication_slot_timeout)"
             )
-        if position is not None and standing.confirmed > position:
+        if position is not None and status.confirmed > position:
             return (
-                f"the slot {name} is at {lsn.spell(standing.confirmed)}, beyond what was stored ({lsn.spell(position)}): it was "
-                "made again, or somebody else read it"
+                f"the slot {name} is at {format_lsn(status.confirmed)}, beyond what was stored ({format_lsn(position)}): it was "
+                "recreated, or somebody else read it"
             )
         return None
 
     def refused(self, lost: str) -> ChangelingError:
-        """What to tell where a slot cannot be read on."""
+        """The error for a slot that cannot be continued."""
         return ChangelingError(
-            f"source {self._settings.name}: {lost}. Changes may be missing from there on: `changeling run --resnapshot` takes "
-            "all tables anew and goes on"
+            f"source {self._settings.name}: {lost}. Changes may be missing from there on: `changeling run --resnapshot` snapshots "
+            "all tables again and continues"
         )
 
-    def create_slot(self) -> ExportedPoint:
-        """Makes the slot, in place of one that is lost."""
-        self._slot.drop(self._asked())
+    def create_slot(self) -> ExportedSnapshot:
+        """Creates the slot, in place of a lost one."""
+        self._slot.drop(self._connected())
         return self._slot.create()
 
-    def temporary_point(self, *, for_reading: bool = False) -> ExportedPoint:
-        """A point of the log and its snapshot, without moving the slot. `for_reading`: a run may take one at the same time."""
+    def export_snapshot(self, *, for_reading: bool = False) -> ExportedSnapshot:
+        """Exports a snapshot and its LSN, without moving the slot. `for_reading`: a run may export one at the same time."""
         suffix = f"read_{os.getpid()}" if for_reading else "snapshot"
         return Slot(self._settings.url, f"{self._slot.name[:45]}_{suffix}").create(temporary=True)
 
     def mark(self) -> None:
         """Writes a message into the server's log."""
-        self._asked().execute("SELECT pg_logical_emit_message(true, 'changeling', 'mark')")
+        self._connected().execute("SELECT pg_logical_emit_message(true, 'changeling', 'mark')")
 
-    def hold(self, point: ExportedPoint, wanted: list[Found]) -> Held | None:
-        """The tables at a point; None where one is gone, or was written anew since: then the snapshot does not show its rows.
+    def lock_tables(self, point: ExportedSnapshot, wanted: list[CatalogTable]) -> LockedTables | None:
+        """The tables in a snapshot; None where one was dropped or rewritten since: the snapshot does not show its rows then.
 
-        Until `let_go` they cannot be altered or dropped; writers are not held up.
+        Until `unlock` they cannot be altered or dropped; writers are not blocked.
         """
         assert self._server is not None
-        self.let_go()
-        connection = self._holding = connect(self._settings.url)
+        self.unlock()
+        connection = self._locking = connect(self._settings.url)
         try:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(point.snapshot))
@@ -154,106 +154,106 @@ class Capture:
                 connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(name))
             leaves = {one.table: catalog.leaves(connection, one.oid) for one in wanted}
             numbers = [leaf.oid for found in leaves.values() for leaf in found]
-            if connection.execute(_WRITTEN_ANEW, (numbers,)).fetchone():
-                self.let_go()
+            if connection.execute(_REWRITTEN, (numbers,)).fetchone():
+                self.unlock()
                 return None
-            found = catalog.relations(connection, wanted, stored_generated=self._server.tells_generated)
+            found = catalog.relations(connection, wanted, stored_generated=self._server.publishes_generated)
             prints = fingerprints(connection, wanted, self._settings.publications)
             row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
         except psycopg.errors.UndefinedTable:
-            self.let_go()
+            self.unlock()
             self.look()
             return None
         except psycopg.Error as error:
-            self.let_go()
+            self.unlock()
             point.close()
             raise unreachable(self._settings.url, error) from None
         assert row is not None
         named = {relation.table.spelled(): relation for relation in found}
-        return Held(named, leaves, prints, int(str(row[0])) * 1000)
+        return LockedTables(named, leaves, prints, int(str(row[0])) * 1000)
 
-    def let_go(self) -> None:
-        """The tables may be altered again."""
-        if self._holding is not None:
+    def unlock(self) -> None:
+        """Releases the locks of `lock_tables`."""
+        if self._locking is not None:
             with suppress(psycopg.Error):
-                self._holding.close()
-            self._holding = None
+                self._locking.close()
+            self._locking = None
 
     def release(self, position: int) -> None:
-        """Advances the slot to what is stored; raises `ChangelingError` where it is not where it was left."""
-        standing = self.standing()
-        if (lost := self.lost(standing, position)) is not None or standing is None:
+        """Advances the slot to what is stored; raises `ChangelingError` where the slot was moved or lost."""
+        status = self.status()
+        if (lost := self.lost(status, position)) is not None or status is None:
             raise self.refused(lost or "")
-        if standing.confirmed < position and position > self._released:
-            self._slot.advance(self._asked(), position)
+        if status.confirmed < position and position > self._released:
+            self._slot.advance(self._connected(), position)
             self._released = position
-        self._alarm(standing)
+        self._alarm(status)
 
     def prints(self) -> dict[str, Fingerprint]:
         """The fingerprints of the tables now."""
-        return fingerprints(self._asked(), self.found, self._settings.publications)
+        return fingerprints(self._connected(), self.found, self._settings.publications)
 
-    def relations(self, found: Sequence[Found]) -> list[Relation]:
+    def relations(self, found: Sequence[CatalogTable]) -> list[Relation]:
         """Tables as the catalog has them now."""
         assert self._server is not None
-        return catalog.relations(self._asked(), found, stored_generated=self._server.tells_generated)
+        return catalog.relations(self._connected(), found, stored_generated=self._server.publishes_generated)
 
     def inserted(self) -> int:
-        """How far the server's log is, on disk or not."""
-        row = self._asked().execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+        """The end of the server's log, on disk or not."""
+        row = self._connected().execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         assert row is not None
-        return lsn.parse(row[0])
+        return parse_lsn(row[0])
 
     def flushed(self) -> int:
-        """How far the server's log is on disk."""
-        row = self._asked().execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
+        """The end of the server's log on disk."""
+        row = self._connected().execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
         assert row is not None
-        return lsn.parse(row[0])
+        return parse_lsn(row[0])
 
     def present(self) -> int:
-        """How far the server's log is; what was committed without waiting for the disk is waited for here."""
+        """The end of the server's log; it waits until asynchronous commits are flushed."""
         wanted, end = self.inserted(), time.monotonic() + _FLUSH_SECONDS
         while (flushed := self.flushed()) < wanted and time.monotonic() < end:
             time.sleep(0.02)
         return max(flushed, wanted)
 
     def has_changes(self, upto: int) -> bool:
-        """Whether anything of ours commits before a place."""
-        return self._slot.has_changes(self._asked(), self.publications, upto)
+        """Whether a published transaction commits before an LSN."""
+        return self._slot.has_changes(self._connected(), self.publications, upto)
 
-    def commits_at(self, place: int, upto: int) -> bool:
-        """Whether a transaction of ours commits at a place; it lies before `upto`."""
-        return self._slot.commits_at(self._asked(), self.publications, place, upto)
+    def commits_at(self, lsn: int, upto: int) -> bool:
+        """Whether a published transaction commits exactly at an LSN before `upto`."""
+        return self._slot.commits_at(self._connected(), self.publications, lsn, upto)
 
     def warnings(self) -> list[str]:
-        """What a user should know; each is told once."""
-        told, self._warnings = [*self._warnings, *self.chosen.warnings()], []
-        return told
+        """Warnings for the user, each returned once."""
+        warnings, self._warnings = [*self._warnings, *self.chosen.warnings()], []
+        return warnings
 
     def close(self) -> None:
         """Closes the connections."""
-        self.let_go()
+        self.unlock()
         if self._connection is not None:
             with suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
         self.chosen.forget()
 
-    def _asked(self) -> Connection:
+    def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._settings.url)
         return self._connection
 
-    def _alarm(self, standing: Standing) -> None:
-        if standing.behind < max(self._settings.lag_alarm, 2 * self._alarmed):
+    def _alarm(self, status: SlotStatus) -> None:
+        if status.retained < max(self._settings.lag_alarm, 2 * self._alarmed):
             return
-        self._alarmed = standing.behind
+        self._alarmed = status.retained
         self._warnings.append(
-            f"the server keeps {standing.behind / 1024**3:.1f} GB of its log for the slot {self._slot.name}: it fills up its disk "
-            "where changes come faster than they are read, or where a transaction stays open for long"
+            f"the server keeps {status.retained / 1024**3:.1f} GB of its log for the slot {self._slot.name}: this fills its disk "
+            "if changes are written faster than they are read, or if a transaction stays open for long"
         )
 
 
-_WRITTEN_ANEW = """
+_REWRITTEN = """
 SELECT 1 FROM pg_class c WHERE c.oid = ANY(%s) AND c.relfilenode <> pg_relation_filenode(c.oid) LIMIT 1
 """

@@ -1,26 +1,29 @@
-"""The tables of which a snapshot is in the log: as they were then, and what the stream has shown of them since."""
+"""The tables of which a snapshot is in the log: as they were then, what the stream has shown since, and new schemas."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from changeling.model.table import TableName
-from changeling.postgres.catalog import Found
-from changeling.postgres.fingerprint import ColumnPrint, Fingerprint
+from changeling.postgres.catalog import CatalogTable
+from changeling.postgres.fingerprint import ColumnFingerprint, Fingerprint
+from changeling.postgres.published_table import PublishedTable
 from changeling.postgres.relation_messages import from_texts
-from changeling.postgres.table_drift import Drift, Snapshotted
-from changeling.sources.postgres_plan import Plan, Snapshot, Stream
-from changeling.sources.postgres_snapshot import SnapshotGoingOn
+from changeling.postgres.table_drift import Drift, SnapshottedTable
+from changeling.sources.postgres_capture import Capture
+from changeling.sources.postgres_plan import Altered, Plan, Snapshot, Stream
+from changeling.sources.postgres_snapshot import RunningSnapshot
 
 
 class KnownTables:
-    """By their spelled names."""
+    """The tables with a snapshot, by their spelled names."""
 
     def __init__(self, kept: str | None) -> None:
-        """`kept` is what `note` gave last."""
+        """`kept` is the last result of `note`."""
         self._prints: dict[str, Fingerprint] = {}
         self._points: dict[str, int] = {}
-        self._columns: dict[str, tuple[ColumnPrint, ...]] = {}
+        self._columns: dict[str, tuple[ColumnFingerprint, ...]] = {}
         self._drift = Drift() if kept is None else msgspec.json.decode(kept, type=Drift)
         self._reported_gone: set[str] = set()
 
@@ -35,30 +38,30 @@ class KnownTables:
         return self._prints.get(name)
 
     def clear(self) -> None:
-        """All are to be read again."""
+        """Forgets all, so that they are snapshotted again."""
         self._prints.clear()
 
     def add(self, plan: Snapshot) -> None:
-        """Takes the tables that are whole with a batch."""
+        """Adds the tables that are complete with a batch."""
         self._prints |= plan.prints
         self._points |= dict.fromkeys(plan.prints, plan.point)
-        self._columns |= {name: made.columns for name, made in plan.prints.items()}
+        self._columns |= {name: fingerprint.columns for name, fingerprint in plan.prints.items()}
 
     def alter(self, plan: Stream) -> None:
-        """Takes the schemas that are in the log with a batch."""
+        """Adds the schemas that are in the log with a batch."""
         self._columns |= {one.table.spelled(): one.columns for one in plan.altered}
 
     def note(
-        self, plan: Plan, notes: Sequence[str], going_on: SnapshotGoingOn | None, left_out: Collection[TableName]
+        self, plan: Plan, notes: Sequence[str], running: RunningSnapshot | None, left_out: Collection[TableName]
     ) -> str:
-        """Takes what the stream described; returns what has to be kept of it. Nothing changes where it is noted twice.
+        """Adds what the stream described; returns the state to keep. Noting it twice changes nothing.
 
-        Changes of tables that are `left_out` were passed over.
+        Changes of tables in `left_out` were skipped.
         """
         known = [self._snapshotted(name) for name in self._prints]
-        if going_on is not None:
-            prints, point = going_on.held.prints, going_on.point.lsn
-            known += [_snapshotted(name, made, point) for name, made in prints.items()]
+        if running is not None:
+            prints, point = running.locked.prints, running.point.lsn
+            known += [_snapshotted(name, fingerprint, point) for name, fingerprint in prints.items()]
         described = from_texts(notes)
         self._drift.note(described, known)
         if isinstance(plan, Stream):
@@ -67,35 +70,82 @@ class KnownTables:
             self._drift.note_left_out(described, oids, plan.end)
         return msgspec.json.encode(self._drift).decode()
 
-    def outdated(self, found: Sequence[Found], now: Mapping[str, Fingerprint]) -> Iterator[Found]:
-        """The tables without a snapshot, and those of which rows changed since although no change in the log says so."""
+    def outdated(self, found: Sequence[CatalogTable], now: Mapping[str, Fingerprint]) -> Iterator[CatalogTable]:
+        """The tables without a snapshot, and those whose rows changed since without a change in the log."""
         for one in found:
             name = one.table.spelled()
             before = self._prints.get(name)
             if before is None or now[name].outdates(before) or self._drifted(name, now[name]):
                 yield one
 
-    def reshaped(self, found: Sequence[Found], now: Mapping[str, Fingerprint]) -> Iterator[Found]:
-        """The tables with other columns than the log may know, of which rows are as they were."""
+    def reshaped(self, found: Sequence[CatalogTable], now: Mapping[str, Fingerprint]) -> Iterator[CatalogTable]:
+        """The tables whose columns differ from the log's, and whose rows did not change."""
         outdated = {one.oid for one in self.outdated(found, now)}
         for one in found:
             name = one.table.spelled()
             if one.oid not in outdated and self._columns[name] != now[name].columns:
                 yield one
 
-    def gone(self, there: Iterable[TableName]) -> list[str]:
-        """The tables that are not there any more; each is reported once."""
-        gone = sorted(self._prints.keys() - {table.spelled() for table in there} - self._reported_gone)
+    def gone(self, present: Iterable[TableName]) -> list[str]:
+        """The tables that no longer exist; each is reported once."""
+        gone = sorted(self._prints.keys() - {table.spelled() for table in present} - self._reported_gone)
         self._reported_gone.update(gone)
         return gone
 
     def _drifted(self, name: str, now: Fingerprint) -> bool:
         return self._drift.outdates(self._snapshotted(name), now)
 
-    def _snapshotted(self, name: str) -> Snapshotted:
+    def _snapshotted(self, name: str) -> SnapshottedTable:
         return _snapshotted(name, self._prints[name], self._points[name])
 
 
-def _snapshotted(name: str, made: Fingerprint, point: int) -> Snapshotted:
+def _snapshotted(name: str, fingerprint: Fingerprint, point: int) -> SnapshottedTable:
     table = TableName.parse(name)
-    return Snapshotted(table.schema or "", table.name, made, point)
+    return SnapshottedTable(table.schema or "", table.name, fingerprint, point)
+
+
+@dataclass
+class AlteredTables:
+    """Tables whose columns differ from the log's, although no row of them changed: their new schema comes without rows.
+
+    A schema must be in the log where it applies: after every change with the schema before it, and before every change with a later
+    one. An `ALTER TABLE` waits for all writers of the table, so changes before it commit before it. Hence a schema on which two looks
+    at the catalog agree applies at every LSN between them.
+    """
+
+    capture: Capture
+    known: KnownTables
+    _prints: dict[str, Fingerprint] = field(default_factory=dict)
+    _lsn: int = 0
+
+    def look(self) -> None:
+        """Takes the earlier look; every LSN from now on is after it."""
+        self._prints, self._lsn = self.capture.prints(), self.capture.inserted()
+
+    def at(self, lsn: int) -> tuple[Altered, ...]:
+        """The tables whose schema is not in the log and applies at an LSN that is flushed to disk."""
+        now = self.capture.prints()
+        found = list(self.known.reshaped(self.capture.found, now))
+        if not found:
+            return ()
+        agreed = [one for one in found if self._lsn <= lsn and self._agree(one.table, now)]
+        if len(agreed) < len(found):
+            self.look()
+        return self._altered(agreed, now)
+
+    def _agree(self, table: TableName, now: dict[str, Fingerprint]) -> bool:
+        before = self._prints.get(table.spelled())
+        return before is not None and before.columns == now[table.spelled()].columns
+
+    def _altered(self, found: Sequence[CatalogTable], now: dict[str, Fingerprint]) -> tuple[Altered, ...]:
+        if not found:
+            return ()
+        tables, relations = self.capture.tables(), self.capture.relations(found)
+        later = self.capture.prints()
+        altered = []
+        for one, relation in zip(found, relations, strict=True):
+            name = one.table.spelled()
+            if name in later and later[name].columns == now[name].columns:
+                rules = tables.rules_of(one.table.schema or "", one.table.name)
+                altered.append(Altered(one.table, PublishedTable(relation, rules).schema_text, now[name].columns))
+        return tuple(altered)

@@ -1,4 +1,4 @@
-"""Plans over a database: a range of its log, or ranges of its tables as a snapshot shows them. Asks nobody."""
+"""Plans over a database: a range of its log, or ranges of its tables in a snapshot. Does no I/O."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -6,10 +6,10 @@ import msgspec
 
 from changeling.model.table import TableName
 from changeling.postgres.catalog import Leaf
-from changeling.postgres.fingerprint import ColumnPrint, Fingerprint
+from changeling.postgres.fingerprint import ColumnFingerprint, Fingerprint
 
 PART_BYTES = 64 * 1024 * 1024
-"""About so much of a table is read by one task."""
+"""About how much of a table one task reads."""
 BLOCK = 8192
 
 
@@ -18,21 +18,21 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
 
     table: TableName
     leaf: int
-    """The place of the leaf among those of its table."""
+    """The index of the leaf among those of its table."""
     schema: str
     name: str
     first: int
     end: int | None
     last: bool
-    """With it, the table is done."""
+    """Whether it completes the table."""
 
 
 class Altered(msgspec.Struct, frozen=True, array_like=True):
-    """A table whose columns are others than the log knows."""
+    """A table whose columns differ from those in the log."""
 
     table: TableName
     schema: str
-    columns: tuple[ColumnPrint, ...]
+    columns: tuple[ColumnFingerprint, ...]
 
 
 class Stream(msgspec.Struct, frozen=True, tag_field="kind", tag="stream"):
@@ -42,23 +42,23 @@ class Stream(msgspec.Struct, frozen=True, tag_field="kind", tag="stream"):
     start: int
     end: int
     altered: tuple[Altered, ...] = ()
-    """Schemas that hold at the end, where no change may ever say so."""
+    """Schemas that apply at the end, and that no change may ever carry."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag_field="kind", tag="snapshot"):
-    """Rows of tables as they were at a point of the log."""
+    """Rows of tables as they were at an LSN."""
 
     system: str
     point: int
     parts: tuple[Part, ...]
     start: int
-    """Where the stream goes on."""
+    """The LSN at which the stream continues."""
     moment: int
-    """When it was taken by the server's clock, in nanoseconds."""
+    """The server's clock when it was taken, in nanoseconds."""
     prints: dict[str, Fingerprint]
-    """Of the tables that are whole with it, by their spelled names."""
+    """The fingerprints of the tables that it completes, by their spelled names."""
     again: bool = False
-    """What was known of these tables before is void: their rows go, and those of the snapshot come."""
+    """It replaces all earlier rows of these tables."""
     anew: bool = False
     """The slot was lost: the stream begins again at `start`."""
 
@@ -67,25 +67,25 @@ Plan = Stream | Snapshot
 _read: Callable[[str], Plan] = msgspec.json.Decoder(Plan).decode
 
 
-def parse(text: str) -> Plan:
+def parse_plan(text: str) -> Plan:
     """The plan of its JSON text."""
     return _read(text)
 
 
-def spell(plan: Plan) -> str:
+def format_plan(plan: Plan) -> str:
     """Its JSON text."""
     return msgspec.json.encode(plan).decode()
 
 
 def bytes_of(plan: Plan) -> int:
-    """Bytes of the log or of tables that it reads, about."""
+    """About how many bytes of the log or of tables it reads."""
     if isinstance(plan, Stream):
         return plan.end - plan.start
     return sum(PART_BYTES if part.end is None else (part.end - part.first) * BLOCK for part in plan.parts)
 
 
 def parts_of(table: TableName, leaves: list[Leaf], blocks: int) -> Iterator[Part]:
-    """A table in parts of about so many blocks; one at least, so that an empty table is done as well."""
+    """A table in parts of about `blocks` blocks; at least one, so that an empty table is completed as well."""
     if not leaves:
         yield Part(table, 0, "", "", 0, 0, True)
     for number, leaf in enumerate(leaves):
@@ -97,5 +97,5 @@ def parts_of(table: TableName, leaves: list[Leaf], blocks: int) -> Iterator[Part
 
 
 def batch(parts: Iterable[Part], most: int) -> tuple[Part, ...]:
-    """The first parts, at most so many."""
+    """The first `most` parts."""
     return tuple(part for part, _ in zip(parts, range(most), strict=False))

@@ -1,4 +1,4 @@
-"""The tables of a PostgreSQL source as they are at one point of its log, without moving its slot."""
+"""Reads the tables of a PostgreSQL source at one point of its log, without moving its slot."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from changeling.model import layout
 from changeling.model.position import encode
 from changeling.model.table import TableName, TableSchema, schema_from_json
-from changeling.postgres.catalog import Found
+from changeling.postgres.catalog import CatalogTable
 from changeling.postgres.connection import connect
 from changeling.postgres.fingerprint import fingerprints
-from changeling.postgres.published_table import ToldTable
-from changeling.postgres.slot import ExportedPoint
+from changeling.postgres.published_table import PublishedTable
+from changeling.postgres.slot import ExportedSnapshot
 from changeling.sources import postgres_plan as plans
-from changeling.sources.postgres_capture import Capture, Held
+from changeling.sources.postgres_capture import Capture, LockedTables
 from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Snapshot
 from changeling.sources.postgres_reading import SnapshotReader
@@ -25,16 +25,16 @@ from changeling.spark.adapter import run
 
 _BLOCKS = 8192
 _WAITING_SECONDS = 3.0
-"""So long who waited to alter a table has to be done with it."""
+"""How long a session that waited to alter a table has to complete it."""
 
 
-class Asking:
-    """Asks the server of a source about it; changes nothing that is captured."""
+class ServerProbe:
+    """Queries the server of a source; changes nothing that is captured."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self._capture = Capture(settings)
 
-    def __enter__(self) -> "Asking":
+    def __enter__(self) -> "ServerProbe":
         self._capture.open()
         return self
 
@@ -46,33 +46,33 @@ class Asking:
         return [one.table for one in self._capture.found]
 
     def present(self) -> int:
-        """How far the server's log is."""
+        """The end of the server's log."""
         return self._capture.present()
 
     def mark(self) -> None:
-        """Writes a message into the server's log: a run that goes on reads up to there, even where nothing else comes."""
+        """Writes a message into the server's log: a running pipeline reads up to there, even if nothing else is written."""
         self._capture.mark()
 
 
 class TablesAtPoint:
-    """A snapshot of all tables, which is there until it is closed; while it is, they cannot be altered."""
+    """A snapshot of all tables, open until it is closed; until then, they cannot be altered."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self._settings = settings
         self._capture = Capture(settings)
-        self._point: ExportedPoint | None = None
-        self._held: Held | None = None
-        self._found: list[Found] = []
+        self._point: ExportedSnapshot | None = None
+        self._locked: LockedTables | None = None
+        self._found: list[CatalogTable] = []
 
     def __enter__(self) -> "TablesAtPoint":
         try:
             self._server = self._capture.open()
-            while self._held is None:
+            while self._locked is None:
                 if self._point is not None:
                     self._point.close()
-                self._point = self._capture.temporary_point(for_reading=True)
+                self._point = self._capture.export_snapshot(for_reading=True)
                 self._found = self._capture.found
-                self._held = self._capture.hold(self._point, self._found)
+                self._locked = self._capture.lock_tables(self._point, self._found)
         except BaseException:
             self.__exit__()
             raise
@@ -85,13 +85,13 @@ class TablesAtPoint:
 
     @property
     def position(self) -> str:
-        """Every change before this position is in the tables, and none from there on."""
+        """The tables contain every change before this position, and none from there on."""
         assert self._point is not None
         return encode(self._point.lsn)
 
     @property
     def lsn(self) -> int:
-        """The place in the server's log."""
+        """The LSN in the server's log."""
         assert self._point is not None
         return self._point.lsn
 
@@ -100,18 +100,18 @@ class TablesAtPoint:
         return [one.table for one in self._found]
 
     def outdates(self, known: KnownTables, table: TableName) -> bool:
-        """Whether a table was altered since the snapshot that the log has of it, so that it is going to be read again."""
-        assert self._held is not None
+        """Whether a table was altered since its snapshot in the log, so that it will be snapshotted again."""
+        assert self._locked is not None
         found = [one for one in self._found if one.table == table]
-        return any(True for _ in known.outdated(found, self._held.prints))
+        return any(True for _ in known.outdated(found, self._locked.prints))
 
     def were_altered(self) -> bool:
-        """Whether tables are others by now than they were held as; who waited to alter one does it once they are let go."""
+        """Whether tables have changed since they were locked; a session that waited to alter one does so once they are unlocked."""
         end = monotonic() + _WAITING_SECONDS
-        while self._held is not None:
+        while self._locked is not None:
             with connect(self._settings.url) as connection:
                 now = fingerprints(connection, self._found, self._settings.publications)
-            if now != self._held.prints:
+            if now != self._locked.prints:
                 return True
             if monotonic() > end:
                 break
@@ -120,23 +120,23 @@ class TablesAtPoint:
 
     def schema(self, table: TableName) -> TableSchema:
         """The columns that are captured of a table."""
-        assert self._held is not None
+        assert self._locked is not None
         rules = self._capture.tables().rules_of(table.schema or "", table.name)
-        return schema_from_json(ToldTable(self._held.relations[table.spelled()], rules).schema_text)
+        return schema_from_json(PublishedTable(self._locked.relations[table.spelled()], rules).schema_text)
 
     def rows(self, spark: SparkSession, table: TableName, schema_id: int | None) -> DataFrame:
-        """The rows of a table as `read` changes."""
-        assert self._held is not None
+        """The rows of a table, as `read` changes."""
+        assert self._locked is not None
         assert self._point is not None
-        parts = tuple(plans.parts_of(table, self._held.leaves[table], _BLOCKS))
-        plan = Snapshot(self._server.system, self._point.lsn, parts, self._point.lsn, self._held.moment, {})
-        reader = SnapshotReader(self._capture.tables(), plan, self._point.snapshot, self._held.relations)
+        parts = tuple(plans.parts_of(table, self._locked.leaves[table], _BLOCKS))
+        plan = Snapshot(self._server.system, self._point.lsn, parts, self._point.lsn, self._locked.time, {})
+        reader = SnapshotReader(self._capture.tables(), plan, self._point.snapshot, self._locked.relations)
         return run(spark.range(0, len(parts), 1, max(1, len(parts))), _Changes(reader, schema_id), layout.CHANGES)
 
 
 @dataclass(frozen=True)
 class _Changes:
-    """Changes alone, with the number of their schema."""
+    """Changes without rejects, with the id of their schema."""
 
     reader: SnapshotReader
     schema_id: int | None

@@ -1,4 +1,4 @@
-"""Runs in the tasks: parts of a plan over a database, read and decoded into changes."""
+"""Runs in the tasks: reads the parts of a plan over a database and decodes them into changes."""
 
 import queue
 import threading
@@ -16,22 +16,22 @@ from changeling.model import layout
 from changeling.model.errors import ChangelingError
 from changeling.model.position import encode
 from changeling.model.table import TableName
-from changeling.postgres.catalog import Connection, fits
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.catalog import Connection, matches
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.pgoutput import PgOutput
 from changeling.postgres.relation import Relation
-from changeling.postgres.relation_lookup import Resolver
 from changeling.postgres.relation_messages import to_texts
 from changeling.postgres.rows import read_rows
 from changeling.postgres.slot import Slot
+from changeling.postgres.table_versions import Resolver
 from changeling.sources.postgres_plan import Part, Snapshot, Stream
 
 Read = tuple[pa.RecordBatch, pa.RecordBatch]
 
 _MESSAGES = 20_000
 _WAITING = 4
-"""So many chunks of messages may wait to be decoded."""
+"""How many chunks of messages may wait to be decoded."""
 _NO_REJECTS = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
 
 
@@ -42,19 +42,19 @@ class Tables:
     source: str
     url: str
     patterns: tuple[str, ...] = ()
-    """Of the tables that are captured: a publication may tell others as well."""
+    """The patterns of captured tables: a publication may include others as well."""
     rules: tuple[tuple[tuple[str, str], ColumnRules], ...] = ()
     """By schema and name."""
     filters: tuple[tuple[tuple[str, str], str], ...] = ()
     left_out: frozenset[tuple[str, str]] = frozenset()
-    """Tables that are not captured although patterns stand for them."""
+    """Tables that are not captured although they match."""
 
     def rules_of(self, schema: str, name: str) -> ColumnRules | None:
-        """What is to become of a table's columns."""
+        """The column rules of a table."""
         return dict(self.rules).get((schema, name))
 
     def captured(self, changes: pa.RecordBatch) -> pa.RecordBatch:
-        """The changes of tables that are captured; of others only the end of their transaction is left."""
+        """The changes of captured tables; of other tables, only the ends of transactions are kept."""
         foreign = self._foreign(changes.column("table"))
         if not foreign.any():
             return changes
@@ -77,7 +77,7 @@ class Tables:
     def _is_captured(self, table: TableName) -> bool:
         if (table.schema or "", table.name) in self.left_out:
             return False
-        return any(fits(pattern, table) for pattern in self.patterns)
+        return any(matches(pattern, table) for pattern in self.patterns)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class StreamReader:
     publications: str
     plan: Stream
     notes: list[str] = field(default_factory=list)
-    """What the stream described, once it was read."""
+    """What the stream described, filled once it was read."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Read]:
         """Changes in the layout `CHANGES`."""
@@ -102,11 +102,11 @@ class StreamReader:
 
     def _changes(self) -> Iterator[Read]:
         url = self.tables.url
-        with closing(connect(url)) as connection, closing(connect(url)) as beside:
+        with closing(connect(url)) as connection, closing(connect(url)) as catalog_connection:
             output = PgOutput(
                 source=self.tables.source,
                 database=connection.info.dbname,
-                resolve=Resolver(beside),
+                resolve=Resolver(catalog_connection),
                 slot=self.slot,
                 start=self.plan.start,
                 end=self.plan.end,
@@ -115,28 +115,28 @@ class StreamReader:
             for chunk in _fetched(url, connection, Slot(url, self.slot), self.publications, self.plan.end):
                 for changes in output.batches(chunk):
                     yield self.tables.captured(changes), _NO_REJECTS
-            self._check_slot(beside)
+            self._check_slot(catalog_connection)
             self.notes.extend(to_texts(output.described))
 
     def _check_slot(self, connection: Connection) -> None:
-        """Raises `ChangelingError` unless the slot still had all of the plan when it was read."""
-        standing = Slot(self.tables.url, self.slot).standing(connection)
-        if standing is None or standing.lost is not None or standing.confirmed > self.plan.start:
+        """Raises `ChangelingError` unless the slot still had everything of the plan after it was read."""
+        status = Slot(self.tables.url, self.slot).status(connection)
+        if status is None or status.lost is not None or status.confirmed > self.plan.start:
             raise ChangelingError(
-                f"source {self.tables.source}: the slot {self.slot} was moved, dropped or made again while it was read, so that "
-                "changes may be missing. See that nobody else reads it; then `changeling run --resnapshot` takes all tables anew"
+                f"source {self.tables.source}: the slot {self.slot} was moved, dropped or recreated while it was read, so "
+                "changes may be missing. Make sure that nobody else reads it; then `changeling run --resnapshot` snapshots all tables again"
             )
 
 
 def _as_ends(changes: pa.RecordBatch, ends: pa.Array) -> pa.RecordBatch:
-    """The same, where these say nothing but that their transaction ends."""
-    told = {"op": "commit", "before_image": "none", "after_image": "none"}
+    """The same changes, where those in `ends` only mark the end of their transaction."""
+    values = {"op": "commit", "before_image": "none", "after_image": "none"}
     columns = []
     for one, column in zip(changes.schema, changes.columns, strict=True):
         if one.name in ("key", "before", "after", "table", "schema", "meta"):
             column = pc.if_else(pc.invert(ends), column, pa.scalar(None, column.type))
-        elif one.name in told:
-            column = pc.if_else(ends, told[one.name], column)
+        elif one.name in values:
+            column = pc.if_else(ends, values[one.name], column)
         columns.append(column)
     return pa.record_batch(columns, schema=changes.schema)
 
@@ -162,7 +162,7 @@ def _schema_changes(source: str, slot: str, plan: Stream) -> pa.RecordBatch:
 
 
 def _fetched(url: str, connection: Connection, slot: Slot, publications: str, end: int) -> Iterator[list[bytes]]:
-    """The messages of a slot, chunk after chunk; the next ones are fetched meanwhile."""
+    """The messages of a slot, chunk by chunk; the next ones are fetched in the background."""
     chunks: queue.Queue[list[bytes] | BaseException | None] = queue.Queue(_WAITING)
     stopped = threading.Event()
 
@@ -238,7 +238,7 @@ class SnapshotReader:
 
 
 def _reads(rows: pa.RecordBatch, before: int, source: str, part: Part, plan: Snapshot) -> pa.RecordBatch:
-    """Rows as changes; their places in the range make positions that are the same whenever it is read."""
+    """Rows as changes; positions come from row numbers in the range, so reading it again gives the same positions."""
     count = rows.num_rows
     numbers = pa.array(np.arange(before + 1, before + count + 1)).cast(pa.string())
     lengths = pc.utf8_lpad(pc.binary_length(numbers).cast(pa.string()), 2, "0")
@@ -260,7 +260,7 @@ def _reads(rows: pa.RecordBatch, before: int, source: str, part: Part, plan: Sna
 
 
 def _truncation(source: str, part: Part, plan: Snapshot) -> pa.RecordBatch:
-    """All rows before the snapshot go, since those that the source has come with it."""
+    """A truncate before the snapshot, which contains all rows that the source has."""
     position = pa.array([encode(plan.point, 0)], pa.string())
     return _changes(1, source, part, plan, op="truncate", after_image="none", position=position)
 
@@ -312,15 +312,15 @@ def _changes(
 
 
 def lock(connection: Connection, leaf: sql.Identifier) -> None:
-    """Keeps a table as it is until the transaction ends; raises at once where somebody waits to alter it.
+    """Prevents a table from being altered until the transaction ends; fails at once where a session waits to alter it.
 
-    Who waits, waits for the lock that the snapshot's owner has on it: to wait behind him would be to wait for ever.
+    That session waits for the lock of the snapshot's owner: queueing behind it would be a deadlock.
     """
     connection.execute(sql.SQL("LOCK TABLE ONLY {} IN ACCESS SHARE MODE NOWAIT").format(leaf))
 
 
 def check_alive(reader: SnapshotReader) -> str | None:
-    """Why the snapshot of a plan cannot be read any more, or None."""
+    """Why the snapshot of a plan can no longer be read, or None."""
     try:
         with closing(connect(reader.tables.url)) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -1,4 +1,4 @@
-"""What a capture has made on its server, dropped when its pipeline is removed."""
+"""Drops what a capture created on its server when its pipeline is removed."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -25,7 +25,7 @@ class Removed:
     left: list[str] = field(default_factory=list)
 
     def drop(self, name: str, drop: Callable[[], object], statement: str) -> None:
-        """Drops one thing; where the user may not, the statement is kept for who may."""
+        """Drops one thing; if the user may not, keeps the statement for somebody who may."""
         try:
             drop()
             self.dropped.append(name)
@@ -36,7 +36,7 @@ class Removed:
 def remove(settings: CaptureSettings) -> Removed:
     """Drops the slot, the publications and the claim on the slot, as far as the user may. Those of another log stay.
 
-    Raises `ChangelingError` where no log is there that could be theirs.
+    Raises `ChangelingError` where the slot is claimed by a log and this pipeline has none.
     """
     with closing(connect(settings.url)) as connection:
         try:
@@ -50,14 +50,14 @@ def _remove(connection: Connection, settings: CaptureSettings) -> Removed:
     if claim.others(connection):
         if not settings.reader:
             raise ChangelingError(
-                f"source {settings.name}: the slot {slot.name} is read by a log, and this pipeline has none. Where that is gone, run "
+                f"source {settings.name}: the slot {slot.name} is read by a log, and this pipeline has none. If that log no longer exists, run "
                 f"{claim.way_out(connection)}"
             )
         return removed
-    if slot.standing(connection) is not None:
+    if slot.status(connection) is not None:
         if not claim.is_held(connection):
             # Nothing says that it is this log's: whoever reads it would lose changes.
-            removed.left.append(f"-- Only where nobody reads the slot {slot.name}, which no log has claimed:")
+            removed.left.append(f"-- Only if nobody reads the slot {slot.name}, which no log has claimed:")
             removed.left.append(drop_slot(slot.name))
             return removed
         removed.drop(f"slot {slot.name}", partial(slot.drop, connection), drop_slot(slot.name))
@@ -65,7 +65,7 @@ def _remove(connection: Connection, settings: CaptureSettings) -> Removed:
         if publication.exists(connection):
             statement = f"DROP PUBLICATION {sql.Identifier(publication.name).as_string(None)};"
             removed.drop(f"publication {publication.name}", partial(publication.drop, connection), statement)
-    # The last: until all is gone, nobody else may take the slot.
+    # Last: until everything is dropped, nobody else may claim the slot.
     for marker in claim.markers(connection):
         dropping = partial(connection.execute, "SELECT pg_drop_replication_slot(%s)", (marker,))
         removed.drop(f"slot {marker}", dropping, drop_slot(marker))

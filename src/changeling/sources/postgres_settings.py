@@ -1,15 +1,15 @@
-"""What a user says of a PostgreSQL source."""
+"""The settings of a PostgreSQL source."""
 
 from dataclasses import dataclass, field
 
 from changeling.postgres.claim import Claim
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.readiness import WithoutIdentity
 
 
 @dataclass(frozen=True)
 class CaptureSettings:
-    """The tables, the names on the server, and what becomes of columns and rows."""
+    """The tables, the names on the server, and the rules for columns and rows."""
 
     name: str
     url: str = field(repr=False)
@@ -20,17 +20,17 @@ class CaptureSettings:
     """About how many bytes of the log, or of tables, one batch reads."""
     without_identity: WithoutIdentity = "refuse"
     lag_alarm: int = 1024**3
-    """From so many bytes on that the server keeps for the slot, a warning is given."""
+    """How many bytes the server may retain for the slot before a warning is given."""
     rules: tuple[tuple[str, ColumnRules], ...] = ()
-    """By pattern of table, the first that fits."""
+    """By table pattern; the first match applies."""
     filters: tuple[tuple[str, str], ...] = ()
-    """Conditions in SQL, by pattern of table."""
+    """Conditions in SQL, by table pattern."""
     reader: str = ""
-    """What tells the log that is written from every other; empty where nothing is written."""
+    """The id of the change log that reads the slot; empty where no log is written."""
 
     @property
     def publications(self) -> tuple[str, str]:
-        """The names of the publications: of whole changes, and of inserts alone."""
+        """The names of the publications: of all changes, and of inserts alone."""
         return self.publication, f"{self.publication}_inserts"
 
     def claim(self) -> Claim:

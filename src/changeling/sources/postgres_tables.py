@@ -1,4 +1,4 @@
-"""Which tables of a database are captured: all that patterns stand for, but for those that cannot be as they are."""
+"""Which tables of a database are captured: all that match the patterns, except those that cannot be captured as they are."""
 
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
@@ -8,55 +8,54 @@ import msgspec
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
 from changeling.postgres import catalog, readiness
-from changeling.postgres.catalog import Connection, Found
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.catalog import CatalogTable, Connection
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.fingerprint import Fingerprint, check_names
-from changeling.postgres.missing_rights import Need, unmet
 from changeling.postgres.publication import Publication
-from changeling.postgres.published_table import ToldTable
-from changeling.postgres.readiness import Server
+from changeling.postgres.published_table import PublishedTable
+from changeling.postgres.readiness import Need, Server, needs_error
 from changeling.postgres.relation import Relation
 from changeling.sources.postgres_reading import Tables
 from changeling.sources.postgres_settings import CaptureSettings
 
 _AGAIN_SECONDS = 10.0
-"""After so long, tables that were left out are looked at again, even where nothing that a look compares has changed."""
+"""How long until tables that were left out are checked again, even if nothing that `look` compares has changed."""
 
 
 class CapturedTables:
-    """Found by looks, which publish them."""
+    """The captured tables; `look` finds and publishes them."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self._settings = settings
         self._whole = Publication(settings.publication)
         self._inserts = Publication(settings.publications[1], inserts_only=True)
-        self._looked: list[Found] = []
+        self._looked: list[CatalogTable] = []
         self._again = 0.0
         self._warnings: list[str] = []
         self._reported: set[str] = set()
         self._added: list[str] = []
         self._present: dict[TableName, tuple[str, ...]] = {}
-        self.found: list[Found] = []
+        self.found: list[CatalogTable] = []
         self.left_out: dict[TableName, str] = {}
-        """The tables that are not captured although patterns stand for them, and why."""
+        """The tables that are not captured although they match, and why."""
 
     def look(self, connection: Connection, server: Server, needs: Sequence[Need] = ()) -> None:
-        """Publishes the tables that patterns stand for now; one that cannot be captured is left out.
+        """Publishes the tables that match the patterns now; one that cannot be captured is left out.
 
-        Raises `ChangelingError` where none is left, or where the server itself lacks something: with all that is missing, `needs`
-        first, and nothing altered.
+        Raises `ChangelingError` where none is left, or where the server itself lacks something: it lists everything that is
+        missing, `needs` first, and nothing is altered.
         """
         found = catalog.tables(connection, self._settings.tables)
         for pattern in catalog.unmatched(found, self._settings.tables):
-            self._report(f"there is no table {pattern!r} yet: it is captured when it comes")
+            self._report(f"there is no table {pattern!r} yet: it is captured once it exists")
         due = bool(self.left_out) and monotonic() >= self._again
         if not needs and not due and found == self._looked and self._are_published(connection):
             return
         looked = found
-        relations = catalog.relations(connection, found, stored_generated=server.tells_generated)
+        relations = catalog.relations(connection, found, stored_generated=server.publishes_generated)
         for relation in relations:
             if not relation.columns:
-                self._report(f"{relation.table} has no columns: it is captured when it has")
+                self._report(f"{relation.table} has no columns: it is captured once it has some")
         relations = [relation for relation in relations if relation.columns]
         found = [one for one in found if one.oid in {relation.oid for relation in relations}]
         faults = self._faults(connection, server, found, relations, needs)
@@ -73,13 +72,13 @@ class CapturedTables:
             self._report(f"left out, while the other tables are captured: {why}")
 
     def leave_out(self, table: TableName, why: str) -> None:
-        """Captures no more of a table, until a look finds it again."""
+        """Stops capturing a table until `look` accepts it again."""
         self.found = [one for one in self.found if one.table != table]
         self.left_out[table] = why
         self._report(f"left out, while the other tables are captured: {why}")
 
     def check_rules(self, prints: Mapping[str, Fingerprint], known: Callable[[str], Fingerprint | None]) -> None:
-        """Leaves tables out whose rules name columns that they do not have; `known` are tables as their snapshots have them.
+        """Leaves out tables whose rules name columns that they do not have; `known` has the tables as of their snapshots.
 
         Raises `UsageError` where no other table is captured.
         """
@@ -95,20 +94,20 @@ class CapturedTables:
                 self.leave_out(one.table, str(error))
 
     def forget(self) -> None:
-        """The next look is the first one again."""
+        """Makes the next `look` start from scratch."""
         self.found, self._looked = [], []
 
     def _faults(
         self,
         connection: Connection,
         server: Server,
-        found: list[Found],
+        found: list[CatalogTable],
         relations: list[Relation],
         needs: Sequence[Need],
     ) -> dict[TableName, str]:
-        """Why tables cannot be captured. Raises `ChangelingError` where that is so of all of them, or of the server."""
+        """Why tables cannot be captured. Raises `ChangelingError` where none can, or where the server lacks something."""
         lacking = readiness.needs(connection, found, relations, self._settings.without_identity)
-        whole, inserts = self._parted(found, relations)
+        whole, inserts = self._by_identity(found, relations)
         filters = self._filters(found)
         rights = [
             *self._whole.needs(connection, server, whole, filters),
@@ -125,11 +124,11 @@ class CapturedTables:
                     faults.setdefault(one.table, []).append(need.what)
         every = [*needs, *lacking, *rights]
         if needs or (rights and not self._exist(connection)) or (every and all(one.table in faults for one in found)):
-            raise unmet(self._settings.name, every)
+            raise needs_error(self._settings.name, every)
         refused: UsageError | None = None
         for relation in relations:
             try:
-                ToldTable(relation, self._rules(relation.table))
+                PublishedTable(relation, self._rules(relation.table))
             except UsageError as error:
                 refused = error
                 faults.setdefault(relation.table, []).append(str(error))
@@ -141,15 +140,15 @@ class CapturedTables:
         self,
         connection: Connection,
         server: Server,
-        usable: list[Found],
+        usable: list[CatalogTable],
         relations: list[Relation],
         faults: dict[TableName, str],
-    ) -> list[Found]:
-        """Publishes tables; those that cannot be come to the `faults`, unless none is left."""
+    ) -> list[CatalogTable]:
+        """Publishes tables; those that cannot be published are added to `faults`, unless none is left."""
         filters = self._filters(usable)
-        whole, inserts = self._parted(usable, relations)
-        added: list[Found] = []
-        # Both are made even where they have no table: servers before 18 refuse to read a log that is older than its publication.
+        whole, inserts = self._by_identity(usable, relations)
+        added: list[CatalogTable] = []
+        # Both are created even without tables: servers before 18 refuse to read a log that is older than its publication.
         for publication, tables in ((self._whole, whole), (self._inserts, inserts)):
             try:
                 added += publication.ensure(connection, server, tables, filters)
@@ -166,7 +165,9 @@ class CapturedTables:
         self._added += [one.table.spelled() for one in added]
         return [one for one in usable if one.table not in faults]
 
-    def _parted(self, found: list[Found], relations: list[Relation]) -> tuple[list[Found], list[Found]]:
+    def _by_identity(
+        self, found: list[CatalogTable], relations: list[Relation]
+    ) -> tuple[list[CatalogTable], list[CatalogTable]]:
         """The tables that are published with all changes, and those with inserts alone."""
         if self._settings.without_identity == "refuse":
             return found, []
@@ -181,7 +182,7 @@ class CapturedTables:
         return all((one.table.schema, one.table.name) in known for one in self.found)
 
     def added(self) -> list[str]:
-        """The tables that were not published until now, by their spelled names; each is reported once."""
+        """The newly published tables, by their spelled names; each is reported once."""
         added, self._added = self._added, []
         return added
 
@@ -205,16 +206,16 @@ class CapturedTables:
 
     def rules_alone(self, table: TableName) -> ColumnRules | None:
         """The rules that are for one table alone."""
-        found = next((one for one in self._settings.rules if catalog.fits(one[0], table)), None)
+        found = next((one for one in self._settings.rules if catalog.matches(one[0], table)), None)
         return None if found is None or set(found[0]) & set("*?[") else found[1]
 
     def _rules(self, table: TableName) -> ColumnRules | None:
-        return next((rule for pattern, rule in self._settings.rules if catalog.fits(pattern, table)), None)
+        return next((rule for pattern, rule in self._settings.rules if catalog.matches(pattern, table)), None)
 
     def _filter(self, table: TableName) -> str | None:
-        return next((text for pattern, text in self._settings.filters if catalog.fits(pattern, table)), None)
+        return next((text for pattern, text in self._settings.filters if catalog.matches(pattern, table)), None)
 
-    def _filters(self, found: list[Found]) -> dict[TableName, str]:
+    def _filters(self, found: list[CatalogTable]) -> dict[TableName, str]:
         return {one.table: text for one in found if (text := self._filter(one.table)) is not None}
 
     def _report(self, what: str) -> None:

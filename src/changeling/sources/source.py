@@ -1,4 +1,4 @@
-"""What a source is: it plans its next batch, remembers what was planned before, and lets Spark's tasks read a plan."""
+"""The interface of sources: a source plans its next batch, remembers earlier plans, and lets Spark tasks read a plan."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from changeling.formats.options import ReadOptions
 from changeling.model.table import TableName
 
 Reader: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]]
-"""Runs in a task over its part of the frame, and gives records and what is no record at all, in the layouts `RECORDS` and
-`REJECTS`; the reader of a source without a format gives changes in place of records. It is sent to the tasks, so it must be
-picklable. Where it has a list `notes`, what is in it when all is read is given to the source, which is a `NotedSource` then."""
+"""Runs in a task over its part of the frame, and returns records and rejected input, in the layouts `RECORDS` and `REJECTS`; the
+reader of a source without a format returns changes instead of records. It is sent to the tasks, so it must be picklable. If it
+has a list `notes`, its content after the read is passed to the source, which is then a `NotedSource`."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Input:
     frame: DataFrame
     reader: Reader
     topics: dict[str, int] | None = None
-    """Numbers of the topics, where there are several: partition and offset alone do not tell their records apart."""
+    """Numbers of the topics, where there are several: partition and offset alone do not identify a record then."""
 
 
 class Foreseen(msgspec.Struct, frozen=True):
@@ -33,11 +33,11 @@ class Foreseen(msgspec.Struct, frozen=True):
     table: TableName
     schema: str
     position: str
-    """From where on it holds."""
+    """The position from which it applies."""
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """How large a plan is, for progress and for people."""
+    """The size of a plan, for progress reports."""
 
     records: int | None = None
     bytes: int | None = None
@@ -46,18 +46,18 @@ class Spread(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class NotedSource(Protocol):
-    """A source that has to know of a batch what its readers noted, also after a restart."""
+    """A source that needs what the readers of a batch noted, also after a restart."""
 
     def kept(self, plan: str, notes: Sequence[str]) -> str:
-        """What is to be kept of all batches up to this one; it is written with the batch, and given to the source again."""
+        """The state to keep after all batches up to this one; it is stored with the batch, and passed to the source after a restart."""
 
 
 @runtime_checkable
 class LeavingSource(Protocol):
-    """A source that goes on without tables that cannot be captured."""
+    """A source that continues without the tables that cannot be captured."""
 
     def left_out(self) -> dict[str, str]:
-        """Those tables, and why; as far as it has looked."""
+        """These tables and the reasons, as of its last look."""
 
 
 class Source(Protocol):
@@ -68,29 +68,29 @@ class Source(Protocol):
 
     @property
     def format(self) -> str | None:
-        """The dialect of its records; None where it gives changes."""
+        """The dialect of its records; None where it returns changes."""
 
     def remember(self, plan: str) -> None:
-        """Takes in a plan that was made before, in the order of batches: its records are not planned again."""
+        """Adds an earlier plan, in the order of batches: its records are not planned again."""
 
     def next(self) -> str | None:
-        """The plan of the next batch, bounded; None where there is nothing new. Nothing is remembered yet."""
+        """The plan of the next batch, bounded; None where there is nothing new. The plan is not remembered yet."""
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be more than the plan that `next` gave last, which is bounded."""
+        """Whether there may be more than the last plan of `next`, which is bounded."""
 
     def stop_at_present(self) -> None:
-        """From now on only what is there at this moment is planned: a source that grows all the time has an end then."""
+        """From now on only what exists at this time is planned, so that a source that keeps growing has an end."""
 
-    def stop_at(self, place: int) -> None:
-        """The same for what is there up to a place of the server's log; for sources that have one."""
+    def stop_at(self, position: int) -> None:
+        """The same for everything before a position of the server's log; for sources that have one."""
 
     def nothing(self) -> str:
-        """A plan of an empty batch: it takes the place of one that can no longer be read."""
+        """A plan of an empty batch: it replaces one that can no longer be read."""
 
     def broken(self, plan: str) -> str | None:
-        """Why a plan can no longer be read as it was made (a file changed, offsets are gone), or None."""
+        """Why a plan can no longer be read as it was created (a file changed, offsets are gone), or None."""
 
     def input(self, spark: SparkSession, plan: str) -> Input:
         """The batch of a plan."""
@@ -99,10 +99,10 @@ class Source(Protocol):
         """Schemas that are known before the plan is read: a batch with others is read twice."""
 
     def spread(self, plan: str) -> Spread:
-        """How large it is."""
+        """The size of a plan."""
 
     def warnings(self) -> list[str]:
-        """What a user should know, such as files that changed after they were read. Each is told once."""
+        """What a user should know, such as files that changed after they were read. Each is returned once."""
 
     def close(self) -> None:
-        """The run ends: what it holds is let go."""
+        """Releases everything at the end of a run."""

@@ -1,6 +1,6 @@
-"""Rows on their way into their tables: in statements that other sessions see at once, or not at all.
+"""Applies staged rows to their tables, in statements that other sessions see at once, or not at all.
 
-Rows are deleted, never truncated: a reader with an older snapshot keeps seeing what was there.
+Rows are deleted, never truncated: a reader with an older snapshot keeps seeing its rows.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ from changeling.targets.table_mapping import Place
 _N = sql.Identifier(COUNT)
 
 
-class How(Enum):
-    """What the rows on their way are for a table."""
+class ApplyMode(Enum):
+    """What the staged rows of a table contain."""
 
     CHANGES = "changes"
-    """What differs from the rows that it has."""
+    """The differences from the rows that it has."""
     ALL = "all"
-    """All of its rows: it is empty, or is to be."""
+    """All of its rows: it is empty, or is emptied first."""
     COMPARED = "compared"
     """All of its rows, by key: only those that differ are written."""
 
@@ -38,34 +38,34 @@ class Applied:
     written: int
     deleted: int
     missing: int = 0
-    """Rows that should have gone and were not there."""
+    """Rows that should have been deleted and did not exist."""
 
 
-def check_whole(connection: Connection, staged: Staged) -> None:
-    """Raises `ChangelingError` unless all rows are there: a server that crashed has emptied their table."""
+def check_complete(connection: Connection, staged: Staged) -> None:
+    """Raises `ChangelingError` unless all staged rows exist: a crash of the server empties their unlogged table."""
     query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(staged.table, staged.counts)
     found = connection.execute(query).fetchone()
     if found is None or found[0] != staged.rows:
         raise ChangelingError(
-            f"{0 if found is None else found[0]} of {staged.rows} rows on their way are there: the server was restarted"
+            f"{0 if found is None else found[0]} of {staged.rows} staged rows exist: the server was restarted"
         )
 
 
-def apply(connection: Connection, place: Place, shape: Shape, staged: Staged, how: How) -> Applied:
-    """Brings rows on their way into their table, inside of the transaction that is open."""
+def apply(connection: Connection, place: Place, shape: Shape, staged: Staged, mode: ApplyMode) -> Applied:
+    """Applies staged rows to their table, within the open transaction."""
     statements = _Statements(place, shape, staged)
-    if how is How.ALL:
+    if mode is ApplyMode.ALL:
         deleted = _count(connection, statements.delete_all())
         return Applied(_count(connection, statements.insert(copies=False)), deleted)
-    if how is How.COMPARED:
+    if mode is ApplyMode.COMPARED:
         deleted = _count(connection, statements.delete_others())
         return Applied(_count(connection, statements.upsert(only_different=True)), deleted)
-    going = _number(connection, statements.count_going())
+    deletes = _number(connection, statements.count_deletes())
     if shape.key:
         deleted = _count(connection, statements.delete_by_key())
-        return Applied(_count(connection, statements.upsert()), deleted, going - deleted)
+        return Applied(_count(connection, statements.upsert()), deleted, deletes - deleted)
     deleted = _count(connection, statements.delete_equal())
-    return Applied(_count(connection, statements.insert(copies=True)), deleted, going - deleted)
+    return Applied(_count(connection, statements.insert(copies=True)), deleted, deletes - deleted)
 
 
 class _Statements:
@@ -75,13 +75,13 @@ class _Statements:
         self._rest = [column for column in shape.columns if column.id not in shape.key]
 
     def _from(self, alias: str, sign: str) -> sql.Composable:
-        """The rows that count and come (`>`), or go (`<`), under a short name."""
+        """The valid rows to write (`>`) or delete (`<`), under an alias."""
         return sql.SQL("(SELECT * FROM {} WHERE {} AND {} {} 0) AS {}").format(
             self._staged.table, self._staged.counts, _N, sql.SQL(sign), sql.Identifier(alias)
         )
 
     def _same_key(self, one: str, other: str) -> sql.Composable:
-        """Rows of two names have the same key: `t` is the table, others are on their way."""
+        """Rows of two aliases have the same key: `t` is the table, the others are staged."""
         pairs = [
             sql.SQL("{} = {}").format(self._of(one, column), self._of(other, column))
             for column in self._shape.key_columns
@@ -109,19 +109,19 @@ class _Statements:
 
     def delete_by_key(self) -> sql.Composed:
         return sql.SQL("DELETE FROM {} AS t USING {} WHERE {} AND {}").format(
-            self._table, self._from("s", "<"), self._same_key("s", "t"), self._not_again()
+            self._table, self._from("s", "<"), self._same_key("s", "t"), self._not_written()
         )
 
-    def _not_again(self) -> sql.Composable:
+    def _not_written(self) -> sql.Composable:
         return sql.SQL("NOT EXISTS (SELECT FROM {} WHERE {})").format(self._from("u", ">"), self._same_key("u", "s"))
 
-    def count_going(self) -> sql.Composed:
+    def count_deletes(self) -> sql.Composed:
         if self._shape.key:
-            return sql.SQL("SELECT count(*) FROM {} WHERE {}").format(self._from("s", "<"), self._not_again())
+            return sql.SQL("SELECT count(*) FROM {} WHERE {}").format(self._from("s", "<"), self._not_written())
         return sql.SQL("SELECT coalesce(-sum(s.{}), 0) FROM {}").format(_N, self._from("s", "<"))
 
     def delete_equal(self) -> sql.Composed:
-        """As many of the equal rows as go."""
+        """As many of the equal rows as are to be deleted."""
         own, other = (self._row(alias, self._shape.columns) for alias in ("t", "s"))
         return sql.SQL(
             "DELETE FROM {table} WHERE ctid IN (SELECT place FROM (SELECT t.ctid AS place, -s.{n} AS going, "
@@ -130,7 +130,7 @@ class _Statements:
         ).format(table=self._table, n=_N, own=own, other=other, rows=self._from("s", "<"))
 
     def insert(self, *, copies: bool) -> sql.Composed:
-        """Rows that come, each once, or as often as `n` tells."""
+        """The rows to write, each once, or `n` times."""
         often = sql.SQL(", generate_series(1, s.{})").format(_N) if copies else sql.SQL("")
         return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}{}").format(
             self._table, names(list(self._shape.columns)), self._values(), self._from("s", ">"), often

@@ -1,4 +1,4 @@
-"""Which types PostgreSQL's columns have for canonical ones, spelled as PostgreSQL itself tells them."""
+"""The PostgreSQL types of canonical types, spelled as PostgreSQL reports them."""
 
 from changeling.log.schema_evolution import widens
 from changeling.model.types import Type
@@ -25,14 +25,14 @@ _SIMPLE = {
 
 
 def column_type(kind: Type, *, in_key: bool) -> str:
-    """The type of a column. A key cannot be `json`, which knows no equality: it is text there."""
+    """The type of a column. A key cannot be `json`, which has no equality: it is text then."""
     found = _column_type(kind)
     return _TEXT if in_key and found.startswith("json") else found
 
 
 def _column_type(kind: Type) -> str:
     if kind.item is not None:
-        # PostgreSQL's arrays of arrays are rectangles, with no empty rows: not all that may come.
+        # PostgreSQL's arrays of arrays are rectangular, without empty rows: not every value fits.
         return "json" if kind.item.item is not None else f"{_column_type(kind.item)}[]"
     if kind.precision is not None:
         return f"numeric({kind.precision},{kind.scale})"
@@ -50,9 +50,9 @@ def type_in(shape: Shape, column: ReplicaColumn) -> str:
 
 
 def keeps_values(old: Type, new: Type) -> bool:
-    """Whether PostgreSQL's own cast makes of old values what the replica makes of them."""
+    """Whether PostgreSQL's cast converts old values as the replica does."""
     if old == new:
         return True
-    # A list of lists is JSON: nothing casts what is in it.
+    # A list of lists is JSON: its items are not cast.
     nested = any(kind.item is not None and kind.item.item is not None for kind in (old, new))
     return widens(old, new) and not nested

@@ -1,4 +1,4 @@
-"""Columns of Arrow as the text that PostgreSQL's COPY reads (its format CSV)."""
+"""Arrow columns as text for PostgreSQL's COPY (CSV format)."""
 
 import json
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from changeling.model.types import Type
 from changeling.replicas.json_output import json_column
 from changeling.replicas.stored_types import arrow_type
 
-# Text stands in quotes, NULL is nothing at all: so an empty text is no NULL.
+# Text is quoted and NULL is empty, so an empty text is not NULL.
 _json = msgspec.json.Decoder(msgspec.Raw).decode
 _LAYOUT = csv.WriteOptions(include_header=False, quoting_style="needed")
 
 
 def copy_text(columns: Sequence[pa.Array]) -> memoryview:
-    """Rows of columns that `copied` made."""
+    """The rows of columns that `copied` returned."""
     sink = pa.BufferOutputStream()
     batch = pa.record_batch(list(columns), names=[str(place) for place in range(len(columns))])
     csv.write_csv(batch, sink, _LAYOUT)
@@ -27,7 +27,7 @@ def copy_text(columns: Sequence[pa.Array]) -> memoryview:
 
 
 def copied(column: pa.Array, kind: Type, spelled: str) -> pa.Array:
-    """The values of a stored column as PostgreSQL spells them in one of type `spelled`; floats may be text already."""
+    """The values of a stored column as text for a PostgreSQL column of type `spelled`; floats may be text already."""
     if kind.item is None:
         return _scalars(column, kind, spelled)
     if kind.item.item is not None:
@@ -40,7 +40,7 @@ def _scalars(column: pa.Array, kind: Type, spelled: str) -> pa.Array:
     if spelled.startswith("json"):
         return pa.array([None if value is None else _document(value) for value in column.to_pylist()], pa.string())
     if pa.types.is_timestamp(column.type):
-        # Without a zone, which is UTC in the session too: that is written in a tenth of the time.
+        # Without a zone, since the session is in UTC too: this takes a tenth of the time.
         column = column if column.type.tz is None else column.cast(pa.timestamp("us", "UTC"))
         return column.cast(pa.timestamp("us")).cast(pa.string())
     if kind.kind == "bytes":
@@ -49,23 +49,23 @@ def _scalars(column: pa.Array, kind: Type, spelled: str) -> pa.Array:
 
 
 def _arrays(column: pa.ListArray, item: Type, spelled: str) -> pa.StringArray:
-    """Array literals: each item in quotes, so that none is taken for NULL or for two of them."""
+    """Array literals: each item is quoted, so that none is read as NULL or as two items."""
     texts = _scalars(column.flatten(), item, spelled).cast(pa.string())
     escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
     items = pc.fill_null(pc.binary_join_element_wise('"', escaped, '"', ""), "NULL")
     lengths = pc.fill_null(column.value_lengths(), 0).to_pylist()
     offsets = pa.array([0, *accumulate(lengths)], pa.int32())
     joined = pc.binary_join(pa.ListArray.from_arrays(offsets, items), ",")
-    made = pc.binary_join_element_wise("{", joined, "}", "")
-    return pc.if_else(column.is_null(), pa.scalar(None, pa.string()), made)
+    literals = pc.binary_join_element_wise("{", joined, "}", "")
+    return pc.if_else(column.is_null(), pa.scalar(None, pa.string()), literals)
 
 
 def _document(text: str) -> str:
-    """The JSON that a text holds, as it is; one that holds none is a text among values of other kinds, and is spelled as one."""
+    """A text that is valid JSON, as it is; any other text as a JSON string."""
     try:
         _json(text)
     except msgspec.DecodeError:
-        # It does not take half of a surrogate pair, which PostgreSQL lets pass.
+        # msgspec rejects half of a surrogate pair, which PostgreSQL accepts.
         return text if _is_odd_json(text) else json.dumps(text, ensure_ascii=False)
     return text
 

@@ -1,7 +1,7 @@
 """The target `postgres`: replicas of a pipeline in a PostgreSQL database, moved from point to point.
 
-Each step is one transaction of PostgreSQL for all tables, with the point in it. So the database is at a point whatever happens,
-and the next step goes on from there: what differs between the two points is what it changes.
+Each step is one PostgreSQL transaction for all tables, which also records the point. So the database is always at a point, and
+the next step applies the differences between that point and the newest one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ from time import monotonic
 from uuid import uuid4
 
 import psycopg
+from psycopg import sql
 
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
@@ -21,39 +22,37 @@ from changeling.replicas.merge_tasks import points_of
 from changeling.replicas.points import Point
 from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import translated_errors
-from changeling.targets.apply import Applied, How
-from changeling.targets.removal import remove
-from changeling.targets.schema_changes import Connection
+from changeling.targets.apply import Applied, ApplyMode
+from changeling.targets.schema_changes import Connection, existing_tables
 from changeling.targets.snapshot_diff import Differences
 from changeling.targets.staging_table import drop_stages
-from changeling.targets.sync_plan import Planner, Work
-from changeling.targets.table_mapping import Place, Wanted
-from changeling.targets.table_sync import Move, begin, finish
-from changeling.targets.target_state import Ledger, Standing, asked_standing
-from changeling.targets.unique_constraints import hint
+from changeling.targets.sync_plan import Planner, TableTask
+from changeling.targets.table_mapping import SERVICE, Place, Wanted
+from changeling.targets.table_sync import StagedTask, begin, finish
+from changeling.targets.target_state import Ledger, TargetStatus, fetch_status
 
 _SETTINGS = {"search_path": "pg_catalog", "lock_timeout": "30s"}
-"""Names are written out; and whoever reads a table for long must not keep others from it while its columns wait to change."""
+"""Names are always qualified; and a step that waits for a long reader must not block others from the table."""
 
 
 @dataclass(frozen=True)
-class Moved:
-    """What one table got."""
+class SyncedTable:
+    """What was written to one table."""
 
     place: Place
     written: int
     deleted: int
     whole: bool
-    """All of its rows were compared or written anew."""
+    """All of its rows were compared or written again."""
 
 
 @dataclass(frozen=True)
 class TargetReport:
-    """What a step did."""
+    """The result of a step."""
 
     target: str
     point: Point
-    tables: list[Moved]
+    tables: list[SyncedTable]
     seconds: float
     warnings: list[str]
 
@@ -66,12 +65,12 @@ class PostgresTarget:
         self._wanted = Wanted(tables)
         self._known_log: str | None = None
         self._settled: int | None = None
-        """The state of the table `points` at which there was nothing to do."""
-        self._told: set[str] = set()
-        """The lasting warnings that a user knows."""
+        """The snapshot of the table `points` at which there was nothing to do."""
+        self._warned: set[str] = set()
+        """The lasting warnings that were already reported."""
 
     def step(self) -> TargetReport | None:
-        """Moves the database to the newest point; None where it is there. Raises `ChangelingError` that names the target."""
+        """Moves the database to the newest point; None if it is already there. Raises `ChangelingError` that names the target."""
         with self._named():
             return self._step()
 
@@ -87,43 +86,47 @@ class PostgresTarget:
             ledger.prepare()
             ledger.check()
             drop_stages(connection, ledger.leftovers())
-            before = ledger.standing()
+            before = ledger.status()
             replicas = ReplicaTables(self._lake)
             planner = Planner(connection, ledger, replicas, self._wanted)
-            works = planner.works(newest)
-            if before is not None and before.point == newest.number and not works:
+            tasks = planner.tasks(newest)
+            if before is not None and before.point == newest.number and not tasks:
                 self._settled = state
                 return None
-            done = self._move(connection, ledger, Differences(replicas), works, before, newest)
+            done = self._move(connection, ledger, Differences(replicas), tasks, before, newest)
         self._settled = state
-        lasting = [text for text in planner.lasting if text not in self._told]
-        self._told.update(lasting)
-        warnings = [*lasting, *planner.warnings, *(text for move, applied in done for text in move.warnings(applied))]
-        return TargetReport(self.name, newest, _moved(done), monotonic() - begun, warnings)
+        lasting = [text for text in planner.lasting if text not in self._warned]
+        self._warned.update(lasting)
+        warnings = [
+            *lasting,
+            *planner.warnings,
+            *(text for staged, applied in done for text in staged.warnings(applied)),
+        ]
+        return TargetReport(self.name, newest, _synced(done), monotonic() - begun, warnings)
 
-    def standing(self) -> Standing | None:
-        """How far the database is; None where it never was at a point."""
+    def status(self) -> TargetStatus | None:
+        """The point that the database is at; None where it never was at one."""
         with self._named():
-            return asked_standing(self._url, self._pipeline, self.name)
+            return fetch_status(self._url, self._pipeline, self.name)
 
     def remove(self) -> list[str]:
-        """Drops the tables that the target made, and its notes; tells the names of the tables."""
+        """Drops the tables that the target created, and its state; returns the names of the tables."""
         with self._named():
             log = self._log()
             if log is None:
                 return []
             with connect(self._url, settings=_SETTINGS) as connection:
-                gone = remove(connection, Ledger(connection, self._pipeline, self.name, log))
-            return [str(place) for place in gone]
+                dropped = _drop_all(connection, Ledger(connection, self._pipeline, self.name, log))
+            return [str(place) for place in dropped]
 
     def _log(self) -> str | None:
-        """What tells the pipeline's log from every other; None where it has none yet."""
+        """The id of the pipeline's log; None where it has none yet."""
         if self._known_log is None and layout.POINTS.name in self._lake.names():
             self._known_log = self._lake.load(layout.POINTS).uuid().toString()
         return self._known_log
 
     def _state(self) -> int | None:
-        """The state of the table `points`; None where it is empty."""
+        """The snapshot of the table `points`; None where it is empty."""
         snapshot = self._lake.load(layout.POINTS).currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
 
@@ -132,27 +135,27 @@ class PostgresTarget:
         connection: Connection,
         ledger: Ledger,
         differences: Differences,
-        works: list[Work],
-        before: Standing | None,
+        tasks: list[TableTask],
+        before: TargetStatus | None,
         newest: Point,
-    ) -> list[tuple[Move, Applied]]:
+    ) -> list[tuple[StagedTask, Applied]]:
         try:
-            moves = [
-                begin(connection, self._url, f"{ledger.stages}{uuid4().hex[:12]}", differences, work) for work in works
+            staged_tasks = [
+                begin(connection, self._url, f"{ledger.stages}{uuid4().hex[:12]}", differences, task) for task in tasks
             ]
             reach("target.staged")
             with connection.transaction():
                 ledger.lock(before)
                 connection.execute("SET CONSTRAINTS ALL DEFERRED")
-                done = [(move, finish(connection, ledger, move)) for move in moves]
+                done = [(staged, finish(connection, ledger, staged)) for staged in staged_tasks]
                 ledger.write_point(newest)
                 reach("target.before")
             reach("target.after")
         except psycopg.errors.UniqueViolation as error:
-            told = hint(connection, error)
-            if told is None:
+            hint = _constraint_hint(connection, error)
+            if hint is None:
                 raise
-            raise ChangelingError(f"{unreachable(self._url, error)} {told}") from None
+            raise ChangelingError(f"{unreachable(self._url, error)} {hint}") from None
         finally:
             if not connection.closed:
                 drop_stages(connection, ledger.leftovers())
@@ -160,7 +163,7 @@ class PostgresTarget:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Whatever goes wrong meanwhile is told of this target, in one sentence, without the password."""
+        """Errors name this target, in one sentence, without the password."""
         try:
             with translated_errors():
                 yield
@@ -170,10 +173,60 @@ class PostgresTarget:
             raise type(error)(f"target {self.name!r}: {error}") from None
 
 
-def _moved(done: list[tuple[Move, Applied]]) -> list[Moved]:
-    """The tables that got something."""
+def _synced(done: list[tuple[StagedTask, Applied]]) -> list[SyncedTable]:
+    """The tables that were changed."""
     return [
-        Moved(move.work.place, applied.written, applied.deleted, move.work.how is not How.CHANGES)
-        for move, applied in done
-        if move.work.how is not How.CHANGES or applied.written or applied.deleted
+        SyncedTable(staged.task.place, applied.written, applied.deleted, staged.task.mode is not ApplyMode.CHANGES)
+        for staged, applied in done
+        if staged.task.mode is not ApplyMode.CHANGES or applied.written or applied.deleted
     ]
+
+
+def _drop_all(connection: Connection, ledger: Ledger) -> list[Place]:
+    """Drops what the target created (tables, their schemas, its state), or nothing; returns the dropped tables.
+
+    Tables that somebody else created stay, with their rows.
+    """
+    if not ledger.exists():
+        return []
+    ledger.check()
+    drop_stages(connection, ledger.leftovers())
+    with connection.transaction():
+        entries = ledger.tables()
+        existing = existing_tables(connection, sorted(entries))
+        created = [
+            place for place in sorted(existing) if entries[place].created and entries[place].oid == existing[place].oid
+        ]
+        for place in created:
+            connection.execute(sql.SQL("DROP TABLE {}").format(place.quoted))
+        ledger.forget()
+        for schema in sorted({place.schema for place, entry in entries.items() if entry.schema_created}):
+            _drop_empty(connection, schema)
+        if not ledger.exists():
+            _drop_empty(connection, SERVICE)
+    return created
+
+
+def _drop_empty(connection: Connection, schema: str) -> None:
+    """Drops a schema if it is empty."""
+    try:
+        with connection.transaction():
+            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {}").format(sql.Identifier(schema)))
+    except psycopg.errors.DependentObjectsStillExist:
+        return
+
+
+def _constraint_hint(connection: Connection, error: psycopg.errors.UniqueViolation) -> str | None:
+    """What to do about a unique constraint that somebody added; None for a primary key, or if it is deferrable."""
+    violated = error.diag
+    found = connection.execute(
+        "SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE (n.nspname, c.relname) = (%s, %s) AND i.indimmediate AND NOT i.indisprimary",
+        (violated.schema_name, violated.constraint_name),
+    ).fetchone()
+    if found is None:
+        return None
+    return (
+        f"{violated.constraint_name!r} was added to table {violated.schema_name}.{violated.table_name} by hand, and rows may swap their "
+        "values within a step: it must be a constraint that is DEFERRABLE (ALTER TABLE … ADD UNIQUE (…) DEFERRABLE)"
+    )

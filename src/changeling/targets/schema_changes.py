@@ -1,4 +1,4 @@
-"""Tables of the target as the shape of their replica asks: made, altered, and their keys put on."""
+"""Creates and alters the tables of a target, to match the shapes of their replicas."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from changeling.targets.column_types import column_types, keeps_values, type_in
 from changeling.targets.table_mapping import Place
 
 Connection = psycopg.Connection[tuple[object, ...]]
-_MEANWHILE = "changeling {} meanwhile"
+_TEMPORARY = "changeling {} temporary"
 
 
 @dataclass(frozen=True)
-class Present:
-    """A table, or whatever has its name, as PostgreSQL's catalog tells it."""
+class ExistingTable:
+    """A table, or another relation of its name, from PostgreSQL's catalog."""
 
     oid: int
     kind: str
@@ -29,12 +29,12 @@ class Present:
 
     @property
     def is_table(self) -> bool:
-        """An ordinary table, whose rows have a place of their own."""
+        """Whether it is an ordinary table, with rows of its own."""
         return self.kind == "r"
 
 
-def present(connection: Connection, places: list[Place]) -> dict[Place, Present]:
-    """What is there at these places."""
+def existing_tables(connection: Connection, places: list[Place]) -> dict[Place, ExistingTable]:
+    """The relations that exist under these names."""
     rows = connection.execute(
         """
         SELECT n.nspname, c.relname, c.oid, c.relkind::text,
@@ -51,59 +51,59 @@ def present(connection: Connection, places: list[Place]) -> dict[Place, Present]
         """,
         ([place.schema for place in places], [place.table for place in places]),
     ).fetchall()
-    found: dict[Place, Present] = {}
+    found: dict[Place, ExistingTable] = {}
     for schema, table, oid, kind, columns, key, constraint in rows:
         assert isinstance(columns, dict)
         assert isinstance(key, list)
         name = None if constraint is None else str(constraint)
-        found[Place(str(schema), str(table))] = Present(int(str(oid)), str(kind), columns, tuple(key), name)
+        found[Place(str(schema), str(table))] = ExistingTable(int(str(oid)), str(kind), columns, tuple(key), name)
     return found
 
 
-def check_unchanged(place: Place, there: Present, shape: Shape) -> None:
-    """Raises `ChangelingError` where somebody else altered a table of the target, or made another in its place."""
-    if not there.is_table:
-        raise ChangelingError(f"{place} was made anew by somebody else and is no ordinary table: move it away")
+def check_unchanged(place: Place, existing: ExistingTable, shape: Shape) -> None:
+    """Raises `ChangelingError` where somebody else altered a table of the target, or replaced it."""
+    if not existing.is_table:
+        raise ChangelingError(f"{place} was recreated by somebody else and is not an ordinary table: move it away")
     for name, kind in column_types(shape).items():
-        found = there.columns.get(name)
+        found = existing.columns.get(name)
         if found != kind:
-            told = "is not there any more" if found is None else f"was {kind} and is {found}"
+            state = "no longer exists" if found is None else f"was {kind} and is {found}"
             raise ChangelingError(
-                f"column {name!r} of table {place} {told}: somebody else altered it. Put it back, or drop the table: "
-                "it is made again then"
+                f"column {name!r} of table {place} {state}: somebody else altered it. Change it back, or drop the table: "
+                "then it is created again"
             )
     key = tuple(column.source_name for column in shape.key_columns)
-    if there.key and there.key != key:
+    if existing.key and existing.key != key:
         raise ChangelingError(
-            f"the primary key of table {place} was ({', '.join(key)}) and is ({', '.join(there.key)}): somebody else altered "
-            "it. Put it back, or drop the table: it is made again then"
+            f"the primary key of table {place} was ({', '.join(key)}) and is ({', '.join(existing.key)}): somebody else altered "
+            "it. Change it back, or drop the table: then it is created again"
         )
 
 
-def check_fits(connection: Connection, place: Place, there: Present, shape: Shape) -> None:
-    """Raises `ChangelingError` unless a table of somebody else is empty and has the columns of a replica."""
+def check_fits(connection: Connection, place: Place, existing: ExistingTable, shape: Shape) -> None:
+    """Raises `ChangelingError` unless a table that somebody else created is empty and has the columns of a replica."""
     wanted = column_types(shape)
     key = tuple(column.source_name for column in shape.key_columns)
     problem = None
-    if not there.is_table:
-        problem = "is no ordinary table"
-    elif there.columns != wanted:
-        odd = sorted(name for name in {*wanted, *there.columns} if wanted.get(name) != there.columns.get(name))
+    if not existing.is_table:
+        problem = "is not an ordinary table"
+    elif existing.columns != wanted:
+        odd = sorted(name for name in {*wanted, *existing.columns} if wanted.get(name) != existing.columns.get(name))
         name = odd[0]
-        told, asked = there.columns.get(name, "not there"), wanted.get(name, "none")
-        problem = f"has other columns: {name!r} is {told}, the replica's is {asked}"
-    elif there.key and there.key != key:
-        problem = f"has the primary key ({', '.join(there.key)}), the replica's is ({', '.join(key)})"
+        has, expected = existing.columns.get(name, "missing"), wanted.get(name, "none")
+        problem = f"has other columns: {name!r} is {has}, the replica's is {expected}"
+    elif existing.key and existing.key != key:
+        problem = f"has the primary key ({', '.join(existing.key)}), the replica's is ({', '.join(key)})"
     elif connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(place.quoted)).fetchone() is not None:
         problem = "has rows"
     if problem is not None:
         raise ChangelingError(
-            f"table {place} was there before and {problem}: it is left alone. Move it away, or take it out of `tables`"
+            f"table {place} existed before and {problem}: it is left alone. Move it away, or take it out of `tables`"
         )
 
 
 def is_kept(old: Shape, new: Shape) -> bool:
-    """Whether the rows of a table stay what they are for the replica when its columns change so."""
+    """Whether the rows of a table stay valid when its columns change so."""
     before = {column.id: column for column in old.columns}
     return old.key == new.key and all(
         keeps_values(before[column.id].kind, column.kind) for column in new.columns if column.id in before
@@ -111,7 +111,7 @@ def is_kept(old: Shape, new: Shape) -> bool:
 
 
 def create(connection: Connection, place: Place, shape: Shape) -> bool:
-    """Makes a table without its key, and its schema where there is none; tells whether the schema was made."""
+    """Creates a table without its key, and its schema if it does not exist; returns whether the schema was created."""
     known = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (place.schema,)).fetchone()
     if known is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(place.schema)))
@@ -121,7 +121,7 @@ def create(connection: Connection, place: Place, shape: Shape) -> bool:
 
 
 def add_key(connection: Connection, place: Place, shape: Shape) -> None:
-    """Puts the primary key on a table that has none."""
+    """Adds the primary key to a table that has none."""
     if shape.key:
         connection.execute(
             sql.SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(place.quoted, names(shape.key_columns))
@@ -129,7 +129,7 @@ def add_key(connection: Connection, place: Place, shape: Shape) -> None:
 
 
 def drop_key(connection: Connection, place: Place, constraint: str, shape: Shape) -> None:
-    """Takes the primary key off, and what it said of its columns."""
+    """Drops the primary key and the NOT NULL of its columns."""
     actions = [sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(constraint))]
     actions += [
         sql.SQL("ALTER COLUMN {} DROP NOT NULL").format(sql.Identifier(column.source_name))
@@ -144,7 +144,7 @@ def empty(connection: Connection, place: Place) -> None:
 
 
 def alter(connection: Connection, place: Place, old: Shape, new: Shape) -> None:
-    """Gives a table the columns of another shape. Where the rows are not kept (`is_kept`), it must be empty."""
+    """Alters a table to the columns of another shape. If its rows are not kept (`is_kept`), it must be empty."""
     before = {column.id: column for column in old.columns}
     kept = {column.id for column in new.columns}
     gone = [column for column in old.columns if column.id not in kept]
@@ -170,16 +170,16 @@ def _retyped(new: Shape, was: ReplicaColumn, column: ReplicaColumn) -> sql.Compo
 
 
 def _rename(connection: Connection, place: Place, renamed: Mapping[str, str]) -> None:
-    """Renames columns; names may change places, so all of them step aside first."""
+    """Renames columns; since names may be swapped, all of them get temporary names first."""
     moved = {old: new for old, new in renamed.items() if old != new}
-    aside = {old: old for old in moved}
+    temporary = {old: old for old in moved}
     if set(moved) & set(moved.values()):
-        aside = {old: _MEANWHILE.format(place) for place, old in enumerate(moved)}
-    for old, meanwhile in aside.items():
-        if old != meanwhile:
-            _rename_one(connection, place, old, meanwhile)
+        temporary = {old: _TEMPORARY.format(place) for place, old in enumerate(moved)}
+    for old, between in temporary.items():
+        if old != between:
+            _rename_one(connection, place, old, between)
     for old, new in moved.items():
-        _rename_one(connection, place, aside[old], new)
+        _rename_one(connection, place, temporary[old], new)
 
 
 def _rename_one(connection: Connection, place: Place, old: str, new: str) -> None:
@@ -197,5 +197,5 @@ def _declared(shape: Shape, column: ReplicaColumn) -> sql.Composable:
 
 
 def names(columns: list[ReplicaColumn]) -> sql.Composable:
-    """Names of columns in a list."""
+    """The names of columns, separated by commas."""
     return sql.SQL(", ").join(sql.Identifier(column.source_name) for column in columns)

@@ -1,7 +1,7 @@
-"""What differs between two snapshots of a replica, as rows and how often each of them comes (or goes, below zero).
+"""The difference between two snapshots of a replica, as rows with a count: how often each was added, or removed if below zero.
 
-Rows that are in files which both snapshots have, and are deleted in neither or in both of them, cancel out unread: what is
-left are the files that one of the two has alone, and what either deletes of the files that both have.
+Rows in files of both snapshots that are deleted in neither or in both cancel out unread: what remains are the files of only one
+of them, and the rows that either deletes in the files of both.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ from changeling.replicas.tables import Replica, ReplicaTables
 
 COUNT = "n"
 _OURS = ("_file", "_deleted")
-"""What Iceberg tells of a row: a table may have columns of these names itself."""
+"""Iceberg's metadata columns: a table may have columns of these names itself."""
 _APPENDED = {"append", "replace"}
-"""Commits that add rows, or only write them anew."""
+"""Commits that add rows, or only rewrite them."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class Side:
 
 
 _Files: TypeAlias = dict[str, frozenset[tuple[str, int | None]]]
-"""The data files of a snapshot, each with what is deleted of it."""
+"""The data files of a snapshot, each with its delete files."""
 
 
 @dataclass(frozen=True)
 class _Share:
-    """What a snapshot has and another does not."""
+    """What one snapshot has and the other does not."""
 
     alone: list[str]
-    """Files that it alone has."""
+    """Files that only it has."""
     touched: list[str]
-    """Files that both have, and of which it deletes other rows."""
+    """Files that both have, in which it deletes other rows."""
 
 
 class Differences:
@@ -52,16 +52,16 @@ class Differences:
     def __init__(self, tables: ReplicaTables) -> None:
         self._tables, self._lake = tables, tables.lake
 
-    def whole(self, replica: Replica, side: Side) -> DataFrame:
-        """All rows of a snapshot, each once: its columns by their places, and `n`."""
+    def all_rows(self, replica: Replica, side: Side) -> DataFrame:
+        """All rows of a snapshot, each once: columns named by index, and `n`."""
         return _counted(self.rows(replica, side), f.lit(1))
 
     def rows(self, replica: Replica, side: Side) -> DataFrame:
-        """The rows of a snapshot as they are stored, columns by their places."""
+        """The rows of a snapshot as they are stored, columns named by index."""
         return placed(self._at(replica, side.snapshot), side.shape, side.shape)
 
     def between(self, replica: Replica, old: Side, new: Side) -> DataFrame:
-        """The rows that come (`n` above zero) and go (below), in the columns of the new snapshot."""
+        """The rows that were added (`n` above zero) and removed (below), in the columns of the new snapshot."""
         java = self._lake.load(replica.table)
         if not self._same_columns(java, old, new):
             parts = [
@@ -80,19 +80,19 @@ class Differences:
         parts = [
             self._changed(replica, side, share, sign) for side, share, sign in shares if share.alone or share.touched
         ]
-        return _summed(parts, new.shape) if parts else self.whole(replica, new).limit(0)
+        return _summed(parts, new.shape) if parts else self.all_rows(replica, new).limit(0)
 
     def _at(self, replica: Replica, snapshot: int) -> DataFrame:
         return self._lake.spark.read.option("versionAsOf", snapshot).table(self._lake.name(replica.table))
 
     def _same_columns(self, java: Any, old: Side, new: Side) -> bool:
-        """Whether both snapshots are read with the very columns that the table has now."""
+        """Whether both snapshots have exactly the columns that the table has now."""
         schemas = {java.snapshot(old.snapshot).schemaId(), java.snapshot(new.snapshot).schemaId()}
         named = {column.name for column in new.shape.columns}
         return old.shape == new.shape and schemas == {java.schema().schemaId()} and not named.intersection(_OURS)
 
     def _changed(self, replica: Replica, side: Side, share: _Share, sign: int) -> DataFrame:
-        """Rows of a snapshot's own files come with it; what it deletes of files that both have goes with it."""
+        """Rows in a snapshot's own files are added by it; rows that it deletes in files of both are removed by it."""
         file, deleted = f.col("_file"), f.col("_deleted")
         count = f.when(file.isin(share.alone) & ~deleted, f.lit(sign)).when(
             file.isin(share.touched) & deleted, f.lit(-sign)
@@ -108,7 +108,7 @@ def _counted(rows: DataFrame, count: Column) -> DataFrame:
 
 
 def _summed(parts: list[DataFrame], shape: Shape) -> DataFrame:
-    """Rows that come and go as often are none."""
+    """Sums the counts of equal rows and drops those with zero."""
     rows = _exact(parts[0], shape)
     for part in parts[1:]:
         rows = rows.unionByName(_exact(part, shape))
@@ -116,17 +116,17 @@ def _summed(parts: list[DataFrame], shape: Shape) -> DataFrame:
 
 
 def _exact(rows: DataFrame, shape: Shape) -> DataFrame:
-    """Rows with floats as text: Spark takes 0 and -0 for one, and would make one of the other."""
-    made = []
+    """Rows with floats as text: Spark groups 0 and -0 as one value."""
+    selected = []
     for place, column in enumerate(shape.columns):
         stored, value = sql_type(column.kind), f.col(column_name(place))
         text = stored.replace("FLOAT", "STRING").replace("DOUBLE", "STRING")
-        made.append(value if text == stored else value.cast(text).alias(column_name(place)))
-    return rows.select(*made, COUNT)
+        selected.append(value if text == stored else value.cast(text).alias(column_name(place)))
+    return rows.select(*selected, COUNT)
 
 
 def _only_appended(java: Any, old: int, new: int) -> bool:
-    """Whether every commit between two snapshots added rows or left them alone."""
+    """Whether every commit between two snapshots only added or rewrote rows."""
     for snapshot in _back(java, new):
         if snapshot.snapshotId() == old:
             return True
@@ -136,7 +136,7 @@ def _only_appended(java: Any, old: int, new: int) -> bool:
 
 
 def _back(java: Any, start: int) -> Iterator[Any]:
-    """The snapshots from one back, as far as they are kept."""
+    """A snapshot and its ancestors, as far as they are retained."""
     snapshot = java.snapshot(start)
     while snapshot is not None:
         yield snapshot

@@ -1,7 +1,7 @@
-"""Rows on their way: Spark's tasks copy them into a table of the target database that stands aside until they are applied.
+"""Staging: Spark tasks copy rows into a staging table of the target database, from which they are applied.
 
-A task may run twice, and both may get to the end: each attempt marks its rows, and only those of attempts that Spark counts
-are taken.
+A task may run twice, and both attempts may complete: each attempt marks its rows, and only those of the attempts that Spark
+commits are used.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,34 +24,34 @@ from changeling.targets.column_types import type_in
 from changeling.targets.copy_text import copied, copy_text
 from changeling.targets.snapshot_diff import COUNT
 from changeling.targets.table_mapping import SERVICE
-from changeling.targets.unsupported_values import any_of, unfit
+from changeling.targets.unsupported_values import any_of, find_unsupported
 
 _CONNECTIONS = 8
-"""How many tasks copy at once: the server has others to serve."""
-_TOLD = pa.schema([("part", pa.int64()), ("rows", pa.int64()), ("misfits", pa.int64())])
+"""How many tasks copy at once: the server has other clients."""
+_COPIED = pa.schema([("part", pa.int64()), ("rows", pa.int64()), ("misfits", pa.int64())])
 PART = sql.Identifier("part")
 
 
 @dataclass(frozen=True)
 class Staged:
-    """Rows that wait in the target database."""
+    """Rows in a staging table of the target database."""
 
     table: sql.Identifier
     parts: tuple[int, ...]
-    """The attempts whose rows count."""
+    """The attempts whose rows are valid."""
     rows: int
-    """How many there are of these."""
+    """How many rows they copied."""
     misfits: int
-    """Rows that came or went and cannot be in PostgreSQL."""
+    """Changed rows that PostgreSQL cannot store."""
 
     @property
     def counts(self) -> sql.Composable:
-        """The condition for rows that count."""
+        """The condition for valid rows."""
         return sql.SQL("{} = ANY({})").format(PART, sql.Literal(list(self.parts)))
 
 
 def create_stage(connection: "psycopg.Connection[tuple[object, ...]]", name: str, shape: Shape) -> sql.Identifier:
-    """Makes an empty table for rows on their way."""
+    """Creates an empty staging table."""
     table = sql.Identifier(SERVICE, name)
     columns = sql.SQL(", ").join(
         sql.SQL("{} {}").format(sql.Identifier(column_name(place)), sql.SQL(type_in(shape, column)))
@@ -66,17 +66,17 @@ def create_stage(connection: "psycopg.Connection[tuple[object, ...]]", name: str
 
 
 def stage(url: str, table: sql.Identifier, rows: DataFrame, shape: Shape) -> Staged:
-    """Copies rows, with `n`, into their table; raises `ChangelingError` where a task cannot."""
+    """Copies rows, with `n`, into their staging table; raises `ChangelingError` where a task fails."""
     kernel = CopyKernel(url, table, shape)
     with translated_errors():
-        told = run(rows.coalesce(_CONNECTIONS), kernel, _TOLD).toArrow()
-    counts = {name: pc.sum(told.column(name)).as_py() or 0 for name in ("rows", "misfits")}
-    return Staged(table, tuple(told.column("part").to_pylist()), counts["rows"], counts["misfits"])
+        copied_parts = run(rows.coalesce(_CONNECTIONS), kernel, _COPIED).toArrow()
+    counts = {name: pc.sum(copied_parts.column(name)).as_py() or 0 for name in ("rows", "misfits")}
+    return Staged(table, tuple(copied_parts.column("part").to_pylist()), counts["rows"], counts["misfits"])
 
 
 @dataclass(frozen=True)
 class CopyKernel:
-    """Copies the rows of a task; tells its attempt, how many rows it copied, and how many do not fit."""
+    """Copies the rows of a task; returns its attempt, how many rows it copied, and how many PostgreSQL cannot store."""
 
     url: str = field(repr=False)
     table: sql.Identifier
@@ -101,7 +101,7 @@ class CopyKernel:
                         copy.write(copy_text(self._columns(fitting, part)))
         except psycopg.Error as error:
             raise unreachable(self.url, error) from None
-        yield pa.record_batch([[part], [rows], [misfits]], schema=_TOLD)
+        yield pa.record_batch([[part], [rows], [misfits]], schema=_COPIED)
 
     def _columns(self, batch: pa.RecordBatch, part: int) -> list[pa.Array]:
         own = [
@@ -111,13 +111,13 @@ class CopyKernel:
         return [pa.repeat(pa.scalar(part, pa.int64()), batch.num_rows), batch.column(COUNT), *own]
 
     def _fitting(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-        """The rows that PostgreSQL can have, and how many of the others there are.
+        """The rows that PostgreSQL can store, and the number of the others.
 
-        A row that comes and does not fit takes the place of one that did: that one goes.
+        If the new version of a row cannot be stored, its old version is deleted.
         """
         key = set(self.shape.key)
         found = {
-            column.id: unfit(batch.column(column_name(place)), column.kind, in_key=column.id in key)
+            column.id: find_unsupported(batch.column(column_name(place)), column.kind, in_key=column.id in key)
             for place, column in enumerate(self.shape.columns)
         }
         wrong = any_of(list(chain.from_iterable(found.values())), batch.num_rows)
@@ -132,11 +132,13 @@ class CopyKernel:
             going = pc.and_(going, pc.invert(lost))
         gone = batch.filter(going)
         columns = [self._emptied(gone, name) for name in gone.schema.names]
-        made = pa.Table.from_batches([fitting, pa.record_batch(columns, schema=gone.schema)])
-        return made.combine_chunks().to_batches(max_chunksize=None)[0] if made.num_rows else fitting, misfits.num_rows
+        joined = pa.Table.from_batches([fitting, pa.record_batch(columns, schema=gone.schema)])
+        return joined.combine_chunks().to_batches(max_chunksize=None)[
+            0
+        ] if joined.num_rows else fitting, misfits.num_rows
 
     def _emptied(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        """A column of rows that go: of their values the key alone is needed."""
+        """A column of rows to delete: only the key is needed."""
         if name == COUNT:
             return pa.repeat(pa.scalar(-1, pa.int64()), batch.num_rows)
         keys = {column_name(place) for place, column in enumerate(self.shape.columns) if column.id in self.shape.key}
@@ -144,7 +146,7 @@ class CopyKernel:
 
 
 def drop_stages(connection: "psycopg.Connection[tuple[object, ...]]", tables: Sequence[sql.Identifier]) -> None:
-    """Drops tables of rows on their way; one that a forgotten task still writes stays for the next time."""
+    """Drops staging tables; one that an orphaned task still writes is left for the next time."""
     for table in tables:
         try:
             connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table))

@@ -1,4 +1,4 @@
-"""What a step of a target has to do: which tables, from which rows on, and whether it may."""
+"""Plans a step of a target: which tables to move, from which rows, and whether it may."""
 
 from dataclasses import dataclass
 
@@ -7,39 +7,46 @@ from changeling.replicas.points import Point
 from changeling.replicas.replica_reader import Identity
 from changeling.replicas.shape import Shape
 from changeling.replicas.tables import Replica, ReplicaTables
-from changeling.targets.apply import How
-from changeling.targets.schema_changes import Connection, Present, check_fits, check_unchanged, is_kept, present
+from changeling.targets.apply import ApplyMode
+from changeling.targets.schema_changes import (
+    Connection,
+    ExistingTable,
+    check_fits,
+    check_unchanged,
+    existing_tables,
+    is_kept,
+)
 from changeling.targets.table_mapping import Place, Wanted, check_columns, places_of
 from changeling.targets.target_state import Entry, Ledger
 
 
 @dataclass(frozen=True)
-class Work:
-    """One table to be moved."""
+class TableTask:
+    """One table to move."""
 
     place: Place
     replica: Replica
     snapshot: int
     shape: Shape
-    how: How
+    mode: ApplyMode
     entry: Entry | None
-    """What the target knows of the table; None where it does not have it yet."""
-    there: Present | None
-    """The table as it is; None where it is not there."""
+    """The state of the table in the target; None where it is new."""
+    existing: ExistingTable | None
+    """The table in the catalog; None where it does not exist."""
 
 
 class Planner:
-    """Plans the works of a step; `warnings` are for the user, and so are `lasting` ones, which the next steps find again."""
+    """Plans the tasks of a step; `warnings` are for the user, and so are `lasting` ones, which the next steps find again."""
 
     def __init__(self, connection: Connection, ledger: Ledger, replicas: ReplicaTables, wanted: Wanted) -> None:
         self._connection, self._ledger, self._replicas, self._wanted = connection, ledger, replicas, wanted
         self.warnings: list[str] = []
         self.lasting: list[str] = []
 
-    def works(self, point: Point) -> list[Work]:
-        """The tables that are not as the point has them, in an order of their own; raises `ChangelingError` where one may not be.
+    def tasks(self, point: Point) -> list[TableTask]:
+        """The tables that are not at the point, in a fixed order; raises `ChangelingError` where one may not be written.
 
-        Every table that the target is to have is looked at before the first one is touched.
+        Every table of the target is checked before the first one is changed.
         """
         replicas = [one for one in self._replicas.known.values() if one.identity.kind == "rows"]
         found = ((one.identity, one.snapshot_in(point.tables)) for one in replicas)
@@ -51,48 +58,48 @@ class Planner:
         entries = self._ledger.tables()
         self._warn(places, entries, replicas)
         self._check_owners(list(places), entries, places)
-        there = present(self._connection, sorted(places))
-        works = []
+        existing = existing_tables(self._connection, sorted(places))
+        tasks = []
         for place in sorted(places):
             replica = chosen[places[place]]
-            made = self._work(place, replica, held[replica.identity], entries.get(place), there.get(place))
-            if made is not None:
-                works.append(made)
-        return works
+            task = self._task(place, replica, held[replica.identity], entries.get(place), existing.get(place))
+            if task is not None:
+                tasks.append(task)
+        return tasks
 
-    def _work(
-        self, place: Place, replica: Replica, snapshot: int, entry: Entry | None, there: Present | None
-    ) -> Work | None:
-        if entry is not None and there is not None:
-            check_unchanged(place, there, entry.shape)
-            if entry.snapshot == snapshot and entry.oid == there.oid:
+    def _task(
+        self, place: Place, replica: Replica, snapshot: int, entry: Entry | None, existing: ExistingTable | None
+    ) -> TableTask | None:
+        if entry is not None and existing is not None:
+            check_unchanged(place, existing, entry.shape)
+            if entry.snapshot == snapshot and entry.oid == existing.oid:
                 return None
         shape = self._replicas.state_at(replica, snapshot).shape
         if not shape.columns:
-            # Upkeep wrote the snapshot, and those before it are gone.
+            # Maintenance wrote the snapshot, and those before it are expired.
             shape = replica.shape
         if not shape.columns:
             return None
         check_columns(place, shape)
-        how = How.ALL
-        if there is None:
+        mode = ApplyMode.ALL
+        if existing is None:
             if entry is not None:
-                self.warnings.append(f"table {place} was dropped by somebody else: it is made again")
+                self.warnings.append(f"table {place} was dropped by somebody else: it is created again")
         elif entry is None:
-            check_fits(self._connection, place, there, shape)
-            self.warnings.append(f"table {place} was there, empty and with the right columns: it is used")
-        elif entry.oid != there.oid:
-            self.warnings.append(f"table {place} was made anew by somebody else: all of its rows are written")
+            check_fits(self._connection, place, existing, shape)
+            self.warnings.append(f"table {place} existed, empty and with the right columns: it is used")
+        elif entry.oid != existing.oid:
+            self.warnings.append(f"table {place} was recreated by somebody else: all of its rows are written")
         elif is_kept(entry.shape, shape):
-            how = How.CHANGES if entry.snapshot in self._replicas.snapshots(replica) else How.COMPARED
-            if how is How.COMPARED and not shape.key:
-                how = How.ALL
-        return Work(place, replica, snapshot, shape, how, entry, there)
+            mode = ApplyMode.CHANGES if entry.snapshot in self._replicas.snapshots(replica) else ApplyMode.COMPARED
+            if mode is ApplyMode.COMPARED and not shape.key:
+                mode = ApplyMode.ALL
+        return TableTask(place, replica, snapshot, shape, mode, entry, existing)
 
     def _check_owners(self, wanted: list[Place], entries: dict[Place, Entry], places: dict[Place, Identity]) -> None:
         for place, (pipeline, target) in self._ledger.owners(wanted).items():
             raise ChangelingError(
-                f"table {place} is kept by the target {target!r} of pipeline {pipeline!r}: one writer a table"
+                f"table {place} is written by the target {target!r} of pipeline {pipeline!r}: a table has one writer"
             )
         for place in wanted:
             entry = entries.get(place)
@@ -100,7 +107,7 @@ class Planner:
                 was, now = entry.identity, places[place]
                 raise ChangelingError(
                     f"table {place} has the rows of {was.table} of source {was.source}, not of {now.table} of source "
-                    f"{now.source}: drop it, and its row of changeling.tables, to have the other there"
+                    f"{now.source}: drop it, and its row of changeling.tables, to replace it"
                 )
 
     def _warn(self, places: dict[Place, Identity], entries: dict[Place, Entry], replicas: list[Replica]) -> None:
@@ -108,7 +115,5 @@ class Planner:
             self.lasting.append(f"there is no replica of {pattern} yet")
         for place, entry in entries.items():
             if place not in places:
-                why = (
-                    "has no replica any more" if self._wanted.has(entry.identity.table) else "is not asked for any more"
-                )
+                why = "no longer has a replica" if self._wanted.has(entry.identity.table) else "is no longer listed"
                 self.lasting.append(f"table {place} {why}: it stays as it is")

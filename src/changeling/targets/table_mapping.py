@@ -1,4 +1,4 @@
-"""Where tables go in the database of a target: which ones are wanted, and under which names."""
+"""Which tables a target has, and their names in its database."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,16 +13,16 @@ from changeling.replicas.replica_reader import Identity
 from changeling.replicas.shape import Shape
 
 SERVICE = "changeling"
-"""The schema with what a target knows of itself."""
+"""The schema with the state of targets."""
 _DEFAULT = "public"
 _LONGEST = 63
-"""Bytes of a name; PostgreSQL cuts longer ones in silence."""
+"""Maximum bytes of a name; PostgreSQL silently truncates longer ones."""
 _SYSTEM = {"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"}
 
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """A table of PostgreSQL."""
+    """The name of a table in PostgreSQL."""
 
     schema: str
     table: str
@@ -37,32 +37,32 @@ class Place:
 
 
 def place_of(table: TableName) -> Place:
-    """The place of a source's table; raises `ChangelingError` where PostgreSQL has no such name."""
+    """The name for a source's table; raises `ChangelingError` where PostgreSQL does not allow it."""
     place = Place(_DEFAULT if table.schema is None else table.schema, table.name)
     for name in (place.schema, place.table):
         _check(name, f"table {place}")
     if place.schema == SERVICE or place.schema == "information_schema" or place.schema.startswith("pg_"):
-        raise ChangelingError(f"table {place}: the schema {place.schema!r} is none for tables of users")
+        raise ChangelingError(f"table {place}: the schema {place.schema!r} is reserved")
     return place
 
 
 def check_columns(place: Place, shape: Shape) -> None:
-    """Raises `ChangelingError` where PostgreSQL cannot have columns of these names."""
+    """Raises `ChangelingError` where PostgreSQL does not allow these column names."""
     for column in shape.columns:
         _check(column.source_name, f"column {column.source_name!r} of table {place}")
         if column.source_name in _SYSTEM:
             raise ChangelingError(
-                f"column {column.source_name!r} of table {place}: PostgreSQL has a column of that name itself"
+                f"column {column.source_name!r} of table {place}: PostgreSQL has a system column of that name"
             )
 
 
 def _check(name: str, what: str) -> None:
     if len(name.encode()) > _LONGEST:
         raise ChangelingError(
-            f"{what}: the name {name!r} has {len(name.encode())} bytes, and PostgreSQL keeps {_LONGEST}"
+            f"{what}: the name {name!r} has {len(name.encode())} bytes, and PostgreSQL allows {_LONGEST}"
         )
     if not name or "\0" in name:
-        raise ChangelingError(f"{what}: {name!r} is no name in PostgreSQL")
+        raise ChangelingError(f"{what}: {name!r} is not a valid name in PostgreSQL")
 
 
 class Wanted:
@@ -72,23 +72,23 @@ class Wanted:
         self._patterns = {text: _parts(TableName.parse(text)) for text in patterns}
 
     def has(self, table: TableName) -> bool:
-        """Whether one of the patterns fits: the parts that both tell agree."""
-        return any(_fits(parts, table) for parts in self._patterns.values())
+        """Whether a pattern matches: the parts that both have agree."""
+        return any(_matches(parts, table) for parts in self._patterns.values())
 
     def without(self, tables: Iterable[TableName]) -> list[str]:
-        """The patterns that fit none of these tables."""
+        """The patterns that match none of these tables."""
         known = list(tables)
-        return [text for text, parts in self._patterns.items() if not any(_fits(parts, table) for table in known)]
+        return [text for text, parts in self._patterns.items() if not any(_matches(parts, table) for table in known)]
 
 
 def _parts(pattern: TableName) -> list[re.Pattern[str] | None]:
-    told = (pattern.catalog, pattern.schema, pattern.name)
+    named = (pattern.catalog, pattern.schema, pattern.name)
     return [
-        None if part is None else re.compile(".*".join(map(re.escape, part.split("*"))), re.DOTALL) for part in told
+        None if part is None else re.compile(".*".join(map(re.escape, part.split("*"))), re.DOTALL) for part in named
     ]
 
 
-def _fits(parts: Sequence[re.Pattern[str] | None], table: TableName) -> bool:
+def _matches(parts: Sequence[re.Pattern[str] | None], table: TableName) -> bool:
     own = (table.catalog, table.schema, table.name)
     return all(
         part is None or name is None or part.fullmatch(name) is not None for part, name in zip(parts, own, strict=True)
@@ -96,7 +96,7 @@ def _fits(parts: Sequence[re.Pattern[str] | None], table: TableName) -> bool:
 
 
 def places_of(identities: Iterable[Identity]) -> dict[Place, Identity]:
-    """The places of tables; raises `ChangelingError` where two would have one."""
+    """The names of tables; raises `ChangelingError` where two would have the same."""
     found: dict[Place, Identity] = {}
     for identity in identities:
         place = place_of(identity.table)

@@ -1,6 +1,6 @@
-"""What a target knows of itself, in tables of its own database: the point that it is at, its tables, what is kept aside.
+"""The state of a target, in tables of its own database: its point, its tables, its quarantined rows.
 
-It is written in the transaction that brings the rows of a point, so it is never ahead of them nor behind. Needs no Spark.
+It is written in the transaction that applies the rows of a point, so both always agree. Needs no Spark.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,19 +36,19 @@ _ONE_AT_A_TIME = 0x6368616E67656C69
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far a target is."""
+class TargetStatus:
+    """The point that a target is at."""
 
     point: int
     made_at: datetime
-    """When the replicas were at that point."""
+    """When the replicas reached that point."""
     applied_at: datetime
-    """When the target was."""
+    """When the target reached it."""
     sources: dict[str, SourcePoint]
     tables: dict[str, int]
     """The snapshots of the replicas, by their names."""
-    asides: int = 0
-    """Rows that PostgreSQL cannot hold."""
+    quarantined: int = 0
+    """Rows that PostgreSQL cannot store."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +57,20 @@ class Entry:
 
     place: Place
     oid: int
-    """Which table it is: one of the same name that somebody else makes has another."""
+    """The identity of the table: one of the same name that somebody else creates has another oid."""
     identity: Identity
     snapshot: int
     """The snapshot of the replica whose rows it has."""
     shape: Shape
-    asides: int
+    quarantined: int
     created: bool
-    """The target made it; else it was there, and empty."""
+    """The target created it; otherwise it existed and was empty."""
     schema_created: bool
 
 
-def standing(connection: Connection, pipeline: str, target: str) -> Standing | None:
-    """How far a target is, by its own database; None where it never was at a point."""
-    if not _is_there(connection):
+def read_status(connection: Connection, pipeline: str, target: str) -> TargetStatus | None:
+    """The status of a target from its own database; None where it never was at a point."""
+    if not _state_exists(connection):
         return None
     row = connection.execute(
         "SELECT point, made_at, applied_at, sources::text, tables::text, "
@@ -80,90 +80,90 @@ def standing(connection: Connection, pipeline: str, target: str) -> Standing | N
     ).fetchone()
     if row is None:
         return None
-    point, made_at, applied_at, sources, tables, asides = row
+    point, made_at, applied_at, sources, tables, quarantined = row
     assert isinstance(made_at, datetime)
     assert isinstance(applied_at, datetime)
-    return Standing(
+    return TargetStatus(
         int(str(point)),
         made_at,
         applied_at,
         msgspec.json.decode(str(sources), type=dict[str, SourcePoint]),
         msgspec.json.decode(str(tables), type=dict[str, int]),
-        int(str(asides)),
+        int(str(quarantined)),
     )
 
 
-def asked_standing(url: str, pipeline: str, target: str) -> Standing | None:
-    """The same, over a connection of its own; raises `ChangelingError` where the database cannot be asked."""
+def fetch_status(url: str, pipeline: str, target: str) -> TargetStatus | None:
+    """The same, over a connection of its own; raises `ChangelingError` where the database cannot be reached."""
     try:
         with connect(url) as connection:
-            return standing(connection, pipeline, target)
+            return read_status(connection, pipeline, target)
     except psycopg.Error as error:
         raise unreachable(url, error) from None
 
 
-def lag(held: Standing | None, points: Sequence[Point], now: datetime) -> timedelta | None:
-    """For how long the target lacks something that the replicas have; None where there is nothing yet that it could have."""
-    missing = [point.made_at for point in points if held is None or point.number > held.point]
+def lag(status: TargetStatus | None, points: Sequence[Point], now: datetime) -> timedelta | None:
+    """How long the target has lacked something that the replicas have; None where there is nothing to have yet."""
+    missing = [point.made_at for point in points if status is None or point.number > status.point]
     if missing:
         return now - min(missing)
-    return None if held is None else timedelta(0)
+    return None if status is None else timedelta(0)
 
 
-def _is_there(connection: Connection) -> bool:
+def _state_exists(connection: Connection) -> bool:
     found = connection.execute("SELECT to_regclass('changeling.points') IS NOT NULL").fetchone()
     return found is not None and bool(found[0])
 
 
 class Ledger:
-    """The part of one target. `log` tells the pipeline's log from every other, whatever its name."""
+    """The state of one target. `log` is the id of the pipeline's log."""
 
     def __init__(self, connection: Connection, pipeline: str, target: str, log: str) -> None:
         self._connection, self._own, self._log = connection, (pipeline, target), log
         name = sha256("\0".join((pipeline, target, log)).encode()).hexdigest()[:12]
         self.stages = f"stage_{name}_"
-        """How the names of tables with rows on their way begin."""
+        """The prefix of staging tables."""
 
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether any target ever wrote to the database."""
-        return _is_there(self._connection)
+        return _state_exists(self._connection)
 
     def prepare(self) -> None:
-        """Makes the tables that are not there."""
-        if self.is_there():
+        """Creates the missing state tables."""
+        if self.exists():
             return
         with self._connection.transaction():
             self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ONE_AT_A_TIME,))
-            # Who may not make schemas may still have been given this one.
+            # A user who may not create schemas may still own this one.
             if self._connection.execute("SELECT to_regnamespace('changeling')").fetchone() == (None,):
                 self._connection.execute("CREATE SCHEMA changeling")
             self._connection.execute(_TABLES)
 
     def check(self) -> None:
-        """Raises `ChangelingError` where the place of this target is another pipeline's of the same name."""
+        """Raises `ChangelingError` where the state belongs to another pipeline of the same name."""
         row = self._connection.execute(
             "SELECT log FROM changeling.points WHERE (pipeline, target) = (%s, %s)", self._own
         ).fetchone()
         if row is not None and row[0] != self._log:
             pipeline, target = self._own
             raise ChangelingError(
-                f"the database is kept by the target {target!r} of another pipeline that is called {pipeline!r}, or of an "
-                "earlier log of this one. Give this one another name; or, where the other is gone, drop the tables that "
+                f"the database is written by the target {target!r} of another pipeline named {pipeline!r}, or of an "
+                "earlier log of this one. Give this one another name; or, if the other no longer exists, drop the tables that "
                 "changeling.tables lists, and then its rows and that of changeling.points"
             )
 
-    def standing(self) -> Standing | None:
-        """How far the target is."""
-        return standing(self._connection, *self._own)
+    def status(self) -> TargetStatus | None:
+        """The status of the target."""
+        return read_status(self._connection, *self._own)
 
-    def lock(self, expected: Standing | None) -> None:
-        """Holds the target until the transaction ends; raises `ChangelingError` where it moved since."""
+    def lock(self, expected: TargetStatus | None) -> None:
+        """Locks the target until the transaction ends; raises `ChangelingError` where it was moved since."""
         self._connection.execute(
             "SELECT 1 FROM changeling.points WHERE (pipeline, target) = (%s, %s) FOR UPDATE", self._own
         )
-        now = self.standing()
+        now = self.status()
         if (now and (now.point, now.applied_at)) != (expected and (expected.point, expected.applied_at)):
-            raise ChangelingError("another run moved it meanwhile")
+            raise ChangelingError("another run moved it at the same time")
 
     def tables(self) -> dict[Place, Entry]:
         """The tables of this target."""
@@ -173,7 +173,7 @@ class Ledger:
             self._own,
         ).fetchall()
         found = {}
-        for schema, table, oid, identity, snapshot, shape, asides, created, schema_created in rows:
+        for schema, table, oid, identity, snapshot, shape, quarantined, created, schema_created in rows:
             place = Place(str(schema), str(table))
             found[place] = Entry(
                 place,
@@ -181,14 +181,14 @@ class Ledger:
                 msgspec.json.decode(str(identity), type=Identity),
                 int(str(snapshot)),
                 msgspec.json.decode(str(shape), type=Shape),
-                int(str(asides)),
+                int(str(quarantined)),
                 bool(created),
                 bool(schema_created),
             )
         return found
 
     def owners(self, places: Sequence[Place]) -> Mapping[Place, tuple[str, str]]:
-        """Which other targets have these places: pipeline and name."""
+        """Which other targets own these tables: pipeline and name."""
         rows = self._connection.execute(
             "SELECT schema_name, table_name, pipeline, target FROM changeling.tables t "
             "JOIN unnest(%s::text[], %s::text[]) AS w(s, n) ON (t.schema_name, t.table_name) = (w.s, w.n) "
@@ -198,7 +198,7 @@ class Ledger:
         return {Place(str(row[0]), str(row[1])): (str(row[2]), str(row[3])) for row in rows}
 
     def write_point(self, point: Point) -> None:
-        """Notes that the target is at a point."""
+        """Records that the target is at a point."""
         sources, tables = (msgspec.json.encode(one).decode() for one in (point.sources, point.tables))
         self._connection.execute(
             "INSERT INTO changeling.points VALUES (%s, %s, %s, %s, %s, %s, %s::json, %s::json) "
@@ -208,7 +208,7 @@ class Ledger:
         )
 
     def write_table(self, entry: Entry) -> None:
-        """Notes what a table is now."""
+        """Records the state of a table."""
         identity, shape = (msgspec.json.encode(one).decode() for one in (entry.identity, entry.shape))
         written = self._connection.execute(
             "INSERT INTO changeling.tables VALUES (%s, %s, %s, %s, %s, %s::json, %s, %s::json, %s, %s, %s) "
@@ -218,21 +218,21 @@ class Ledger:
             "WHERE (tables.pipeline, tables.target) = (excluded.pipeline, excluded.target)",
             (
                 *(entry.place.schema, entry.place.table, *self._own, entry.oid, identity, entry.snapshot, shape),
-                *(entry.asides, entry.created, entry.schema_created),
+                *(entry.quarantined, entry.created, entry.schema_created),
             ),
         )
         if written.rowcount != 1:
-            raise ChangelingError(f"table {entry.place} was taken by another target meanwhile")
+            raise ChangelingError(f"table {entry.place} was taken by another target at the same time")
 
-    def write_asides(self, place: Place, rows: Sequence[tuple[str, str]]) -> None:
-        """Notes the rows of a table that PostgreSQL cannot hold: reasons, and the rows as JSON."""
+    def write_quarantine(self, place: Place, rows: Sequence[tuple[str, str]]) -> None:
+        """Records the quarantined rows of a table: reasons, and the rows as JSON."""
         own = (place.schema, place.table)
         self._connection.execute("DELETE FROM changeling.asides WHERE (schema_name, table_name) = (%s, %s)", own)
         with self._connection.cursor() as cursor:
             cursor.executemany("INSERT INTO changeling.asides VALUES (%s, %s, %s, %s)", [(*own, *row) for row in rows])
 
     def leftovers(self) -> list[sql.Identifier]:
-        """Tables with rows on their way that earlier steps left."""
+        """Staging tables that earlier steps left behind."""
         rows = self._connection.execute(
             "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('changeling') AND relkind = 'r' "
             "AND starts_with(relname::text, %s)",
@@ -241,7 +241,7 @@ class Ledger:
         return [sql.Identifier(SERVICE, str(name)) for (name,) in rows]
 
     def forget(self) -> None:
-        """Takes all notes of this target away, and the tables for notes where no other target has any."""
+        """Deletes the state of this target, and the state tables if no other target uses them."""
         run = self._connection.execute
         run(
             "DELETE FROM changeling.asides a USING changeling.tables t WHERE (t.pipeline, t.target) = (%s, %s) "

@@ -1,4 +1,4 @@
-"""Who owns what, what others do to the tables of a target, and what upkeep of the replicas means for it."""
+"""Ownership of tables, what others do to the tables of a target, and the effect of replica maintenance on it."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from changeling.targets.staging_table import CopyKernel, stage
 from tests.log.lakes import Shop, shop
 from tests.postgres.server import Database
 from tests.replicas.shops import SOURCE, bus, item
-from tests.targets.mirrors import differing, mirror, run, step, there
+from tests.targets.postgres_targets import differing, mirror, run, step, there
 
 BAG: dict[str, Any] = {"table": "bag", "columns": {"a": "int64"}, "key": ()}
 
@@ -34,7 +34,7 @@ def first(*numbers: int) -> list[str]:
 @pytest.fixture(scope="module")
 def pipeline(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     """A pipeline at its first point; tests give it other databases, and no more records."""
-    made = bus(tmp_path_factory.mktemp("standing"))
+    made = bus(tmp_path_factory.mktemp("ownership"))
     run(made, "a", *first(1, 2, 3))
     return made
 
@@ -42,19 +42,20 @@ def pipeline(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> S
 def test_a_table_has_one_writer(pipeline: Shop, database: Database) -> None:
     step(mirror(pipeline, database, "users"))
     with pytest.raises(
-        ChangelingError, match=r"^target 'other': table public.users is kept by the target 'mirror' of pipeline 'shop'"
+        ChangelingError,
+        match=r"^target 'other': table public.users is written by the target 'mirror' of pipeline 'shop'",
     ):
         mirror(pipeline, database, name="other").step()
     assert step(mirror(pipeline, database, "bag", name="other")).warnings == []
     lake = lake_of(load(pipeline.file))
-    with pytest.raises(ChangelingError, match="of pipeline 'shop': one writer a table"):
+    with pytest.raises(ChangelingError, match="of pipeline 'shop': a table has one writer"):
         PostgresTarget(lake, "mirror", database.url, ["*"], "mall").step()
     assert differing(pipeline, database) == {}
     # Another lake with a pipeline of the same name.
     database.execute("UPDATE changeling.points SET log = 'another' WHERE target = 'mirror'")
-    with pytest.raises(ChangelingError, match="another pipeline that is called 'shop'"):
+    with pytest.raises(ChangelingError, match="another pipeline named 'shop'"):
         mirror(pipeline, database, "users").step()
-    with pytest.raises(ChangelingError, match="another pipeline that is called 'shop'"):
+    with pytest.raises(ChangelingError, match="another pipeline named 'shop'"):
         mirror(pipeline, database, "users").remove()
     assert len(there(database, "users")) == 3
 
@@ -62,12 +63,12 @@ def test_a_table_has_one_writer(pipeline: Shop, database: Database) -> None:
 def test_a_table_that_was_there_is_not_written_over(pipeline: Shop, database: Database) -> None:
     database.execute("CREATE TABLE users (id bigint, name text, n integer)", "INSERT INTO users VALUES (7, 'own', 7)")
     target = mirror(pipeline, database)
-    with pytest.raises(ChangelingError, match=r"^target 'mirror': table public.users was there before and has rows"):
+    with pytest.raises(ChangelingError, match=r"^target 'mirror': table public.users existed before and has rows"):
         target.step()
     assert database.rows("SELECT id FROM users") == [(7,)]
     assert database.rows("SELECT to_regclass('bag')") == [(None,)]
     database.execute("DELETE FROM users")
-    assert step(target).warnings == ["table public.users was there, empty and with the right columns: it is used"]
+    assert step(target).warnings == ["table public.users existed, empty and with the right columns: it is used"]
     assert differing(pipeline, database) == {}
     # What the target did not make it does not drop.
     assert target.remove() == ["public.bag"]
@@ -86,10 +87,10 @@ def test_all_that_a_target_made_is_removed_and_nothing_else(pipeline: Shop, data
     assert len(there(database, "users")) == 3
     database.execute("DROP VIEW shown")
     assert one.remove() == ["public.users"]
-    assert one.standing() is None
-    standing = other.standing()
-    assert standing is not None
-    assert standing.point == 1
+    assert one.status() is None
+    status = other.status()
+    assert status is not None
+    assert status.point == 1
     assert other.remove() == ["public.bag"]
     assert database.rows("SELECT nspname FROM pg_namespace WHERE nspname = 'changeling'") == []
     assert step(mirror(pipeline, database)).point.number == 1
@@ -98,53 +99,59 @@ def test_all_that_a_target_made_is_removed_and_nothing_else(pipeline: Shop, data
 def test_a_table_that_somebody_dropped_is_made_again(pipeline: Shop, database: Database) -> None:
     step(mirror(pipeline, database))
     database.execute("DROP TABLE users", "ALTER TABLE bag RENAME COLUMN a TO z")
-    with pytest.raises(ChangelingError, match=r"column 'a' of table public\.bag is not there any more: somebody else"):
+    with pytest.raises(ChangelingError, match=r"column 'a' of table public\.bag no longer exists: somebody else"):
         mirror(pipeline, database).step()
     database.execute("ALTER TABLE bag RENAME COLUMN z TO a")
     report = step(mirror(pipeline, database))
-    assert report.warnings == ["table public.users was dropped by somebody else: it is made again"]
+    assert report.warnings == ["table public.users was dropped by somebody else: it is created again"]
     assert [str(moved.place) for moved in report.tables] == ["public.users"]
     assert differing(pipeline, database) == {}
     assert mirror(pipeline, database).step() is None
 
 
-def test_a_table_that_somebody_made_anew_gets_all_rows_and_stays_when_the_target_goes(
+def test_a_table_that_somebody_recreated_gets_all_rows_and_stays_when_the_target_goes(
     spark: SparkSession, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = bus(tmp_path)
     run(made, "a", *first(1, 2, 3))
     step(mirror(made, database))
-    anew = ("DROP TABLE users", "CREATE TABLE users (id bigint PRIMARY KEY, name text, n integer)")
+    recreate = ("DROP TABLE users", "CREATE TABLE users (id bigint PRIMARY KEY, name text, n integer)")
     run(made, "b", item(4, "update", {"id": 1, "n": 11}, {"id": 1}), item(4, "insert", {"a": 4}, order=1, **BAG))
 
     # While a step is under way: nothing of it is kept.
     with monkeypatch.context() as patched:
-        patched.setattr(postgres_target, "reach", lambda at: database.execute(*anew) if at == "target.staged" else None)
-        with pytest.raises(ChangelingError, match=r"table public\.users was made anew by somebody else meanwhile"):
+        patched.setattr(
+            postgres_target, "reach", lambda at: database.execute(*recreate) if at == "target.staged" else None
+        )
+        with pytest.raises(
+            ChangelingError, match=r"table public\.users was recreated by somebody else during the step"
+        ):
             mirror(made, database).step()
     assert (len(there(database, "users")), len(there(database, "bag"))) == (0, 3)
 
     database.execute(
         "INSERT INTO users VALUES (7, 'own', 7)", "DROP TABLE bag", "CREATE VIEW bag AS SELECT 1::bigint AS a"
     )
-    with pytest.raises(ChangelingError, match=r"public\.bag was made anew by somebody else and is no ordinary table"):
+    with pytest.raises(
+        ChangelingError, match=r"public\.bag was recreated by somebody else and is not an ordinary table"
+    ):
         mirror(made, database).step()
     database.execute("DROP VIEW bag", "CREATE TABLE bag (a bigint)")
     target = mirror(made, database)
     report = step(target)
     assert report.warnings == [
-        f"table public.{name} was made anew by somebody else: all of its rows are written" for name in ("bag", "users")
+        f"table public.{name} was recreated by somebody else: all of its rows are written" for name in ("bag", "users")
     ]
     assert [(moved.written, moved.deleted, moved.whole) for moved in report.tables] == [(4, 0, True), (3, 1, True)]
     assert differing(made, database) == {}
     assert mirror(made, database).step() is None
 
     # Also where the replica did not change, and each time. What the target makes itself is its own again.
-    database.execute(*anew, "DROP TABLE bag")
+    database.execute(*recreate, "DROP TABLE bag")
     run(made, "c", item(5, "insert", {"a": 5}, **BAG))
     assert step(target).warnings == [
-        "table public.bag was dropped by somebody else: it is made again",
-        "table public.users was made anew by somebody else: all of its rows are written",
+        "table public.bag was dropped by somebody else: it is created again",
+        "table public.users was recreated by somebody else: all of its rows are written",
     ]
     assert differing(made, database) == {}
     assert target.remove() == ["public.bag"]
@@ -168,13 +175,13 @@ def test_a_unique_constraint_that_somebody_added_must_be_deferrable(
     database.execute("DROP INDEX one_n", "ALTER TABLE users ADD CONSTRAINT one_n UNIQUE (n) DEFERRABLE")
     step(target)
     assert database.rows("SELECT id, n FROM users ORDER BY id") == [(1, 2), (2, 1)]
-    # Rows that the constraint does not allow at all are told as PostgreSQL tells it.
+    # Rows that the constraint does not allow at all are reported as PostgreSQL reports them.
     run(made, "c", item(6, "update", {"id": 1, "n": 1}, {"id": 1}))
     with pytest.raises(ChangelingError, match=r'unique constraint "one_n" DETAIL: Key \(n\)=\(1\) already exists\.$'):
         target.step()
 
 
-def test_a_table_that_is_not_there_or_not_wanted_is_told(pipeline: Shop, database: Database) -> None:
+def test_a_table_that_is_not_there_or_not_wanted_is_reported(pipeline: Shop, database: Database) -> None:
     report = step(mirror(pipeline, database, "users", "nowhere", "mall.*"))
     assert report.warnings == ["there is no replica of nowhere yet", "there is no replica of mall.* yet"]
     assert step(mirror(pipeline, database)).warnings == []
@@ -185,7 +192,7 @@ def test_a_table_that_is_not_there_or_not_wanted_is_told(pipeline: Shop, databas
 def test_a_server_that_is_away_is_named_without_the_password(pipeline: Shop) -> None:
     lake = lake_of(load(pipeline.file))
     target = PostgresTarget(lake, "away", "postgresql://anne:hunter2@127.0.0.1:1/shop", ["*"], "shop")
-    for call in (target.step, target.standing, target.remove):
+    for call in (target.step, target.status, target.remove):
         with pytest.raises(
             ChangelingError, match=r"^target 'away': PostgreSQL at 127\.0\.0\.1:1/shop: .*refused"
         ) as raised:
@@ -193,7 +200,7 @@ def test_a_server_that_is_away_is_named_without_the_password(pipeline: Shop) -> 
         assert "hunter2" not in str(raised.value)
 
 
-def test_plans_of_spark_do_not_tell_the_password(spark: SparkSession) -> None:
+def test_plans_of_spark_do_not_show_the_password(spark: SparkSession) -> None:
     shape = Shape((ReplicaColumn("1", "id", "int64"),))
     kernel = CopyKernel("postgresql://anne:hunter2@127.0.0.1:1/shop", psycopg.sql.Identifier("x"), shape)
     rows = spark.range(3).selectExpr("id AS c0", "1L AS n")
@@ -227,8 +234,8 @@ def test_what_others_write_stays_until_its_row_changes(
     )
     report = step(target)
     assert report.warnings == [
-        "1 rows of public.bag that were to go were not there: somebody else changed the table",
-        "1 rows of public.users that were to go were not there: somebody else changed the table",
+        "1 rows of public.bag that were to be deleted did not exist: somebody else changed the table",
+        "1 rows of public.users that were to be deleted did not exist: somebody else changed the table",
     ]
     assert database.rows("SELECT * FROM users ORDER BY id") == [
         (1, "v1", 11, True),

@@ -1,4 +1,4 @@
-"""Values of every type on their way into PostgreSQL: the kernel of the tasks, without Spark."""
+"""Values of every type, copied into PostgreSQL by the kernel of the tasks, without Spark."""
 
 import re
 from datetime import UTC, date, datetime
@@ -15,10 +15,10 @@ from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type
 from changeling.targets.column_types import column_type
 from changeling.targets.copy_text import copied
-from changeling.targets.quarantine import Asides, AsidesKernel
+from changeling.targets.quarantine import QuarantinedRows, QuarantineKernel
 from changeling.targets.staging_table import CopyKernel, create_stage
 from tests.postgres.server import Database
-from tests.targets.mirrors import plain
+from tests.targets.postgres_targets import plain
 
 VALUES: dict[str, list[Any]] = {
     "bool": [True, False],
@@ -78,8 +78,8 @@ def copy(database: Database, shape: Shape, batch: pa.RecordBatch) -> tuple[int, 
     table = create_stage(database.connection, "stage_of_a_test", shape)
     # Several batches, as Spark sends them.
     batches = [batch.slice(start, 3) for start in range(0, batch.num_rows, 3)]
-    ((told,),) = [made.to_pylist() for made in CopyKernel(database.url, table, shape)(batches)]
-    return told["rows"], told["misfits"]
+    ((counts,),) = [batch.to_pylist() for batch in CopyKernel(database.url, table, shape)(batches)]
+    return counts["rows"], counts["misfits"]
 
 
 @pytest.mark.parametrize("kind", [*VALUES, *FLOATS, "text float32", "text float64"])
@@ -159,18 +159,18 @@ def test_what_postgresql_cannot_hold_is_kept_aside_with_its_row(
     # The row that comes and does not fit takes away the one that did.
     found = database.rows("SELECT n, c0, c1::text, c2 FROM changeling.stage_of_a_test ORDER BY c0")
     assert found == [(1, 1, None, "a"), (-1, 2, None, None), (-1, 4, None, "d")]
-    (told,) = AsidesKernel(shape)([batch.drop_columns(["n"])])
-    rows = told.to_pylist()
+    (found,) = QuarantineKernel(shape)([batch.drop_columns(["n"])])
+    rows = found.to_pylist()
     assert [row["row"].partition('"column 1"')[0] for row in rows] == ['{"column 0":2,', '{"column 0":3,']
     assert re.search(reason, rows[0]["reason"])
     database.connection.execute("SELECT %s::json", (rows[0]["row"],))
 
 
-def test_the_most_frequent_reasons_are_told() -> None:
-    assert Asides(2, [("a", "{}"), ("a", "{}")]).reasons() == "a"
+def test_the_most_frequent_reasons_are_reported() -> None:
+    assert QuarantinedRows(2, [("a", "{}"), ("a", "{}")]).reasons() == "a"
     listed = [(reason, "{}") for reason in "abbcccddddee"]
-    assert Asides(12, listed).reasons() == "4 for d; 3 for c; 2 for b; 3 for others"
-    assert Asides(99, listed[1:6]).reasons() == "of the first 5: 3 for c; 2 for b"
+    assert QuarantinedRows(12, listed).reasons() == "4 for d; 3 for c; 2 for b; 3 for others"
+    assert QuarantinedRows(99, listed[1:6]).reasons() == "of the first 5: 3 for c; 2 for b"
 
 
 def test_a_key_that_cannot_be_one_is_kept_aside(database: Database) -> None:

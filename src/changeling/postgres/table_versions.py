@@ -1,4 +1,4 @@
-"""Tables as the stream describes them: which description holds for which message."""
+"""Tables as the stream describes them: which description applies to which message."""
 
 from collections.abc import Callable, Hashable, Sequence
 
@@ -7,16 +7,18 @@ import numpy as np
 
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres import catalog
+from changeling.postgres.catalog import Connection
+from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.frames import Frames, WireColumn, WireRelation, relation, type_name
-from changeling.postgres.published_table import ToldTable
-from changeling.postgres.relation import PgColumn, Relation
+from changeling.postgres.published_table import PublishedTable
+from changeling.postgres.relation import PgColumn, PgType, Relation
 
 Resolve = Callable[[int, str, str, str, Sequence[WireColumn]], Relation]
-"""Makes a description whole: number, schema and name of a table, the letter of its replica identity, and its columns.
+"""Completes a description: oid, schema and name of a table, the letter of its replica identity, and its columns.
 
-The catalog knows types by their numbers, and the primary key where the identity is full or none. A type that it does not
-know any more may stay without a name.
+The catalog knows the types by oid, and the primary key where the identity is full or nothing. A type that was dropped may
+stay without a name.
 """
 Rules = Callable[[TableName], ColumnRules | None]
 
@@ -24,8 +26,51 @@ _RELATION, _TYPE = ord("R"), ord("Y")
 _HALF = np.uint64(32)
 
 
+class Resolver:
+    """Completes a Relation message from the catalog: type names, not-null columns, and the primary key where the identity has none.
+
+    It queries the catalog once for each type.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._types: dict[int, PgType] = {}
+        self._spelled: dict[tuple[int, int], str] = {}
+
+    def __call__(
+        self, oid: int, schema: str, name: str, identity: str, columns: Sequence[tuple[str, int, int, bool]]
+    ) -> Relation:
+        """The relation of a message; its columns are (name, type oid, typmod, whether it is part of the identity)."""
+        self._learn({kind for _, kind, _, _ in columns}, {(kind, typmod) for _, kind, typmod, _ in columns})
+        known = catalog.IDENTITIES[identity]
+        key = tuple(column for column, _, _, flagged in columns if flagged)
+        if known in ("full", "nothing"):
+            primary = catalog.key_of(self._connection, oid)
+            # The catalog is the current one: a key with columns that the stream lacks is newer than the message.
+            key = primary if {column for column, *_ in columns}.issuperset(primary) else ()
+        required = catalog.required(self._connection, oid)
+        return Relation(
+            oid,
+            TableName(self._connection.info.dbname, schema, name),
+            tuple(
+                PgColumn(column, self._types[kind], typmod, self._spelled[kind, typmod], column not in required)
+                for column, kind, typmod, _ in columns
+            ),
+            key,
+            known,
+        )
+
+    def _learn(self, kinds: set[int], spelled: set[tuple[int, int]]) -> None:
+        if new := kinds - self._types.keys():
+            self._types |= catalog.types_of(self._connection, new)
+        for kind, typmod in spelled - self._spelled.keys():
+            row = self._connection.execute("SELECT format_type(%s, %s)", (kind, typmod)).fetchone()
+            # The server prints "???" for a dropped type.
+            self._spelled[kind, typmod] = str(row[0]) if row and self._types[kind].name else ""
+
+
 class _Description:
-    """What one Relation message told, and the number of its version once the catalog was asked."""
+    """One Relation message, and the number of its version once it was resolved."""
 
     def __init__(self, wire: WireRelation, message: int) -> None:
         self.wire, self.message = wire, message
@@ -33,7 +78,7 @@ class _Description:
 
 
 class Versions:
-    """Learns the descriptions of chunk after chunk. Equal ones are one version, however often the server sends them."""
+    """Collects the descriptions chunk by chunk. Equal ones are one version, however often the server sends them."""
 
     def __init__(self, database: str, resolve: Resolve, rules: Rules | None) -> None:
         self._database, self._resolve = database, resolve
@@ -43,13 +88,13 @@ class Versions:
         self._descriptions: list[_Description] = []
         self._starts = np.zeros(0, np.uint64)
         self._shapes: dict[Hashable, int] = {}
-        self.tables: list[ToldTable] = []
+        self.tables: list[PublishedTable] = []
         """By their numbers."""
         self.shapes: list[int] = []
-        """Of each table; rows of equal ones can be read together."""
+        """The shape number of each table; rows of equal shapes can be read together."""
 
     def learn(self, frames: Frames) -> None:
-        """Takes the descriptions of a chunk; those of the chunks before hold until one of the same table comes."""
+        """Adds the descriptions of a chunk; earlier ones apply until a new one of the same table."""
         found = []
         for message in np.flatnonzero((frames.letters == _RELATION) | (frames.letters == _TYPE)).tolist():
             body = frames.body(message)
@@ -62,7 +107,7 @@ class Versions:
             self._arrange(found)
 
     def _arrange(self, found: list[_Description]) -> None:
-        """Sorts them by table and message. Of those of the chunks before, the last of each table is left."""
+        """Sorts them by table and message. Of earlier chunks, the last description of each table is kept."""
         before = {description.wire.oid: description for description in self._descriptions}
         for description in before.values():
             description.message = 0
@@ -75,7 +120,7 @@ class Versions:
         )
 
     def at(self, oids: np.ndarray, messages: np.ndarray) -> np.ndarray:
-        """The number in `tables` of each table of these numbers, as described before these messages of the chunk."""
+        """The index in `tables` of each of these oids, as described before these messages of the chunk."""
         places = np.searchsorted(self._starts, _places(oids, messages + 1), "right") - 1
         known = self._starts[np.maximum(places, 0)] >> _HALF if len(self._starts) else np.zeros(len(oids), np.uint64)
         unknown = (places < 0) | (known != oids.astype(np.uint64))
@@ -90,28 +135,28 @@ class Versions:
         return numbers[places]
 
     def _number(self, description: _Description) -> int:
-        """The version of a description: the catalog is asked when the first change needs it."""
+        """The version of a description, which is resolved when the first change needs it."""
         if description.number is None:
             wire = description.wire
             resolved = _as_described(wire, self._resolve(*wire), self._database, self._types)
             if resolved not in self._known:
-                made = ToldTable(resolved, self._rules(resolved.table))
-                self.tables.append(made)
-                self.shapes.append(self._shapes.setdefault(made.shape, len(self._shapes)))
+                table = PublishedTable(resolved, self._rules(resolved.table))
+                self.tables.append(table)
+                self.shapes.append(self._shapes.setdefault(table.shape, len(self._shapes)))
                 self._known[resolved] = len(self.tables) - 1
             description.number = self._known[resolved]
         return description.number
 
 
 def _places(oids: np.ndarray, messages: np.ndarray) -> np.ndarray:
-    """Tables and messages as numbers that sort by both."""
+    """Oids and messages as numbers that sort by both."""
     return (oids.astype(np.uint64) << _HALF) | messages.astype(np.uint64)
 
 
 def _as_described(wire: WireRelation, resolved: Relation, database: str, types: dict[int, tuple[str, str]]) -> Relation:
-    """What the catalog knows, where the stream does not know better: the catalog is that of today."""
+    """The resolved relation, corrected by the stream: the catalog shows the present, not the time of the message."""
     if [column.name for column in resolved.columns] != [column.name for column in wire.columns]:
-        raise ChangelingError(f"{wire.schema}.{wire.name}: its columns were resolved to others than the stream has")
+        raise ChangelingError(f"{wire.schema}.{wire.name}: its resolved columns differ from those in the stream")
     key, flagged = resolved.key, tuple(column.name for column in wire.columns if column.is_identity)
     if wire.identity in "di" and set(key) != set(flagged):
         key = flagged

@@ -86,7 +86,7 @@ tables:
     assert [rule.name for rule in found.rules("other")] == ["s.a", "b", "a"]
 
 
-def test_schema_files_lie_beside_the_pipeline(tmp_path: Path) -> None:
+def test_schema_files_are_next_to_the_pipeline(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(
         '[{"columns": {"name": "string"}}, {"table": "users", "columns": {"id": "int64"}, "key": ["id"], "id": 3}]'
     )
@@ -165,7 +165,7 @@ def test_a_key_alone_leaves_the_header_of_csv_in_place(tmp_path: Path) -> None:
         assert expects_header(found)
 
 
-def test_a_key_alone_counts_beside_the_table_of_the_source(tmp_path: Path) -> None:
+def test_a_key_alone_counts_with_the_table_of_the_source(tmp_path: Path) -> None:
     text = HEAD + "  - {name: drop, type: files, path: in, format: dataworks, table: users%s}\n"
     found = options(tmp_path, text % "" + "tables: [{name: orders, key: [number]}]\n")
     assert (found.key_of(USERS_TABLE), found.key_of(ORDERS_TABLE)) == ((), ("number",))

@@ -6,7 +6,7 @@ import pytest
 from changeling.model.errors import UsageError
 from changeling.model.operation import Image
 from changeling.model.table import TableName, schema_from_json
-from changeling.postgres.columns import ColumnRules
+from changeling.postgres.column_rules import ColumnRules
 from tests.postgres.replication import Replication, pg_type, relation_of
 from tests.postgres.server import Database
 
@@ -14,7 +14,7 @@ RELATION = relation_of({"id": pg_type("int8"), "mail": pg_type("text")}, ("id",)
 
 
 @pytest.mark.parametrize(
-    ("rules", "told"),
+    ("rules", "expected"),
     [
         (ColumnRules(), "plain"),
         (ColumnRules(include=("id",)), None),
@@ -26,20 +26,20 @@ RELATION = relation_of({"id": pg_type("int8"), "mail": pg_type("text")}, ("id",)
         (ColumnRules(mask=("MAIL",)), "plain"),
     ],
 )
-def test_rules_say_how_a_column_is_told(rules: ColumnRules, told: str | None) -> None:
-    assert rules.treatment("mail") == told
+def test_rules_say_how_a_column_is_captured(rules: ColumnRules, expected: str | None) -> None:
+    assert rules.treatment("mail") == expected
 
 
 @pytest.mark.parametrize(
-    ("rules", "told"),
+    ("rules", "expected"),
     [
         (ColumnRules(exclude=("id",)), "left out"),
         (ColumnRules(include=("mail",)), "left out"),
         (ColumnRules(mask=("i*",)), "masked"),
     ],
 )
-def test_the_key_cannot_be_hidden(rules: ColumnRules, told: str) -> None:
-    with pytest.raises(UsageError, match=rf"db\.public\.t: the column 'id' is part of the key.*{told}"):
+def test_the_key_cannot_be_hidden(rules: ColumnRules, expected: str) -> None:
+    with pytest.raises(UsageError, match=rf"db\.public\.t: the column 'id' is part of the key.*{expected}"):
         rules.check(RELATION)
 
 

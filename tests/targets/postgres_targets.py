@@ -1,4 +1,4 @@
-"""Targets for tests, and whole tables of a replica and of PostgreSQL to compare."""
+"""Targets for tests, and tables of a replica and of PostgreSQL to compare."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL go from one shape to another, with the rows that they have. Without Spark."""
+"""Tables of PostgreSQL are altered from one shape to another, with their rows. Without Spark."""
 
 import pytest
 
@@ -13,8 +13,8 @@ from changeling.targets.schema_changes import (
     check_unchanged,
     create,
     drop_key,
+    existing_tables,
     is_kept,
-    present,
 )
 from changeling.targets.table_mapping import Place, Wanted, check_columns, place_of, places_of
 from tests.postgres.server import Database
@@ -36,11 +36,11 @@ def test_a_table_has_the_columns_of_its_shape(database: Database) -> None:
     of = shape("1:Id:int64", "2:a%s:string", '3:"x"\\:decimal(10,2)', "4:é:json", key=("4", "1"))
     assert create(database.connection, T, of) is True
     add_key(database.connection, T, of)
-    (found,) = present(database.connection, [T]).values()
+    (found,) = existing_tables(database.connection, [T]).values()
     assert found.columns == {"Id": "bigint", "a%s": "text", '"x"\\': "numeric(10,2)", "é": "text"}
     assert (found.key, found.is_table) == (("é", "Id"), True)
     assert create(database.connection, Place("s p", "other"), of) is False
-    assert present(database.connection, [Place("no", "such"), T]) == {T: found}
+    assert existing_tables(database.connection, [Place("no", "such"), T]) == {T: found}
 
 
 def test_columns_change_and_rows_stay(database: Database) -> None:
@@ -65,7 +65,7 @@ def test_columns_change_and_rows_stay(database: Database) -> None:
     assert database.rows(f'SELECT number, a, b, c, d::text, e, "é %" FROM {name}') == [
         (1, "three", 2, None, "5.50", [6, None], None)
     ]
-    check_unchanged(T, present(database.connection, [T])[T], new)
+    check_unchanged(T, existing_tables(database.connection, [T])[T], new)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_rows_are_kept_where_a_type_is_widened(old: str, new: str, kept: bool, d
     assert is_kept(before, after) is kept
     made(database, T, before)
     alter(database.connection, T, before, after)
-    check_unchanged(T, present(database.connection, [T])[T], after)
+    check_unchanged(T, existing_tables(database.connection, [T])[T], after)
 
 
 def test_a_key_is_another_one(database: Database) -> None:
@@ -97,31 +97,31 @@ def test_a_key_is_another_one(database: Database) -> None:
     new = shape("1:a:int32", "2:b:int32", "3:c:json", key=("3",))
     assert not is_kept(old, new)
     made(database, T, old)
-    there = present(database.connection, [T])[T]
+    there = existing_tables(database.connection, [T])[T]
     assert there.constraint is not None
     drop_key(database.connection, T, there.constraint, old)
     alter(database.connection, T, old, new)
     add_key(database.connection, T, new)
     database.execute("""INSERT INTO "s p"."we""ird" VALUES (NULL, NULL, '{}')""")
-    assert present(database.connection, [T])[T].key == ("c",)
+    assert existing_tables(database.connection, [T])[T].key == ("c",)
     assert not is_kept(new, shape("1:a:int32"))
     assert is_kept(new, shape("1:z:int32", "3:key:json", key=("3",)))
 
 
-def test_what_somebody_else_altered_is_told(database: Database) -> None:
+def test_what_somebody_else_altered_is_reported(database: Database) -> None:
     of = shape("1:id:int64", "2:v:string", key=("1",))
     made(database, T, of)
     name = '"s p"."we""ird"'
     database.execute(f"ALTER TABLE {name} ADD COLUMN own int DEFAULT 7", f"CREATE INDEX ON {name} (v)")
-    check_unchanged(T, present(database.connection, [T])[T], of)
+    check_unchanged(T, existing_tables(database.connection, [T])[T], of)
     database.execute(f"ALTER TABLE {name} ALTER COLUMN v TYPE varchar(10)")
     with pytest.raises(
         ChangelingError, match=r"'v' of table .* was text and is character varying\(10\): somebody else"
     ):
-        check_unchanged(T, present(database.connection, [T])[T], of)
+        check_unchanged(T, existing_tables(database.connection, [T])[T], of)
     database.execute(f"ALTER TABLE {name} DROP COLUMN v")
-    with pytest.raises(ChangelingError, match=r"'v' of table .* is not there any more"):
-        check_unchanged(T, present(database.connection, [T])[T], of)
+    with pytest.raises(ChangelingError, match=r"'v' of table .* no longer exists"):
+        check_unchanged(T, existing_tables(database.connection, [T])[T], of)
 
 
 @pytest.mark.parametrize(
@@ -135,19 +135,19 @@ def test_what_somebody_else_altered_is_told(database: Database) -> None:
             r"has the primary key \(v\), the replica's is \(id\)",
         ),
         ("CREATE TABLE public.t (id int PRIMARY KEY, v text)", "'id' is integer, the replica's is bigint"),
-        ("CREATE TABLE public.t (id bigint PRIMARY KEY)", "'v' is not there, the replica's is text"),
+        ("CREATE TABLE public.t (id bigint PRIMARY KEY)", "'v' is missing, the replica's is text"),
         ("CREATE TABLE public.t (id bigint PRIMARY KEY, v text, w text)", "'w' is text, the replica's is none"),
-        ("CREATE VIEW public.t AS SELECT 1::bigint AS id, ''::text AS v", "is no ordinary table"),
+        ("CREATE VIEW public.t AS SELECT 1::bigint AS id, ''::text AS v", "is not an ordinary table"),
     ],
 )
 def test_a_table_of_somebody_else_is_left_alone(statement: str, problem: str | None, database: Database) -> None:
     place, of = Place("public", "t"), shape("1:id:int64", "2:v:string", key=("1",))
     database.execute(statement)
-    there = present(database.connection, [place])[place]
+    there = existing_tables(database.connection, [place])[place]
     if problem is None:
         check_fits(database.connection, place, there, of)
         return
-    with pytest.raises(ChangelingError, match=f"table public.t was there before and .*{problem}"):
+    with pytest.raises(ChangelingError, match=f"table public.t existed before and .*{problem}"):
         check_fits(database.connection, place, there, of)
 
 
@@ -157,18 +157,18 @@ def test_places_of_tables() -> None:
     assert str(Place("s", "a.b")) == 's."a.b"'
     place_of(TableName(None, "ü" * 31, "t" * 63))
     for table, problem in [
-        (TableName(None, "ü" * 32, "t"), "has 64 bytes, and PostgreSQL keeps 63"),
+        (TableName(None, "ü" * 32, "t"), "has 64 bytes, and PostgreSQL allows 63"),
         (TableName(None, None, "t" * 64), "has 64 bytes"),
-        (TableName(None, None, "a\0b"), "is no name in PostgreSQL"),
-        (TableName(None, "", "t"), "is no name in PostgreSQL"),
-        (TableName(None, "changeling", "points"), "none for tables of users"),
-        (TableName(None, "pg_catalog", "pg_class"), "none for tables of users"),
+        (TableName(None, None, "a\0b"), "is not a valid name in PostgreSQL"),
+        (TableName(None, "", "t"), "is not a valid name in PostgreSQL"),
+        (TableName(None, "changeling", "points"), "is reserved"),
+        (TableName(None, "pg_catalog", "pg_class"), "is reserved"),
     ]:
         with pytest.raises(ChangelingError, match=problem):
             place_of(table)
     with pytest.raises(ChangelingError, match="has 70 bytes"):
         check_columns(T, shape(f"1:{'c' * 70}:int32"))
-    with pytest.raises(ChangelingError, match="PostgreSQL has a column of that name itself"):
+    with pytest.raises(ChangelingError, match="PostgreSQL has a system column of that name"):
         check_columns(T, shape("1:xmin:int32"))
     with pytest.raises(
         ChangelingError, match=r"a\.s\.t of source x and b\.s\.t of source x would both be the table s\.t"

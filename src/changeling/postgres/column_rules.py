@@ -1,4 +1,4 @@
-"""Rules for the columns of a table: which of them are told, and which are hidden."""
+"""Rules for the columns of a table: which of them are captured, and which are masked or hashed."""
 
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -17,27 +17,27 @@ class ColumnRules(msgspec.Struct, frozen=True):
     include: tuple[str, ...] = ()
     """Without any, all columns."""
     exclude: tuple[str, ...] = ()
-    """Never told, even where they are included."""
+    """Never captured, even where they are included."""
     mask: tuple[str, ...] = ()
-    """Told as `***`."""
+    """Captured as `***`."""
     hash: tuple[str, ...] = ()
-    """Told as the SHA-256 of the salt and the value's text, in hex."""
+    """Captured as the SHA-256 of the salt and the value's text, in hex."""
     salt: str = ""
     present: tuple[str, ...] = ()
-    """The columns that the table has; none where the rules are for whatever tables fit a pattern."""
+    """The columns that the table has; empty where the rules are for a pattern of tables."""
 
     def treatment(self, name: str) -> Treatment | None:
-        """How a column is told; None where it is not."""
-        if _fits(name, self.exclude) or (self.include and not _fits(name, self.include)):
+        """How a column is captured; None where it is not."""
+        if _matches(name, self.exclude) or (self.include and not _matches(name, self.include)):
             return None
-        if _fits(name, self.mask):
+        if _matches(name, self.mask):
             return "masked"
-        return "hashed" if _fits(name, self.hash) else "plain"
+        return "hashed" if _matches(name, self.hash) else "plain"
 
     def check(self, relation: Relation) -> None:
-        """Raises `UsageError` where they hide what tells the table's rows apart, or may fail to hide a column.
+        """Raises `UsageError` where they hide the key of the table, or may fail to hide a column.
 
-        Hashes tell rows apart as well as values.
+        A hashed column can be part of the key.
         """
         self._check_names(relation)
         for name in relation.key:
@@ -50,23 +50,23 @@ class ColumnRules(msgspec.Struct, frozen=True):
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The columns that they name one by one."""
+        """The columns that they name without wildcards."""
         return tuple(
             name for name in (*self.include, *self.exclude, *self.mask, *self.hash) if not set(name) & set("*?[")
         )
 
     def _check_names(self, relation: Relation) -> None:
-        """A column that is called otherwise than the rules say must not be told by mistake: an older table, or a newer one."""
+        """A column under another name than in the rules, in an older or newer schema, must not be captured by mistake."""
         names = [column.name for column in relation.columns]
         missing = [name for name in self.named if name not in names]
         strange = [name for name in names if name not in self.present and self.treatment(name) == "plain"]
         if self.present and missing and strange:
             raise UsageError(
                 f"{relation.table}: a rule names the column {missing[0]!r}, which the table does not have in a part of the log where "
-                f"it has {strange[0]!r}. If one was renamed to the other, write patterns that fit both, such as "
+                f"it has {strange[0]!r}. If one was renamed to the other, write patterns that match both, such as "
                 f"[{missing[0]}*, {strange[0]}*]: they hold whatever the column was called"
             )
 
 
-def _fits(name: str, patterns: tuple[str, ...]) -> bool:
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -17,7 +17,7 @@ KNOWN = ", ".join(registry.names())
         (USERS.replace("ydb-json", "ydb-jsn"), ":4: sources[0].format: there is no format 'ydb-jsn'; did you mean 'ydb-json'?"),
         (USERS.replace("ydb-json", "z"), f":4: sources[0].format: there is no format 'z'; known: {KNOWN}"),
         (USERS.replace("users", "a..b"), ":4: sources[0].table: 'a..b' is not a table name: write [catalog.][schema.]name"),
-        (USERS.replace("[id]", "[id, id]"), ":4: sources[0].key[1]: the column 'id' stands there twice"),
+        (USERS.replace("[id]", "[id, id]"), ":4: sources[0].key[1]: the column 'id' is listed twice"),
         (
             USERS.replace("[id]", "[id], columns: {ID: int64}"),
             ":4: sources[0].key[0]: the key column 'id' is not among the columns; known: ID",
@@ -39,10 +39,10 @@ KNOWN = ", ".join(registry.names())
             USERS.replace("ydb-json", "arcion-csv").replace("[id]", "[id], options: {trim: false,\n    header: 5}"),
             ":5: sources[0].options.header: reading arcion-csv: Expected `bool | null`, got `str`",
         ),
-        (USERS.replace("[id]", "[id], options: {table: x}"), ":4: sources[0].options.table: no option of a format: write it as table, beside options"),
+        (USERS.replace("[id]", "[id], options: {table: x}"), ":4: sources[0].options.table: not an option of a format: write it as table, next to options"),
         (
             USERS.replace("[id]", "[id], options: {schemas: x}"),
-            ":4: sources[0].options.schemas: no option of a format: write it as schema_file, beside options",
+            ":4: sources[0].options.schemas: not an option of a format: write it as schema_file, next to options",
         ),
         (USERS.replace("[id]", "[id], schema_file: s.json"), ":4: sources[0].schema_file: s.json: No such file or directory"),
         (USERS + "  - {name: drop, type: files, path: in, format: xtdb}\n", ":5: sources[1].name: two sources are called 'drop': give each a name of its own"),
@@ -52,17 +52,17 @@ KNOWN = ", ".join(registry.names())
         ),
         (TABLES + "  - {name: a.b.c.d}\n", ":6: tables[0].name: 'a.b.c.d' is not a table name: write [catalog.][schema.]name"),
         (TABLES + "  - {name: a, source: drp}\n", ":6: tables[0].source: there is no source 'drp'; did you mean 'drop'?"),
-        (TABLES + "  - {name: a}\n  - {name: '\"a\"'}\n", ":7: tables[1].name: tables[0] is a rule for the same table and all sources: make them one"),
+        (TABLES + "  - {name: a}\n  - {name: '\"a\"'}\n", ":7: tables[1].name: tables[0] is a rule for the same table and all sources: merge them"),
         (
             TABLES + "  - {name: a, source: drop}\n  - {name: b}\n  - {name: a, source: drop}\n",
-            ":8: tables[2].name: tables[0] is a rule for the same table and source 'drop': make them one",
+            ":8: tables[2].name: tables[0] is a rule for the same table and source 'drop': merge them",
         ),
         (TABLES + "  - name: a\n    columns: {a: strng}\n", ":7: tables[0].columns.a: there is no type 'strng'; did you mean 'string'?"),
         (TABLES + "  - {name: a, key: [x], columns: {xx: int64}}\n", ":6: tables[0].key[0]: the key column 'x' is not among the columns; did you mean 'xx'?"),
-        (TABLES + "  - {name: a, id: 1}\n", ":6: tables[0].id: an id is that of columns: write them under columns"),
+        (TABLES + "  - {name: a, id: 1}\n", ":6: tables[0].id: an id identifies columns: write them under columns"),
         (
             TABLES + "  - {name: a, id: 1, columns: {a: int64}}\n  - {name: b, id: 1, columns: {a: int64}, source: drop}\n",
-            ":7: tables[1].id: another table has the id 1, too",
+            ":7: tables[1].id: another table also has the id 1",
         ),
         (
             USERS.replace("[id]", "[id], columns: {id: int64}") + "tables:\n  - {name: users, key: [uid]}\n",

@@ -1,4 +1,4 @@
-"""`verify` finds what differs between a database and its replicas, tells it whole, and mends it."""
+"""`verify` finds the differences between a database and its replicas, reports all of them, and repairs them."""
 
 import json
 import threading
@@ -28,7 +28,7 @@ def users(database: Database) -> Database:
     return database
 
 
-def test_equal_tables_are_told_so(
+def test_equal_tables_are_reported_so(
     spark: SparkSession, tmp_path: Path, users: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = capture(tmp_path, users)
@@ -38,7 +38,7 @@ def test_equal_tables_are_told_so(
     assert capsys.readouterr().out == f"{own}.bag  3 rows  equal\n{own}.users  300 rows  equal\n"
 
 
-def test_what_differs_is_told_whole_and_repaired(
+def test_what_differs_is_reported_whole_and_repaired(
     spark: SparkSession, tmp_path: Path, users: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = capture(tmp_path, users)
@@ -124,7 +124,7 @@ def test_a_pipeline_without_a_database_has_nothing_to_compare(
     assert "has no source of type postgres" in capsys.readouterr().err
 
 
-def test_tables_that_are_altered_meanwhile_are_compared_again(
+def test_tables_that_are_altered_in_between_are_compared_again(
     spark: SparkSession, tmp_path: Path, users: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind the first look at the log and before the point, where no run can have seen it yet."""
