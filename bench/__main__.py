@@ -1,4 +1,4 @@
-"""`python -m bench [NAME]`: runs all benchmarks or one, prints them, and keeps them in results.json."""
+"""`python -m bench [NAME]`: runs all benchmarks or one, prints the results, and stores them in results.json."""
 
 import json
 import sys
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         with console.status(name):
             results.append(known[name]())
     console.print(_shown(results))
-    _keep(results, replace_all=not arguments)
+    _store(results, replace_all=not arguments)
     return 0
 
 
@@ -83,7 +83,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
-def _keep(results: list[Result], replace_all: bool) -> None:
+def _store(results: list[Result], replace_all: bool) -> None:
     """Writes the results; after a run of some benchmarks the entries of the others stay."""
     kept: dict[str, Any] = {}
     if not replace_all and RESULTS.exists():

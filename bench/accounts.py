@@ -1,4 +1,4 @@
-"""The data for replicas: one table of eight columns, loaded at once and then changed batch by batch, the same at every run."""
+"""The data for replicas: one table of eight columns, loaded in one batch, then changed batch by batch, the same at every run."""
 
 import random
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from bench.events import FIRST_TX, event, moment_of
+from bench.events import FIRST_TX, commit_ms, event
 from changeling.model import times
 
 TABLE = "accounts"
@@ -35,7 +35,7 @@ TYPED = pa.schema(
         ("gone", pa.bool_()),
     ]
 )
-"""The same columns as a peer gets them, and whether the row is gone."""
+"""The same columns as a peer gets them, and whether the row was deleted."""
 
 Row = dict[str, object]
 
@@ -46,7 +46,7 @@ class Change(NamedTuple):
 
 
 class Accounts:
-    """The state of the table: what a row holds follows from its number and how often it was written."""
+    """The state of the table: the values of a row follow from its number and how often it was written."""
 
     def __init__(self, seed: int = 7) -> None:
         self._random = random.Random(seed)
@@ -54,15 +54,15 @@ class Accounts:
         self._alive: list[int] = []
         self._next = 0
         self.tx = FIRST_TX
-        """The last transaction that was told."""
+        """The last transaction."""
 
     def load(self, count: int) -> Iterator[Change]:
-        """So many new rows."""
+        """Inserts `count` new rows."""
         for _ in range(count):
             yield Change(None, self._insert())
 
     def batch(self, count: int) -> list[Change]:
-        """So many changes of as many rows: 80 % updates, 10 % inserts and 10 % deletes, mixed."""
+        """`count` changes of as many rows: 80 % updates, 10 % inserts and 10 % deletes, mixed."""
         inserts = deletes = count // 10
         places = self._random.sample(range(len(self._alive)), count - inserts)
         gone, kept = places[:deletes], places[deletes:]
@@ -79,7 +79,7 @@ class Accounts:
         self._random.shuffle(changes)
         return changes
 
-    def told(self, changes: Iterator[Change] | list[Change]) -> Iterator[bytes]:
+    def events(self, changes: Iterator[Change] | list[Change]) -> Iterator[bytes]:
         """The events of these changes, three in a transaction."""
         for place, (before, after) in enumerate(changes):
             if place % 3 == 0:
@@ -110,7 +110,7 @@ def _row(number: int, written: int) -> Row:
 
 
 def typed(changes: list[Change]) -> pa.Table:
-    """The rows of changes, typed: those of now, or the last ones of rows that are gone."""
+    """The rows of changes, typed: the current ones, or the last ones of deleted rows."""
     return pa.Table.from_pylist([_typed(change) for change in changes], TYPED)
 
 
@@ -125,6 +125,6 @@ def _typed(change: Change) -> dict[str, Any]:
     }
 
 
-def moment_text(tx: int) -> str:
-    """The moment of a transaction."""
-    return times.to_text(moment_of(tx) * 1_000_000)
+def commit_time_text(tx: int) -> str:
+    """The commit time of a transaction."""
+    return times.to_text(commit_ms(tx) * 1_000_000)

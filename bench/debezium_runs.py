@@ -1,4 +1,4 @@
-"""Debezium as a peer: an environment for it, made once in the cache, and runs of `debezium_peer` in it."""
+"""Debezium as a peer: an environment for it, created once in the cache, and runs of `debezium_peer` in it."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.debezium_peer import Told
+from bench.debezium_peer import PeerStats
 from bench.process_costs import Watch
 from changeling.spark.jars import cache_folder
 
@@ -22,7 +22,7 @@ SETTINGS = {
     "topic.prefix": "bench",
     "converter.schemas.enable": "false",
     "offset.storage": "org.apache.kafka.connect.storage.MemoryOffsetBackingStore",
-    # All below is there to make it quicker than it is by default.
+    # All below makes it faster than its defaults.
     "max.queue.size": "81920",
     "max.batch.size": "20480",
     "poll.interval.ms": "100",
@@ -34,26 +34,26 @@ _SECONDS = 3600
 
 @dataclass(frozen=True)
 class PeerRun:
-    """A run, and the most memory that it had."""
+    """A run, and its peak memory."""
 
-    told: Told
+    stats: PeerStats
     peak_bytes: int
 
     @property
     def per_second(self) -> float:
-        """Changes from the first batch to the last; where all came in one batch, from the start."""
-        told = self.told
-        if told.rest_seconds == 0.0:
+        """Changes from the first batch to the last; where all arrived in one batch, from the start."""
+        stats = self.stats
+        if stats.rest_seconds == 0.0:
             return self.per_second_from_start
-        return (told.changes - told.first_changes) / told.rest_seconds
+        return (stats.changes - stats.first_changes) / stats.rest_seconds
 
     @property
     def per_second_from_start(self) -> float:
-        return self.told.changes / self.told.seconds
+        return self.stats.changes / self.stats.seconds
 
 
 def environment() -> Path:
-    """The Python of an environment that has Debezium; it is made where there is none yet."""
+    """The Python of an environment that has Debezium; it is created where there is none yet."""
     folder = cache_folder() / "debezium-peer"
     python, mark = folder / "bin" / "python", folder / "installed"
     if not mark.exists() or mark.read_text() != PACKAGE:
@@ -68,11 +68,11 @@ def environment() -> Path:
 
 
 def read(settings: Mapping[str, str], slots: Mapping[str, int], server: int, folder: Path) -> PeerRun:
-    """Reads slots one after the other, each up to a number of changes; tells of the last one. `server` is a process id."""
+    """Reads slots one after the other, each up to a number of changes; returns the last one. `server` is a process id."""
     folder.mkdir()
-    asked, told, log = folder / "asked.json", folder / "told.json", folder / "log.txt"
-    asked.write_text(json.dumps({"settings": {**SETTINGS, **settings}, "slots": dict(slots), "server": server}))
-    command = [environment(), _SCRIPT, asked, told]
+    request, result, log = folder / "request.json", folder / "result.json", folder / "log.txt"
+    request.write_text(json.dumps({"settings": {**SETTINGS, **settings}, "slots": dict(slots), "server": server}))
+    command = [environment(), _SCRIPT, request, result]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out, cwd=folder)
         try:
@@ -83,4 +83,4 @@ def read(settings: Mapping[str, str], slots: Mapping[str, int], server: int, fol
             process.communicate()
     if process.returncode:
         raise RuntimeError(f"Debezium failed:\n{log.read_text(errors='replace')[-3000:]}")
-    return PeerRun(Told(**json.loads(told.read_text())[-1]), watch.peak_bytes)
+    return PeerRun(PeerStats(**json.loads(result.read_text())[-1]), watch.peak_bytes)

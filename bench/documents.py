@@ -10,24 +10,24 @@ class Kind(NamedTuple):
 
 
 _TEXT = Kind("string", "string", "VARCHAR")
-_MOMENT = Kind("timestamptz", "timestamp", "TIMESTAMPTZ")
+_TIMESTAMP = Kind("timestamptz", "timestamp", "TIMESTAMPTZ")
 _MONEY = Kind("decimal(18,2)", "decimal(18,2)", "DECIMAL(18,2)")
 TABLES: dict[str, dict[str, Kind]] = {
     "users": {
         "_id": _TEXT,
         "name": _TEXT,
         "email": _TEXT,
-        "created_at": _MOMENT,
+        "created_at": _TIMESTAMP,
         "age": Kind("int32", "int", "INTEGER"),
         "is_active": Kind("bool", "boolean", "BOOLEAN"),
         "balance": _MONEY,
         "uuid": Kind("uuid", "string", "VARCHAR"),
-        "last_updated": _MOMENT,
+        "last_updated": _TIMESTAMP,
     },
     "orders": {
         "_id": _TEXT,
         "customer_id": _TEXT,
-        "order_date": _MOMENT,
+        "order_date": _TIMESTAMP,
         "processing_duration": _TEXT,
         "total_amount": _MONEY,
         "status": _TEXT,

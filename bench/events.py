@@ -19,7 +19,7 @@ _STATUSES = ("new", "paid", "packed", "shipped", "completed")
 def events(count: int, seed: int = 7, inserts: float = 0.6, deletes: float = 0.1) -> Iterator[bytes]:
     """That many events, one a line: two thirds of users, one third of orders, mixed c, u and d.
 
-    One transaction holds one to three events. `inserts` and `deletes` are the shares of them among all events.
+    One transaction contains one to three events. `inserts` and `deletes` are the shares of them among all events.
     """
     random_ = random.Random(seed)
     alive: dict[str, dict[str, object]] = {}
@@ -63,7 +63,7 @@ def _document(name: str, random_: random.Random) -> dict[str, object]:
             "_id": name,
             "name": f"{first} {last}",
             "email": f"{name}@example.com",
-            "created_at": _moment(random_),
+            "created_at": _timestamp(random_),
             "age": random_.randrange(18, 90),
             "is_active": random_.random() < 0.8,
             "balance": f"{random_.randrange(100_000) / 100:.2f}",
@@ -72,7 +72,7 @@ def _document(name: str, random_: random.Random) -> dict[str, object]:
     return {
         "_id": name,
         "customer_id": f"user-{random_.randrange(100_000)}",
-        "order_date": _moment(random_),
+        "order_date": _timestamp(random_),
         "processing_duration": "PT2H30M",
         "total_amount": f"{random_.randrange(1_000_000) / 100:.2f}",
         "status": random_.choice(_STATUSES),
@@ -84,22 +84,22 @@ def _document(name: str, random_: random.Random) -> dict[str, object]:
 
 def _patched(name: str, document: dict[str, object], random_: random.Random) -> dict[str, object]:
     if name.startswith("user"):
-        return {**document, "age": random_.randrange(18, 90), "last_updated": _moment(random_)}
+        return {**document, "age": random_.randrange(18, 90), "last_updated": _timestamp(random_)}
     return {**document, "status": random_.choice(_STATUSES)}
 
 
-def _moment(random_: random.Random) -> str:
+def _timestamp(random_: random.Random) -> str:
     return f"2023-12-{random_.randrange(1, 29):02d}T10:15:{random_.randrange(60):02d}.{random_.randrange(1000):03d}Z"
 
 
-def moment_of(tx: int) -> int:
-    """When a transaction was, in milliseconds."""
+def commit_ms(tx: int) -> int:
+    """When a transaction was committed, in milliseconds."""
     return FIRST_MS + (tx - FIRST_TX) * 7
 
 
 def event(table: str, before: dict[str, object] | None, after: dict[str, object] | None, tx: int, place: int) -> bytes:
     """One event of a document."""
-    moment = moment_of(tx)
+    committed = commit_ms(tx)
     letter = "c" if before is None else "d" if after is None else "u"
     return _quote(
         {
@@ -109,42 +109,42 @@ def event(table: str, before: dict[str, object] | None, after: dict[str, object]
                 "version": "3.0.0",
                 "connector": "xtdb-cdc",
                 "name": "xtdb-node-1",
-                "ts_ms": moment,
+                "ts_ms": committed,
                 "snapshot": None,
                 "db": "mydb",
                 "table": table,
                 "tx_id": tx,
-                "system_time": moment,
+                "system_time": committed,
             },
             "op": letter,
-            "ts_ms": moment,
+            "ts_ms": committed,
             "transaction": {"id": str(tx), "total_order": tx, "data_collection_order": place},
         }
     )
 
 
 def file_of(count: int) -> Path:
-    """A file of that many events, made once; the name tells the count."""
+    """A file of that many events, created once; the name has the count."""
     return _file(DATA / f"xtdb-{count}.jsonl", events(count))
 
 
 def updates_file_of(count: int) -> Path:
-    """The same kind of events, most of them updates: each document is told of seven times."""
+    """The same kind of events, most of them updates: each document occurs seven times."""
     return _file(DATA / f"xtdb-updates-{count}.jsonl", events(count, inserts=0.15, deletes=0.05))
 
 
 def debezium_file_of(count: int) -> Path:
-    """The same changes as Debezium's PostgreSQL connector would tell them, without the schema part."""
+    """The same changes as Debezium's PostgreSQL connector would write them, without the schema part."""
     return _file(DATA / f"debezium-{count}.jsonl", map(_as_debezium, events(count)))
 
 
 def _as_debezium(event: bytes) -> bytes:
-    told = msgspec.json.decode(event)
+    change = msgspec.json.decode(event)
     for side in ("before", "after"):
-        told[side] = None if told[side] is None else msgspec.json.decode(told[side])
-    source, order = told["source"], told["transaction"]["data_collection_order"]
+        change[side] = None if change[side] is None else msgspec.json.decode(change[side])
+    source, order = change["source"], change["transaction"]["data_collection_order"]
     lsn = source["tx_id"] * 1_000 + order
-    told["source"] = {
+    change["source"] = {
         "version": "3.6.0.Final",
         "connector": "postgresql",
         "name": "shop",
@@ -157,7 +157,7 @@ def _as_debezium(event: bytes) -> bytes:
         "txId": source["tx_id"],
         "lsn": lsn,
     }
-    return _quote(told)
+    return _quote(change)
 
 
 def _file(path: Path, lines: Iterable[bytes]) -> Path:

@@ -1,4 +1,4 @@
-"""A pipeline over a folder of events, driven by hand: what is dropped there is taken into the log, and then merged."""
+"""A pipeline over a folder of events, run step by step: files are added, ingested into the log, and merged."""
 
 import json
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ class Feed:
     """The accounts in a folder of their own."""
 
     def __init__(self, folder: Path, mode: Literal["merge", "history"] = "merge") -> None:
-        self._drop = folder / "in"
-        self._drop.mkdir(parents=True)
+        self._inbox = folder / "in"
+        self._inbox.mkdir(parents=True)
         file = folder / "feed.yaml"
         source = {"name": "drop", "type": "files", "path": "./in", "format": "xtdb", "batch_bytes": 4_000_000_000}
         rule = {"name": TABLE, "key": ["_id"], "columns": DECLARED, "mode": mode}
@@ -36,19 +36,19 @@ class Feed:
         self._merge = merge_of(loaded, log)
         self._numbers = count()
         self.replica = f"lake.{folder.name}_replica.{TABLE}"
-        """The rows of now."""
+        """The current rows."""
 
-    def drop(self, events: Iterable[bytes]) -> None:
-        """One more file."""
-        with (self._drop / f"{next(self._numbers):06d}.jsonl").open("wb", buffering=1 << 20) as out:
+    def add_file(self, events: Iterable[bytes]) -> None:
+        """Adds a file."""
+        with (self._inbox / f"{next(self._numbers):06d}.jsonl").open("wb", buffering=1 << 20) as out:
             out.writelines(event + b"\n" for event in events)
 
-    def take(self) -> None:
-        """All that was dropped goes into the log."""
+    def ingest(self) -> None:
+        """Ingests all new files into the log."""
         while self._ingest.step() is not None:
             pass
 
     def merge(self) -> None:
-        """All that is in the log goes into the replicas."""
+        """Merges the log into the replicas."""
         while self._merge.step(end=True) is not None:
             pass

@@ -55,12 +55,12 @@ def files_to_log() -> Result:
         mine, peer = medians(RUNS, ours, theirs)
     finally:
         shutil.rmtree(folder)
-    note = f"{COUNT:,} events: {mine:.1f} s to {peer:.1f} s, tables made in both"
+    note = f"{COUNT:,} events: {mine:.1f} s to {peer:.1f} s, creating the tables included"
     return Result("files-to-log", COUNT / mine, "events/s", COUNT / peer, aim=3, note=note)
 
 
 def written(lake: Lake, path: str) -> None:
-    """What the peer does: both images typed, into a table of the same properties, partitioned by the day alike."""
+    """What the peer does: both images typed, into a table of the same properties, partitioned by day as well."""
     typed = xtdb_peer.typed_images(lake.spark, path).withColumnRenamed("ts_ms", "event_ms")
     writer = typed.selectExpr("*", "current_timestamp() AS ingested_at").writeTo(f"lake.`{lake.namespace}`.typed")
     for name, value in PROPERTIES.items():

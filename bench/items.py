@@ -27,7 +27,7 @@ SELECT id, 'Item ' || id, 'someone.' || id || '@example.com', (id * 37 % 1000000
        CASE WHEN id % 10 > 0 THEN repeat(md5(id::text), 1 + (id % 3)::int) END
 FROM generate_series({first}, {last}) AS id
 """
-# Rows are updated and deleted 20 rounds, or two transactions, after they came; the first ones have other rows to delete.
+# Rows are updated and deleted 20 rounds, or two transactions, after their insert; the first ones have other rows to delete.
 _CHANGES = f"""
 DO $$
 DECLARE
@@ -58,7 +58,7 @@ class Items:
 
     @property
     def pid(self) -> int:
-        """The server's process."""
+        """The server's process id."""
         return int((self.server.folder / "postmaster.pid").read_text().split()[0])
 
     def execute(self, *statements: str) -> None:
@@ -66,20 +66,20 @@ class Items:
             self.connection.execute(statement.encode())
 
     def change(self, count: int) -> dict[str, int]:
-        """So many changes of the empty table, a multiple of those of a transaction; tells how many of each kind."""
+        """`count` changes of the empty table, a multiple of those of a transaction; returns how many of each kind."""
         assert count % TRANSACTION == 0
-        # Where nothing is known of a table, a plan that reads all of it may be taken, and kept.
+        # Without statistics, PostgreSQL may choose a plan that scans the table, and keep it.
         self.execute("SET enable_seqscan = off", _CHANGES.format(rounds=count // _ROUND), "CHECKPOINT")
         return {"insert": count * 6 // 10, "update": count * 3 // 10, "delete": count // 10}
 
     def fill(self, count: int) -> None:
-        """So many rows, as they are after a while: no reader has anything to note in them any more."""
+        """`count` rows, frozen: no reader has hint bits to set."""
         self.execute(_ROWS.format(first=1, last=count), "VACUUM (FREEZE, ANALYZE) items", "CHECKPOINT")
 
 
 @contextmanager
 def items() -> Iterator[Items]:
-    """A server with the empty table. It ends, and its folder goes, in any case."""
+    """A server with the empty table. It is stopped, and its folder removed, in any case."""
     folder = Path(tempfile.mkdtemp(prefix="changeling-bench-"))
     server = EmbeddedPostgres(folder / "postgres", _SETTINGS)
     try:

@@ -1,4 +1,4 @@
-"""Kafka to the log, beside Spark's connector writing the raw bytes to the same kind of Iceberg table, undecoded."""
+"""Kafka to the log, compared with Spark's connector writing the raw bytes to the same kind of Iceberg table, undecoded."""
 
 import os
 import shutil

@@ -78,13 +78,13 @@ def _is_json(values: list[bytes]) -> bool:
 
 def _result(name: str, table: pa.Table, ours: float, peer: float | None, rejected: int) -> Result:
     size = sum(len(value) for value in table["value"].to_pylist() if value is not None)
-    told = f"{size / ours / 1e6:,.0f} MB/s"
+    note = f"{size / ours / 1e6:,.0f} MB/s"
     if rejected:
-        told += f", {rejected:,} of {COUNT:,} rejected"
+        note += f", {rejected:,} of {COUNT:,} rejected"
     return Result(
         name,
         table.num_rows / ours,
         "records/s",
         peer=None if peer is None else table.num_rows / peer,
-        note=told,
+        note=note,
     )

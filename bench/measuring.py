@@ -1,4 +1,4 @@
-"""How a benchmark tells its result, and how times are taken."""
+"""How a benchmark reports its result, and how times are measured."""
 
 import statistics
 import time
@@ -14,7 +14,7 @@ class Result:
     unit: str
     peer: float | None = None
     limit: float | None = None
-    """What someone else reached at best, or what cannot be passed."""
+    """The best known result of others, or an upper bound."""
     aim: float | None = None
     """The ratio to reach."""
     note: str | None = None
@@ -32,14 +32,14 @@ Benchmark = Callable[[], Result]
 
 
 def medians(
-    runs: int, *works: Callable[[], object], before_each_round: Callable[[], object] = lambda: None
+    runs: int, *tasks: Callable[[], object], before_each_round: Callable[[], object] = lambda: None
 ) -> list[float]:
-    """The median time of each work in seconds; they take turns, so that a slow spell of the machine meets all of them."""
-    times: list[list[float]] = [[] for _ in works]
+    """The median time of each task in seconds; they alternate, so that a slow phase of the machine affects all of them."""
+    times: list[list[float]] = [[] for _ in tasks]
     for _ in range(runs):
         before_each_round()
-        for place, work in enumerate(works):
+        for place, task in enumerate(tasks):
             start = time.perf_counter()
-            work()
+            task()
             times[place].append(time.perf_counter() - start)
     return [statistics.median(taken) for taken in times]

@@ -32,8 +32,8 @@ def merge_batch() -> Result:
         changes = accounts.batch(CHANGES)
         batch = folder / f"batch{next(numbers)}.parquet"
         pq.write_table(typed(changes), batch)
-        feed.drop(accounts.told(changes))
-        feed.take()
+        feed.add_file(accounts.events(changes))
+        feed.ingest()
 
     def theirs() -> None:
         feed.lake.spark.read.parquet(str(batch)).createOrReplaceTempView("batch")
@@ -41,8 +41,8 @@ def merge_batch() -> Result:
 
     try:
         feed = Feed(folder / "feed")
-        feed.drop(accounts.told(accounts.load(ROWS)))
-        feed.take()
+        feed.add_file(accounts.events(accounts.load(ROWS)))
+        feed.ingest()
         feed.merge()
         peer_table = _copy(feed)
         medians(1, feed.merge, theirs, before_each_round=prepare)
@@ -59,9 +59,9 @@ def merge_batch() -> Result:
 def _copy(feed: Feed) -> str:
     """An equal table: the same rows, in about as many files, with the same properties."""
     name = "lake.feed.typed_accounts"
-    told = feed.lake.spark.sql(f"SHOW TBLPROPERTIES {feed.replica}").collect()
+    properties = feed.lake.spark.sql(f"SHOW TBLPROPERTIES {feed.replica}").collect()
     writer = feed.lake.spark.table(feed.replica).writeTo(name).using("iceberg")
-    for row in told:
+    for row in properties:
         if row.key.startswith(("write.", "format-version", "commit.")) and row.key != "format":
             writer = writer.tableProperty(row.key, row.value)
     writer.create()
@@ -79,7 +79,7 @@ def _statement(table: str) -> str:
 
 
 def _compare(feed: Feed, peer_table: str) -> None:
-    """Both tables hold the same rows."""
+    """Both tables have the same rows."""
     names = ", ".join(DECLARED)
     query = "SELECT count(*), sum(balance), sum(xxhash64({}) % 1000000007) FROM {}"
     ours, theirs = (feed.lake.spark.sql(query.format(names, table)).collect() for table in (feed.replica, peer_table))

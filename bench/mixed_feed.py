@@ -1,4 +1,4 @@
-"""Small mixed batches one after another, into the rows of now and into their history, and what upkeep does for readers."""
+"""Small mixed batches one after another, into current rows and into their history, and what maintenance does for readers."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from bench.measuring import Benchmark, Result, medians
 BATCHES = int(os.environ.get("BENCH_BATCHES", "20"))
 CHANGES = 10_000
 ROWS = 100_000
-"""Rows that are there before the first batch."""
+"""Rows that exist before the first batch."""
 READS = 3
 
 
@@ -37,13 +37,13 @@ def _measured(name: str, mode: Literal["merge", "history"]) -> Result:
     try:
         feed = Feed(folder / "feed", mode)
         table = feed.replica if mode == "merge" else f"{feed.replica}__history"
-        feed.drop(accounts.told(accounts.load(ROWS)))
-        feed.take()
+        feed.add_file(accounts.events(accounts.load(ROWS)))
+        feed.ingest()
         feed.merge()
         for _ in range(BATCHES):
-            feed.drop(accounts.told(accounts.batch(CHANGES)))
+            feed.add_file(accounts.events(accounts.batch(CHANGES)))
             start = time.perf_counter()
-            feed.take()
+            feed.ingest()
             taken = time.perf_counter()
             feed.merge()
             taking += taken - start
@@ -51,7 +51,7 @@ def _measured(name: str, mode: Literal["merge", "history"]) -> Result:
         before, rows = _read(feed, table)
         start = time.perf_counter()
         feed.pipeline.maintain()
-        upkeep = time.perf_counter() - start
+        maintenance = time.perf_counter() - start
         after, rows_after = _read(feed, table)
         assert rows == rows_after
     finally:
@@ -59,13 +59,13 @@ def _measured(name: str, mode: Literal["merge", "history"]) -> Result:
     changes = BATCHES * CHANGES
     note = (
         f"{BATCHES} batches of {CHANGES:,} onto {ROWS:,} rows: into the log {taking:.1f} s, merges {merging:.1f} s; "
-        f"reading all {rows[0]:,} rows takes {before:.2f} s before and {after:.2f} s after upkeep ({upkeep:.1f} s)"
+        f"reading all {rows[0]:,} rows takes {before:.2f} s before and {after:.2f} s after maintenance ({maintenance:.1f} s)"
     )
     return Result(name, changes / (taking + merging), "changes/s", note=note)
 
 
 def _read(feed: Feed, table: str) -> tuple[float, tuple[int, object]]:
-    """How long reading the whole table takes, after once to warm up, and what it gave."""
+    """How long reading the whole table takes, after one read to warm up, and its result."""
 
     def read() -> tuple[int, object]:
         row = feed.lake.spark.sql(f"SELECT count(*), sum(balance) FROM {table}").collect()[0]

@@ -41,7 +41,7 @@ def first_copy() -> Result:
 
 
 def changes() -> Result:
-    """Changes of a table that is there: 80 % updates, 10 % inserts, 10 % deletes."""
+    """Changes of an existing table: 80 % updates, 10 % inserts, 10 % deletes."""
     with _Bench() as bench:
         target = bench.target("changes")
         target.step()
@@ -64,8 +64,8 @@ class _Bench:
     def __enter__(self) -> "_Bench":
         self.server.start()
         self._feed = Feed(self._folder / "feed")
-        self._feed.drop(self._accounts.told(self._accounts.load(ROWS)))
-        self._feed.take()
+        self._feed.add_file(self._accounts.events(self._accounts.load(ROWS)))
+        self._feed.ingest()
         self._feed.merge()
         return self
 
@@ -77,8 +77,8 @@ class _Bench:
         return PostgresTarget(self._feed.lake, name, self.server.url, [TABLE], "feed")
 
     def change(self) -> None:
-        self._feed.drop(self._accounts.told(self._accounts.batch(CHANGES)))
-        self._feed.take()
+        self._feed.add_file(self._accounts.events(self._accounts.batch(CHANGES)))
+        self._feed.ingest()
         self._feed.merge()
 
     def copied(self) -> float:

@@ -1,4 +1,4 @@
-"""What processes take while something runs: CPU and memory, of a process and all that it started."""
+"""CPU and memory of a process and all that it started, while something runs."""
 
 import threading
 from types import TracebackType
@@ -9,10 +9,10 @@ _SECONDS = 0.5
 
 
 class Watch:
-    """Looks at a tree of processes twice a second until it is left; what other trees below it take is not counted.
+    """Samples a tree of processes twice a second until the context ends; an excluded subtree is not counted.
 
-    Reaped children are of no use here: PySpark's daemon lets the kernel forget its workers. So a process that ends on the way
-    counts up to where it was seen last.
+    The kernel's totals of ended children are of no use here: PySpark's daemon does not wait for its workers. So a process that
+    ends counts up to its last sample.
     """
 
     def __init__(self, pid: int, without: int | None = None) -> None:
@@ -25,12 +25,12 @@ class Watch:
 
     @property
     def cpu_seconds(self) -> float:
-        """Since it was entered."""
+        """Since the context was entered."""
         return sum(used - self._before.get(process, 0.0) for process, used in self._last.items())
 
     @property
     def peak_bytes(self) -> int:
-        """The most that was seen at once; pages that processes share are counted once."""
+        """The largest sample; pages that processes share are counted once."""
         return self._peak
 
     def __enter__(self) -> "Watch":
@@ -58,7 +58,7 @@ class Watch:
                 self._last[process] = used.user + used.system
                 memory += process.memory_full_info().pss
             except psutil.Error:
-                # It ended meanwhile.
+                # It has ended.
                 continue
         self._peak = max(self._peak, memory)
 

@@ -1,4 +1,4 @@
-"""The peers of a replica: what one would write by hand on Spark, and DuckDB by itself, from events to the rows of now."""
+"""The peers of a replica: what one would write by hand on Spark, and DuckDB alone, from events to current rows."""
 
 from importlib import import_module
 from pathlib import Path
@@ -53,7 +53,7 @@ def _last(events: DataFrame, *images: str) -> DataFrame:
 
 
 def _write(lake: Lake, rows: DataFrame) -> None:
-    # Kept for both tables, in few parts: each becomes a file.
+    # Cached for both tables, in few partitions: each becomes a file.
     rows = rows.coalesce(_PARTS).persist()
     for table in TABLES:
         writer = rows.where(f.col(f"{table}._id").isNotNull()).select(f"{table}.*").writeTo(name(lake, table))
@@ -69,7 +69,7 @@ def name(lake: Lake, table: str) -> str:
 
 
 def duckdb() -> Any:
-    """The module, which is no dependency of ours; None where nobody installed it."""
+    """The module, which is no dependency of ours; None where it is not installed."""
     try:
         return import_module("duckdb")
     except ImportError:

@@ -1,4 +1,4 @@
-"""Decoding a file on Spark, ours and a peer in the same session and in turns."""
+"""Decoding a file on Spark, ours and a peer alternating in the same session."""
 
 from collections.abc import Callable
 from pathlib import Path

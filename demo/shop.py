@@ -34,7 +34,7 @@ def title(text: str) -> None:
 
 
 def command(line: str, expect: int = 0) -> None:
-    """Runs a command as a user would; a surprise ends the demo."""
+    """Runs a command as a user would; an unexpected exit code ends the demo."""
     import shlex
 
     console.print(f"[cyan]$ {line}[/cyan]", markup=True, soft_wrap=True)
@@ -71,7 +71,7 @@ def _wait_for_batches(pipeline: "changeling.Pipeline", count: int) -> None:
         time.sleep(0.3)
 
 
-def moment(url: str) -> str:
+def server_time(url: str) -> str:
     """The server's clock, as --as-of takes it."""
     with psycopg.connect(url) as connection:
         (found,) = connection.execute("SELECT clock_timestamp()").fetchone() or (datetime.now(UTC),)
@@ -81,20 +81,18 @@ def moment(url: str) -> str:
 
 def show(url: str) -> None:
     """The whole demo, in the current folder."""
-    title(
-        "A shop in PostgreSQL, with people in it: captured while they order, change their minds, and a column is added"
-    )
+    title("A shop in PostgreSQL, with people in it: captured while they place and change orders, and a column is added")
     fill(url)
     Path("shop.yaml").write_text(PIPELINE)
     pipeline = changeling.Pipeline.load("shop.yaml")
     done = live(pipeline, url)
-    console.print(f"  {done.transactions:,} transactions came meanwhile")
+    console.print(f"  {done.transactions:,} transactions were committed during the run")
 
-    title("Is the replica what the database is, row for row?")
+    title("Is the replica equal to the database, row for row?")
     command("changeling verify")
 
     title("Somebody forgets a WHERE")
-    before = moment(url)
+    before = server_time(url)
     with psycopg.connect(url, autocommit=True) as connection:
         console.print("[magenta]postgres=# UPDATE customers SET email = 'oops@example.com';[/magenta]")
         connection.execute("UPDATE customers SET email = 'oops@example.com'")
@@ -103,7 +101,7 @@ def show(url: str) -> None:
     title("... and what it was before")
     command(f"changeling replica public.customers --as-of {before} --limit 3")
 
-    title("The life of one row: customer 42 became 500001")
+    title("Every change of one row: customer 42 became 500001")
     command("""changeling history public.customers --key '{"id": 500001}'""")
 
     title("The same change in three dialects")
@@ -118,27 +116,27 @@ def show(url: str) -> None:
 
 
 def main() -> None:
-    """Makes a room for it and cleans up; KEEP=1 leaves all of it running."""
+    """Creates a folder for it and cleans up; KEEP=1 leaves all of it running."""
     began = time.monotonic()
     keep = os.environ.get("KEEP", "") not in ("", "0")
-    room = Path(tempfile.mkdtemp(prefix="changeling-demo-"))
-    server = EmbeddedPostgres(room / "postgres")
+    folder = Path(tempfile.mkdtemp(prefix="changeling-demo-"))
+    server = EmbeddedPostgres(folder / "postgres")
     try:
         server.start()
         os.environ["PG_URL"] = server.url
-        (room / "shop").mkdir()
-        os.chdir(room / "shop")
+        (folder / "shop").mkdir()
+        os.chdir(folder / "shop")
         show(server.url)
     finally:
         if keep:
-            console.print(f"\nLeft running: PG_URL={server.url}, the pipeline is {room / 'shop' / 'shop.yaml'}")
+            console.print(f"\nLeft running: PG_URL={server.url}, the pipeline is {folder / 'shop' / 'shop.yaml'}")
             console.print(
                 "When you are done: changeling remove --yes, stop the server (Ctrl-C its process), delete the folder"
             )
         else:
             os.chdir("/")
             server.remove()
-            shutil.rmtree(room, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
     console.print(f"\n[green]Done in {time.monotonic() - began:.0f} s[/green], nothing is left running" * (not keep))
 
 

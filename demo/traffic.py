@@ -1,4 +1,4 @@
-"""A small shop in PostgreSQL, and people who use it: orders come, change and go, in transactions of several tables."""
+"""A small shop in PostgreSQL, and people who use it: orders are placed, changed and deleted, in transactions of several tables."""
 
 import random
 import threading
@@ -35,14 +35,14 @@ class Done:
 
 
 def fill(url: str) -> None:
-    """Makes the tables and the rows that are there before anybody looks."""
+    """Creates the tables and the rows that exist before the capture."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(TABLES)
         connection.execute(FILL)
 
 
 def people(url: str, stop: threading.Event, done: Done, seed: int = 7) -> None:
-    """Orders, changes of mind and returns, until told to stop; a customer changes its number, and a column comes."""
+    """Orders, updates and deletes, until `stop` is set; a customer gets another number, and a column is added."""
     choose = random.Random(seed)
     number = 1_000_000
     with psycopg.connect(url) as connection:
