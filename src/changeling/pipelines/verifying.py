@@ -155,7 +155,8 @@ def _behind(loaded: Loaded, source: PostgresSource, point: TablesAtPoint) -> set
     """The tables that were altered or made before the point, while their rows come into the log only behind it."""
     tables = tables_of(loaded)
     state = tables.state(layout.CHANGES).of(source.name)
-    known, later = KnownTables(state.kept), set()
+    known = KnownTables(state.kept)
+    later: set[str] = set()
     for plan in _plans_read(tables, source, state.batch).values():
         if isinstance(plan, Snapshot) and plan.point > point.lsn:
             later.update(plan.prints)

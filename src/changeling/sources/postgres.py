@@ -265,7 +265,10 @@ class PostgresSource:
     def _went_back(self, standing: Standing | None) -> str | None:
         """Whether the server has lost what was stored already: its log may have grown since to where it was."""
         last = decode(self._stored) if self._stored is not None else ()
-        if standing is None or self._position is None or len(last) != STREAMED or last[0] < standing.confirmed:
+        if standing is None or self._position is None or last[0:1] < (standing.confirmed,):
+            return None
+        if len(last) != STREAMED or not last[1]:
+            # No transaction's: a snapshot that emptied a table, or a message outside of any.
             return None
         if self._capture.commits_at(last[0], self._position):
             return None
