@@ -9,9 +9,10 @@ from pyspark.sql import SparkSession
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
+from changeling.model.position import encode
 from changeling.pipelines.listener import SilentListener
 from changeling.sources.postgres import PostgresSource
-from changeling.sources.postgres_plan import Stream
+from changeling.sources.postgres_plan import Snapshot, Stream, parse_plan
 from changeling.sources.postgres_reading import StreamReader, Tables
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
@@ -60,6 +61,35 @@ def test_a_slot_that_is_moved_while_a_run_goes_on_is_refused(tmp_path: Path, dat
     )
     with pytest.raises(ChangelingError, match="was moved, dropped or recreated while it was read"):
         list(reader([pa.record_batch([[0]], names=["id"])]))
+
+
+def test_a_log_that_ends_with_an_emptied_table_is_known_to_the_server(tmp_path: Path, database: Database) -> None:
+    """Where an empty table comes later, the last position is that of its snapshot, where no transaction commits."""
+    database.execute(*USERS)
+    settings = CaptureSettings("pg", database.url, ("public.*",), f"slot_{database.name}", f"slot_{database.name}")
+    first = PostgresSource(settings, Requests(tmp_path / "requests"))
+    plan = first.next()
+    assert plan is not None
+    first.remember(plan)
+    database.execute("CREATE TABLE later (id int PRIMARY KEY)")
+    added = first.next()
+    assert added is not None
+    first.remember(added)
+    first.close()
+    known = parse_plan(added)
+    assert isinstance(known, Snapshot)
+    for stored in (encode(known.point, 0), encode(known.point, 0, 0)):
+        made = PostgresSource(settings, Requests(tmp_path / "requests"), stored=stored)
+        made.remember(plan)
+        made.remember(added)
+        assert made.next() is None
+        made.close()
+    made = PostgresSource(settings, Requests(tmp_path / "requests"), stored=encode(known.point, 1))
+    made.remember(plan)
+    made.remember(added)
+    with pytest.raises(ChangelingError, match="does not know the last transaction"):
+        made.next()
+    made.close()
 
 
 def test_a_batch_whose_slot_was_lost_does_not_hold_up_a_new_snapshot(

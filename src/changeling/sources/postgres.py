@@ -265,7 +265,10 @@ class PostgresSource:
     def _went_back(self, status: SlotStatus | None) -> str | None:
         """Why the server has lost what was already stored, or None: its log may have grown past the same LSN since."""
         last = decode(self._stored) if self._stored is not None else ()
-        if status is None or self._position is None or len(last) != STREAMED or last[0] < status.confirmed:
+        if status is None or self._position is None or last[0:1] < (status.confirmed,):
+            return None
+        if len(last) != STREAMED or not last[1]:
+            # Not a transaction's: a snapshot that emptied a table, or a message outside of any.
             return None
         if self._capture.commits_at(last[0], self._position):
             return None

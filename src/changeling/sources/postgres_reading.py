@@ -142,7 +142,7 @@ def _as_ends(changes: pa.RecordBatch, ends: pa.Array) -> pa.RecordBatch:
 
 
 def _schema_changes(source: str, slot: str, plan: Stream) -> pa.RecordBatch:
-    """The schemas of a plan as changes without rows, at its end; no transaction commits at such a position."""
+    """The schemas of a plan as changes without rows, right before its end; no transaction commits at such a position."""
     rows = [
         {
             "source": source,
@@ -151,7 +151,7 @@ def _schema_changes(source: str, slot: str, plan: Stream) -> pa.RecordBatch:
             "before_image": "none",
             "after_image": "none",
             "encoding": "canonical",
-            "position": encode(plan.end, 0, number),
+            "position": encode(plan.end - 1, 0, number),
             "origin": {"ordinal": number, "record": 0, "topic": slot, "partition": 0, "offset": plan.end},
             "schema": one.schema,
             "arrived": False,
