@@ -27,10 +27,12 @@ def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is new by the figures of batches is looked up in the log as well."""
     following = Frontier.next
 
-    def both(self: Frontier, last: Point, batches: dict[str, int], figures: Any = None, *, end: bool) -> Delta | None:
-        told = following(self, last, batches, figures, end=end)
-        assert comparable(told) == comparable(following(self, last, batches, end=end))
-        return told
+    def both(
+        self: Frontier, last: Point, batches: dict[str, int], figures: Any = None, looked: Any = None, *, end: bool
+    ) -> Delta | None:
+        found = following(self, last, batches, figures, looked, end=end)
+        assert comparable(found) == comparable(following(self, last, batches, None, looked, end=end))
+        return found
 
     monkeypatch.setattr(Frontier, "next", both)
 
