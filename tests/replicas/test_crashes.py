@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import POINTS, FailpointReached
+from changeling.replicas import merge
 from tests.log.lakes import SMALL, Shop
 from tests.replicas.shops import asides, bus, item, points, replica, replicas
 
@@ -80,6 +81,8 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(autouse=True)
 def _no_failpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHANGELING_FAILPOINT", raising=False)
+    # One table after another: so the place of a failure says what was committed before it.
+    monkeypatch.setattr(merge, "COMMITS", 1)
 
 
 def failed(made: Shop, point: str, monkeypatch: pytest.MonkeyPatch, action: Callable[[Shop], object]) -> None:

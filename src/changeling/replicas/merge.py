@@ -5,8 +5,9 @@ nearest earlier point that the late changes do not disturb. What a commit says o
 a merge that was cut off is finished by the next one, and no replica is changed twice.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -34,12 +35,12 @@ from changeling.replicas.replica_reader import Identity, ReplicaState
 from changeling.replicas.row_events import FoldedTable
 from changeling.replicas.schema_inference import Learner, Policies
 from changeling.replicas.staged_rows import staged_layout
-from changeling.replicas.staging_folder import place_of_merge, read_plan, write_plan
+from changeling.replicas.staging_folder import place_of_merge, read_plan, remove_place, write_plan
 from changeling.replicas.table_lookup import WantedTable
 from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import translated_errors
 
-_COMMITS = 6
+COMMITS = 6
 """Commits at a time: each waits for files and the catalog most of its time."""
 
 
@@ -79,7 +80,6 @@ class Merge:
         self._asides = Asides(self._lake)
         self._frontier = Frontier(self._lake, settle)
         self._learner = Learner(log.registry, rules.policy, log.register)
-        self._commits = ThreadPoolExecutor(_COMMITS, "changeling-commit")
         self._begin()
 
     def _begin(self) -> None:
@@ -89,6 +89,8 @@ class Merge:
         self._committer = Committer(self._lake, self._tables, self._asides)
         self._planner = Planner(self._lake, self._points, self._tables, self._learner, self._mode)
         self._pending = self._cut_off()
+        self._staging: str | None = None
+        """Where the rows and the plan of the merge are whose point is recorded next."""
         self._committer.after_cut_off = self._pending is not None
         if self._pending is None:
             self._asides.forget(self._points.last.number)
@@ -166,14 +168,7 @@ class Merge:
             return self._merge(works, _disturbed(later, works))
         plan = write_plan(staging, msgspec.json.encode(delta))
         self._commit_all([(work, outcome) for work, (_, outcome) in zip(works, outcomes, strict=True)], plan, delta)
-        discard(
-            [
-                file
-                for work, (_, outcome) in zip(works, outcomes, strict=True)
-                if work.folded.staged
-                for file in outcome.files
-            ]
-        )
+        self._staging = staging
         return delta, [
             Merged(work.delta.table, work.delta.changes, work.delta.late, outcome.asides + outcome.stale)
             for work, (_, outcome) in zip(works, outcomes, strict=True)
@@ -231,19 +226,28 @@ class Merge:
         return self._tables.lake.frame(rows.table).count()
 
     def _commit_all(self, found: Sequence[tuple[Work, TableOutcome]], plan: str, delta: Delta) -> None:
-        """Commits every table: those that need Spark in turn, the others several at a time. All end before one's error is raised."""
+        """Commits every table: those that need Spark in turn, the others several at a time. After a failure none is begun."""
         for work, outcome in found:
             self._committer.keep_aside(work, outcome, delta.point.number)
+        failed = threading.Event()
+
+        def commit(work: Work, outcome: TableOutcome) -> None:
+            if failed.is_set():
+                return
+            try:
+                self._commit(work, outcome, plan, delta.point.number)
+            except BaseException:
+                failed.set()
+                raise
+
         on_spark = [one for one in found if self._committer.needs_spark(*one)]
-        for work, outcome in on_spark:
-            self._commit(work, outcome, plan, delta.point.number)
         light = [one for one in found if not self._committer.needs_spark(*one)]
-        started = [
-            self._commits.submit(self._commit, work, outcome, plan, delta.point.number) for work, outcome in light
-        ]
-        wait(started)
-        for one in started:
-            one.result()
+        for one in on_spark:
+            commit(*one)
+        with ThreadPoolExecutor(COMMITS, "changeling-commit") as pool:
+            started = [pool.submit(commit, *one) for one in light]
+        for done in started:
+            done.result()
 
     def _commit(self, work: Work, outcome: TableOutcome, plan: str, point: int) -> None:
         before = work.replica.state
@@ -268,6 +272,9 @@ class Merge:
         self._lake.append_rows(layout.POINTS, [point.to_row()], point.made_at)
         reach("point.after")
         self._points.add(point)
+        if self._staging is not None:
+            remove_place(self._staging)
+            self._staging = None
         for name, known in self._log.figures.items():
             self._log.figures[name] = {batch: one for batch, one in known.items() if batch > point.of(name).whole_batch}
         return point

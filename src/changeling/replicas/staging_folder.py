@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from contextlib import suppress
 from datetime import datetime
 from uuid import uuid4
 
@@ -36,6 +37,13 @@ def read_plan(kept: str) -> bytes:
     store, inner = filesystem(kept)
     with store.open_input_stream(inner) as source:
         return bytes(source.readall())
+
+
+def remove_place(place: str) -> None:
+    """Removes what a merge put into its place; what cannot be removed now, maintenance removes."""
+    store, inner = filesystem(place)
+    with suppress(OSError):
+        store.delete_dir(inner)
 
 
 def place_of_reader(points: str) -> str:
