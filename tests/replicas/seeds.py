@@ -50,9 +50,9 @@ def stored(made: Shop, name: str) -> Contents:
     return _of(found.scan().to_arrow())
 
 
-def kept_aside(made: Shop, table: str) -> list[tuple[str, str | None, str | None]]:
+def quarantined(made: Shop, table: str) -> list[tuple[str, str | None, str | None]]:
     """What the replica of a table could not hold: key, column and value; neither of them for a row that is stale."""
-    rows = [row for row in made.rows(layout.ASIDES) if row["table"]["name"] == table]
+    rows = [row for row in made.rows(layout.QUARANTINE) if row["table"]["name"] == table]
     return sorted((row["key"], row["column"], row["value"]) for row in rows)
 
 

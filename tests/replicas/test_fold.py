@@ -12,7 +12,7 @@ from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode
-from changeling.replicas.fold import Cell, Fold, Repetitions, Row, Step
+from changeling.replicas.fold import Cell, Fold, Repetitions, Row, RowEvent
 from changeling.replicas.row_effect import effect, old_key
 
 COLUMNS = ("a", "b", "c")
@@ -112,14 +112,14 @@ class Database:
         self.events.append(change)
 
 
-def step(change: Change, encoding: str) -> Step:
+def step(change: Change, encoding: str) -> RowEvent:
     found = effect(change.op, change.before_image, change.after_image, encoding)
     assert found is not None
     assert isinstance(change.key, str)
     assert change.position is not None
     told = {**json_text.members(change.key), **json_text.members(change.after or b"{}")}
     cells = {name: Cell(value, encoding, None) for name, value in told.items()}
-    return Step(change.key, change.position, found, cells, old_key(change.key, change.before))
+    return RowEvent(change.key, change.position, found, cells, old_key(change.key, change.before))
 
 
 def fold(events: list[Change], encoding: str = "canonical", *, stored: bool = False) -> Fold:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from changeling.model import times
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
-from changeling.replicas.pending_changes import Delta, Frontier
+from changeling.replicas.pending_changes import Delta, PendingChanges
 from changeling.replicas.points import Point
 from tests.log.lakes import Shop, shop
 from tests.replicas.histories import Database, State, Table, batches
@@ -24,17 +24,17 @@ HISTORIES = 40
 
 @pytest.fixture(autouse=True)
 def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is new by the figures of batches is looked up in the log as well."""
-    following = Frontier.next
+    """Whatever is new by the stats of batches is looked up in the log as well."""
+    following = PendingChanges.next
 
     def both(
-        self: Frontier, last: Point, batches: dict[str, int], figures: Any = None, looked: Any = None, *, end: bool
+        self: PendingChanges, last: Point, batches: dict[str, int], stats: Any = None, looked: Any = None, *, end: bool
     ) -> Delta | None:
-        found = following(self, last, batches, figures, looked, end=end)
+        found = following(self, last, batches, stats, looked, end=end)
         assert comparable(found) == comparable(following(self, last, batches, None, looked, end=end))
         return found
 
-    monkeypatch.setattr(Frontier, "next", both)
+    monkeypatch.setattr(PendingChanges, "next", both)
 
 
 def comparable(delta: Delta | None) -> Any:

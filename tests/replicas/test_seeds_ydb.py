@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.log.lakes import Shop, shop
 from tests.replicas.seeds import UTC as MOMENT
-from tests.replicas.seeds import Contents, Row, contents, kept_aside, message, messages, now, records, source
+from tests.replicas.seeds import Contents, Row, contents, message, messages, now, quarantined, records, source
 
 MODES = {"updates": "UPDATES", "new": "NEW_IMAGE", "both": "NEW_AND_OLD_IMAGES"}
 """The tables whose feeds show values."""
@@ -71,7 +71,7 @@ class Feeds:
         self.found.append({table: now(self.made, table) for table in tables})
         names = ("known", "unknown", "scanned")
         self.stale.append(
-            {name: [key for key, column, _ in kept_aside(self.made, name) if column is None] for name in names}
+            {name: [key for key, column, _ in quarantined(self.made, name) if column is None] for name in names}
         )
 
 

@@ -17,7 +17,7 @@ from changeling.replicas.keys import Reader, normal, reader_of
 from changeling.replicas.shape import Columns, Place, ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion
 from changeling.replicas.type_widening import converted, key_converted
-from changeling.replicas.value_kinds import untold
+from changeling.replicas.value_kinds import undeclared
 from changeling.replicas.values import column
 from tests.log.lakes import Shop, shop
 from tests.log.records import debezium
@@ -53,7 +53,7 @@ def reader(told: Type, kind: Type) -> Reader:
 
 def of_kind(kind: Type) -> list[bytes | None]:
     """The values that a column of an inferred type holds."""
-    return [value for value in VALUES if value is not None and _is_json(value) and not untold([value], kind)[1]]
+    return [value for value in VALUES if value is not None and _is_json(value) and not undeclared([value], kind)[1]]
 
 
 def _is_json(value: bytes) -> bool:
@@ -86,7 +86,7 @@ def test_stored_values_become_what_reading_them_again_gives(spark: SparkSession)
     for old, new in ((parse(one), parse(other)) for one, other in UNTOLD):
         values = of_kind(old)
         assert len(values) > 1
-        expect(old, new, untold(values, old)[0], untold(values, new)[0])
+        expect(old, new, undeclared(values, old)[0], undeclared(values, new)[0])
     for digits in ("(10,2)", "(38,10)", "(5,0)"):
         old, new = parse(f"decimal{digits}"), Type("decimal")
         fitting = [value for value in (b"1.5", b"10", b"0", b"-0.50", b"100") if not column([value], old)[1]]

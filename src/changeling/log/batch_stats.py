@@ -10,7 +10,7 @@ ROWS = ("read", "insert", "update", "upsert", "replace", "delete")
 """Changes of one row."""
 
 
-class TableFigures(msgspec.Struct, frozen=True):
+class TableStats(msgspec.Struct, frozen=True):
     """Of one table."""
 
     table: TableName
@@ -31,7 +31,7 @@ class TableFigures(msgspec.Struct, frozen=True):
     """It has rows of a snapshot."""
 
 
-class Figures(msgspec.Struct, frozen=True):
+class BatchStats(msgspec.Struct, frozen=True):
     """Of one task, or of whole batches."""
 
     last: tuple[str, str | None] | None = None
@@ -40,16 +40,16 @@ class Figures(msgspec.Struct, frozen=True):
     """The latest."""
     open: bool = False
     """A transaction came whose end did not."""
-    tables: list[TableFigures] = []
+    tables: list[TableStats] = []
 
 
-def together(parts: Iterable[Figures]) -> Figures:
+def together(parts: Iterable[BatchStats]) -> BatchStats:
     """Of all of them."""
     found = list(parts)
-    tables: dict[TableName, TableFigures] = {}
+    tables: dict[TableName, TableStats] = {}
     for one in (table for part in found for table in part.tables):
         tables[one.table] = _both(tables[one.table], one) if one.table in tables else one
-    return Figures(
+    return BatchStats(
         max((part.last for part in found if part.last is not None), key=lambda last: last[0], default=None),
         max((part.commit_time for part in found if part.commit_time is not None), default=None),
         any(part.open for part in found),
@@ -57,8 +57,8 @@ def together(parts: Iterable[Figures]) -> Figures:
     )
 
 
-def _both(one: TableFigures, other: TableFigures) -> TableFigures:
-    return TableFigures(
+def _both(one: TableStats, other: TableStats) -> TableStats:
+    return TableStats(
         one.table,
         one.changes + other.changes,
         min(one.first, other.first),

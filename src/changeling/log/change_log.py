@@ -6,7 +6,7 @@ from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.log.batch_plans import Plans
-from changeling.log.batch_stats import Figures
+from changeling.log.batch_stats import BatchStats
 from changeling.log.schema_registry import Registry, Version
 from changeling.log.source_state import State, stored_state
 from changeling.model.errors import ChangelingError
@@ -19,7 +19,7 @@ class Log:
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self.registry = Registry()
-        self.figures: dict[str, dict[int, Figures]] = {}
+        self.stats: dict[str, dict[int, BatchStats]] = {}
         """Of the batches that came since, by source and number, until the replicas have them."""
         self.looked: dict[str, datetime] = {}
         """By source, the moment of the last look at it of which everything that was there then is in the log."""

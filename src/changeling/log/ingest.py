@@ -286,7 +286,7 @@ class Ingest:
             self._log.furthest,
             self.source.options.schemas,
             by_number=self._numbers_schemas,
-            tells_all=self._format is None,
+            carries_all_schemas=self._format is None,
         )
         self._log.register(learned)
         return learned
@@ -310,7 +310,7 @@ class Ingest:
             changes=targets["changes"],
             rejects=targets.get("rejects"),
             known=self._log.registry.known(self.source.name, seen, by_number=self._numbers_schemas),
-            frontier=self.state.position,
+            last_position=self.state.position,
             topics=given.topics,
             looks=looks,
         )
@@ -346,5 +346,5 @@ class Ingest:
         state = self._log.state.with_source(self.source.name, own)
         self._lake.append(layout.CHANGES, outcome.changes, moment, {PROPERTY: state.to_text()})
         self._log.state = state
-        self._log.figures.setdefault(self.source.name, {})[plan.batch] = outcome.figures
+        self._log.stats.setdefault(self.source.name, {})[plan.batch] = outcome.stats
         reach("changes.after")

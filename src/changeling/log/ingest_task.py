@@ -19,7 +19,7 @@ from changeling.iceberg.parquet_files import Target, Writer
 from changeling.log.layout import MOMENT
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
-from changeling.log.stats_counter import Counting
+from changeling.log.stats_counter import StatsCounter
 from changeling.log.task_result import Newest, Outcome, Refused
 from changeling.model import layout, position
 from changeling.model.change import Origin
@@ -44,7 +44,7 @@ class Batch:
     rejects: Target | None
     """None where rejects stay where they are: they are read again."""
     known: Known = field(default_factory=dict)
-    frontier: str | None = None
+    last_position: str | None = None
     """The furthest position of the batches before."""
     topics: dict[str, int] | None = None
     """Numbers of topics, where there are several: partition and offset alone do not tell their records apart."""
@@ -88,7 +88,7 @@ class _Task:
         self._rejects = None if batch.rejects is None else Writer(batch.rejects)
         self._schemas = SchemaIds(batch.known)
         self._sampling = Sampling()
-        self._counting = Counting()
+        self._stats_counter = StatsCounter()
         self._read = self._rejected = self._changed = self._late = self._ahead = 0
         self._position: str | None = None
         self._newest: Newest | None = None
@@ -106,7 +106,7 @@ class _Task:
         )
         rejects = [no_records, decoded.rejects]
         if aside:
-            changes, kept = _kept_aside(changes, records, aside)
+            changes, kept = _quarantined(changes, records, aside)
             rejects.append(kept)
         self._read += records.num_rows + no_records.num_rows
         self._count(changes)
@@ -114,7 +114,7 @@ class _Task:
             self._reject(part)
         if not self._schemas.unknown:
             self._sampling(changes)
-            self._counting(changes)
+            self._stats_counter(changes)
             self._changes.write(self._stored(changes))
 
     def finished(self) -> Outcome:
@@ -133,7 +133,7 @@ class _Task:
             unknown=self._schemas.unknown,
             samples=self._sampling.found(),
             refused=self._refused,
-            figures=self._counting.found(),
+            stats=self._stats_counter.found(),
             changes=[] if self._schemas.unknown else self._changes.close(),
             rejects=[] if self._rejects is None or self._schemas.unknown else self._rejects.close(),
         )
@@ -151,9 +151,9 @@ class _Task:
         positions, times = changes.column("position"), changes.column("commit_time")
         furthest = pc.max(positions).as_py()
         self._position = furthest if self._position is None else max(self._position, furthest)
-        if self._batch.frontier is not None:
+        if self._batch.last_position is not None:
             # A snapshot shows what was there before, and is not late.
-            late = pc.and_(pc.less(positions, self._batch.frontier), pc.not_equal(changes.column("op"), "read"))
+            late = pc.and_(pc.less(positions, self._batch.last_position), pc.not_equal(changes.column("op"), "read"))
             self._late += pc.sum(late).as_py() or 0
         self._ahead += pc.sum(pc.greater(times, self._batch.moment * 1000)).as_py() or 0
         newest = pc.max(times).as_py()
@@ -230,7 +230,7 @@ def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBa
     return changes.set_column(at, changes.schema.field(at), pc.if_else(arrived, placed, told))
 
 
-def _kept_aside(
+def _quarantined(
     changes: pa.RecordBatch, records: pa.RecordBatch, aside: dict[int, str]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """The other changes, and the whole records of those that are kept aside."""

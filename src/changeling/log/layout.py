@@ -106,7 +106,7 @@ Of a source: the last batch that was looked at, the last of which nothing is lef
 the latest commit time up to there, and the first position that came behind an earlier point. `complete` is false where a
 transaction without an end mark was taken for complete after a wait."""
 
-ASIDES = Table(
+QUARANTINE = Table(
     "asides",
     pa.schema(
         [
@@ -126,4 +126,4 @@ ASIDES = Table(
 """What replicas cannot hold: values that do not fit their columns (NULL there), changes that have no place (no column), and
 rows that a change touched without telling their values (no column, no value)."""
 
-TABLES = (CHANGES, REJECTS, SCHEMAS, BATCHES, POINTS, ASIDES)
+TABLES = (CHANGES, REJECTS, SCHEMAS, BATCHES, POINTS, QUARANTINE)

@@ -130,12 +130,12 @@ class Registry:
         declared: Iterable[TableSchema] = (),
         *,
         by_number: bool = False,
-        tells_all: bool = False,
+        carries_all_schemas: bool = False,
     ) -> list[Version]:
         """Registers schemas that came with records; new versions only, in the order of their positions.
 
         Those that the user `declared` for whatever table comes hold from the start. `furthest` tells the last position in the
-        log of a version's changes; `by_number` is as for `known`. A source that `tells_all` tells the rows of a table again
+        log of a version's changes; `by_number` is as for `known`. A source that `carries_all_schemas` tells the rows of a table again
         when it was altered: then versions are accepted that do not fit the rows before. Raises `ChangelingError` where the policy is to fail: then
         none is registered.
         """
@@ -151,7 +151,18 @@ class Registry:
             origin: Literal["declared", "carried"] = "declared" if plain in told else "carried"
             position = None if origin == "declared" else one.first
             try:
-                added.append(self._add(source, one.table, plain, position, origin, chosen, None, tells_all=tells_all))
+                added.append(
+                    self._add(
+                        source,
+                        one.table,
+                        plain,
+                        position,
+                        origin,
+                        chosen,
+                        None,
+                        carries_all_schemas=carries_all_schemas,
+                    )
+                )
             except ChangelingError:
                 self.forget(added)
                 raise
@@ -160,7 +171,7 @@ class Registry:
     def again(self, version: Version, position: str) -> Version:
         """Registers that a version holds again from a position on."""
         return self._add(
-            version.source, version.table, version.schema, position, "carried", "evolve", None, tells_all=True
+            version.source, version.table, version.schema, position, "carried", "evolve", None, carries_all_schemas=True
         )
 
     def forget(self, versions: Iterable[Version]) -> None:
@@ -170,19 +181,19 @@ class Registry:
 
     def infer(self, source: str, samples: Iterable[Sampled]) -> list[Version]:
         """Registers what samples show of tables of which nothing is told. A later version only ever widens."""
-        untold = [sample for sample in samples if not self.of(source, sample.table)]
-        return [version for sample in untold for version in self.meet(source, sample)]
+        undeclared = [sample for sample in samples if not self.of(source, sample.table)]
+        return [version for sample in undeclared for version in self.meet(source, sample)]
 
     def meet(self, source: str, sample: Sampled) -> list[Version]:
         """Registers columns that values have and no schema tells of; a new version where they are new or need a wider type."""
-        before = self.untold(source, sample.table)
+        before = self.undeclared(source, sample.table)
         schema = _inferred(sample, before)
         if schema == before:
             return []
         note = None if before is None else str(difference(before, schema))
         return [self._put(source, sample.table, schema, None, "inferred", "accepted", None, note)]
 
-    def untold(self, source: str, table: TableName) -> TableSchema | None:
+    def undeclared(self, source: str, table: TableName) -> TableSchema | None:
         """The columns of a table that values have and no schema tells of, as far as they are known."""
         found = [
             version.schema
@@ -229,7 +240,7 @@ class Registry:
         policy: Policy,
         number: int | None,
         *,
-        tells_all: bool = False,
+        carries_all_schemas: bool = False,
     ) -> Version:
         before = [version for version in self.of(source, table) if version.status == "accepted"]
         earlier = [version for version in before if (version.position or _START) <= (position or _START)]
@@ -244,7 +255,7 @@ class Registry:
             )
         if policy == "ignore":
             return self._put(source, table, schema, position, origin, "ignored", number, str(found))
-        if found.conflicts and not tells_all:
+        if found.conflicts and not carries_all_schemas:
             note = f"the schema of {table} changed in a way that does not fit its rows ({'; '.join(found.conflicts)}):{both}"
             return self._put(source, table, schema, position, origin, "aside", number, note)
         return self._put(source, table, schema, position, origin, "accepted", number, str(found))

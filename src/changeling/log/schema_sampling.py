@@ -34,9 +34,9 @@ class Sampling:
         if not parts:
             return
         rows: dict[TableName, list[int]] = {}
-        untold = changes.column("schema").is_null().to_pylist()
+        undeclared = changes.column("schema").is_null().to_pylist()
         for row, (catalog, schema, name) in enumerate(zip(*parts, strict=True)):
-            if untold[row] and name is not None:
+            if undeclared[row] and name is not None:
                 rows.setdefault(TableName(catalog, schema, name), []).append(row)
         for table, places in rows.items():
             if (left := self._left[table]) > 0:

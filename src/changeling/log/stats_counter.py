@@ -6,18 +6,18 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.batch_stats import ROWS, Figures, TableFigures, together
+from changeling.log.batch_stats import ROWS, BatchStats, TableStats, together
 from changeling.log.schema_ids import grouped, table_at
 from changeling.model.table import TableName
 
 _OF_TABLES = (*ROWS, "truncate")
 
 
-class Counting:
+class StatsCounter:
     """What the changes of a task come to."""
 
     def __init__(self) -> None:
-        self._figures = Figures()
+        self._stats = BatchStats()
         self._seen: set[str] = set()
         self._ended: set[str] = set()
 
@@ -30,12 +30,12 @@ class Counting:
         transaction = pc.struct_field(transactions, "id")[pc.index(positions, last).as_py()].as_py()
         commit_time = pc.max(changes.column("commit_time")).as_py()
         self._note_ends(changes.column("op"), transactions)
-        figures = Figures((last, transaction), commit_time, tables=list(_tables(changes)))
-        self._figures = together((self._figures, figures))
+        stats = BatchStats((last, transaction), commit_time, tables=list(_tables(changes)))
+        self._stats = together((self._stats, stats))
 
-    def found(self) -> Figures:
+    def found(self) -> BatchStats:
         """What came of all."""
-        return msgspec.structs.replace(self._figures, open=bool(self._seen - self._ended))
+        return msgspec.structs.replace(self._stats, open=bool(self._seen - self._ended))
 
     def _note_ends(self, ops: pa.Array, transactions: pa.StructArray) -> None:
         ids, complete = (pc.struct_field(transactions, name) for name in ("id", "complete"))
@@ -48,19 +48,19 @@ class Counting:
             self._ended.clear()
 
 
-def _tables(changes: pa.RecordBatch) -> Iterable[TableFigures]:
+def _tables(changes: pa.RecordBatch) -> Iterable[TableStats]:
     parts = changes.column("table").flatten()
     groups, rows = grouped(parts)
     counted = changes.select(["position", "op", "schema_id", "key"])
     for group, row in enumerate(rows):
         if parts[-1][int(row)].is_valid:
             own = counted if len(rows) == 1 else counted.filter(pa.array(groups == group))
-            figures = _table(table_at(changes, int(row)), own)
-            if figures.changes or figures.altered:
-                yield figures
+            stats = _table(table_at(changes, int(row)), own)
+            if stats.changes or stats.altered:
+                yield stats
 
 
-def _table(table: TableName, changes: pa.RecordBatch) -> TableFigures:
+def _table(table: TableName, changes: pa.RecordBatch) -> TableStats:
     positions, ops, versions = (changes.column(name) for name in ("position", "op", "schema_id"))
     kinds = pc.value_counts(ops)
     counts = dict(zip(kinds.field(0).to_pylist(), kinds.field(1).to_pylist(), strict=True))
@@ -73,7 +73,7 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableFigures:
         last = pc.max(told).as_py()
         place = pc.index(told, last).as_py()
         version = (last, versions.drop_null()[place].as_py())
-    return TableFigures(
+    return TableStats(
         table,
         sum(counts.get(op, 0) for op in _OF_TABLES),
         pc.min(positions).as_py(),

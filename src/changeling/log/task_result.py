@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from changeling.iceberg.parquet_files import Written
-from changeling.log.batch_stats import Figures, together
+from changeling.log.batch_stats import BatchStats, together
 from changeling.model.table import TableName
 
 
@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """A schema is new: nothing was written."""
     samples: list[Sampled] = []
     refused: Refused | None = None
-    figures: Figures = Figures()
+    stats: BatchStats = BatchStats()
     changes: list[Written] = []
     rejects: list[Written] = []
     notes: list[str] = []
@@ -82,7 +82,7 @@ def merged(parts: Iterable[Outcome]) -> Outcome:
         unknown=any(part.unknown for part in found),
         samples=[sample for part in found for sample in part.samples],
         refused=refused[0] if refused else None,
-        figures=together(part.figures for part in found),
+        stats=together(part.stats for part in found),
         changes=[file for part in found for file in part.changes],
         rejects=[file for part in found for file in part.rejects],
         notes=[note for part in found for note in part.notes],

@@ -34,11 +34,11 @@ from changeling.replicas.merge_tasks import (
     tables_named,
 )
 from changeling.replicas.points import Point, Points
-from changeling.replicas.quarantine import Asides
+from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import Identity
-from changeling.replicas.row_events import FoldedTable
-from changeling.replicas.schema_inference import Learner, Policies
-from changeling.replicas.schema_reversion import Stretch
+from changeling.replicas.row_events import FoldTable
+from changeling.replicas.schema_inference import Policies, SchemaInference
+from changeling.replicas.schema_reversion import PositionRange
 from changeling.replicas.shape import Shape
 from changeling.replicas.snapshot_rows import Reads, reads_of
 from changeling.replicas.staged_rows import staged_layout
@@ -74,9 +74,9 @@ class States:
         self._unknown = unknown
         self._points = points_of(self._lake)
         self._tables = ReplicaTables(self._lake)
-        self._committer = Committer(self._lake, self._tables, Asides(self._lake))
+        self._committer = Committer(self._lake, self._tables, Quarantine(self._lake))
         self._bases = Bases(self._lake, self._points)
-        self._learner = Learner(log.registry, policy, lambda versions: None)
+        self._inference = SchemaInference(log.registry, policy, lambda versions: None)
 
     def now(self, table: WantedTable) -> State:
         """The state of the last point."""
@@ -132,8 +132,8 @@ class States:
 
     def _check_is_known(self, identity: Identity, limit: str | None, wanted: str) -> None:
         if limit is not None:
-            for stretch in self._unknown(identity):
-                stretch.check(identity, limit, wanted)
+            for gap in self._unknown(identity):
+                gap.check(identity, limit, wanted)
 
     def _check_was_known(self, identity: Identity, limit: str, moment: int) -> None:
         """Raises `UsageError` where a table is known from its snapshot on, and that is later: it was not empty before."""
@@ -187,8 +187,8 @@ class States:
 
     def given(self, source: str, table: TableName, changes: DataFrame, version: int) -> State:
         """The state that changes make, by a version of the table's schema; the log is not asked."""
-        columns = self._learner.columns(source, table, None)
-        folded = FoldedTable(source, table, columns, columns.shape(version), stored=False)
+        columns = self._inference.columns(source, table, None)
+        folded = FoldTable(source, table, columns, columns.shape(version), stored=False)
         return self._together(folded, changes, None, lambda shape: None, version)
 
     def tables(self) -> list[TableName]:
@@ -249,10 +249,12 @@ class States:
         changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, batch))
         if replica is None:
             # Merges look for them where there is a replica.
-            self._learner.look_for_turns(self._lake, Stretch(source, table, "", after(last.position or ""), last.batch))
-        columns = self._learner.columns(source, table, key)
+            self._inference.look_for_reversions(
+                self._lake, PositionRange(source, table, "", after(last.position or ""), last.batch)
+            )
+        columns = self._inference.columns(source, table, key)
         version = columns.version_at(*self._version(changes, replica, base))
-        folded = FoldedTable(
+        folded = FoldTable(
             source,
             table,
             columns,
@@ -272,7 +274,7 @@ class States:
 
     def _together(
         self,
-        folded: FoldedTable,
+        folded: FoldTable,
         changes: DataFrame,
         key: str | None,
         below_of: Callable[[Shape], DataFrame | None],
@@ -281,31 +283,31 @@ class States:
         """Changes folded on top of the rows below them."""
         place = place_of_reader(self._lake.load(layout.POINTS).location())
 
-        def prepared(one: FoldedTable) -> tuple[FoldedTable, Target]:
+        def prepared(one: FoldTable) -> tuple[FoldTable, Target]:
             return one, Target(place, staged_layout(one.shape))
 
-        asides = Target(f"{place}/asides", layout.ASIDES.columns)
+        quarantine = Target(f"{place}/quarantine", layout.QUARANTINE.columns)
         ((done, outcome),) = fold(
             changes,
             [folded],
             prepared,
-            asides,
+            quarantine,
             0,
-            lambda one, kinds: self._learner.widened(one, kinds, key, version),
+            lambda one, kinds: self._inference.widened(one, kinds, key, version),
         )
         shape = done.shape
         below = below_of(shape)
         if outcome.files:
             made = completed if shape.key else recounted
             now = made(staged_frame(self._lake.spark, outcome.files), below, shape).localCheckpoint()
-            discard([*outcome.files, *outcome.aside_files])
+            discard([*outcome.files, *outcome.quarantine_files])
             return State(named(together(below, now, shape), shape), shape)
         return State(named(self._nothing(shape) if below is None else below, shape), shape)
 
     def _version(self, changes: DataFrame, replica: Replica | None, base: Base) -> tuple[int | None, str]:
         """The version of the schema that the last change tells, or the state that it begins with, and where that stands."""
-        told = f.when(f.col("schema_id").isNotNull(), f.col("position"))
-        found = changes.agg(f.max_by("schema_id", told), f.max(told)).first()
+        with_schema = f.when(f.col("schema_id").isNotNull(), f.col("position"))
+        found = changes.agg(f.max_by("schema_id", with_schema), f.max(with_schema)).first()
         if found is not None and found[0] is not None:
             return int(found[0]), found[1]
         if replica is None or base.snapshot is None:

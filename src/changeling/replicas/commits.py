@@ -16,9 +16,9 @@ from changeling.replicas import staged_rows
 from changeling.replicas.fold_task import TableOutcome
 from changeling.replicas.history_replacement import HistoryRange, replaced_states
 from changeling.replicas.history_rows import intervals
-from changeling.replicas.merge_tasks import Work
+from changeling.replicas.merge_tasks import MergeTask
 from changeling.replicas.metadata_columns import service_names
-from changeling.replicas.quarantine import Asides
+from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import STATE, ReplicaState
 from changeling.replicas.row_replacement import MOST_ROWS, Scan, Stored, completed, read_staged, recounted, scan_keyed
 from changeling.replicas.shape import Shape
@@ -43,12 +43,12 @@ _SAID = f"spark.sql.iceberg.snapshot-property.{STATE}"
 class Committer:
     """Writes what folds found out."""
 
-    def __init__(self, lake: Lake, tables: ReplicaTables, asides: Asides) -> None:
-        self._tables, self._asides = tables, asides
+    def __init__(self, lake: Lake, tables: ReplicaTables, quarantine: Quarantine) -> None:
+        self._tables, self._quarantine = tables, quarantine
         self._lake = tables.lake
         self._rows = StoredRows(tables)
         self._spark = lake.spark
-        self.after_cut_off = False
+        self.after_interruption = False
         """A merge that was cut off may have kept something aside already."""
 
     def rows_at(self, replica: Replica, snapshot: int | None, shape: Shape) -> DataFrame:
@@ -76,40 +76,40 @@ class Committer:
             self._lake.repeated(writer.replace)
         return self._tables.committed(made, state)
 
-    def needs_spark(self, work: Work, outcome: TableOutcome) -> bool:
+    def needs_spark(self, task: MergeTask, outcome: TableOutcome) -> bool:
         """Whether the commit of a table runs statements of Spark: others may be committed at the same time."""
-        return work.from_scratch and (work.folded.history or (work.folded.staged and bool(outcome.files)))
+        return task.from_scratch and (task.folded.history or (task.folded.staged and bool(outcome.files)))
 
-    def commit(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def commit(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Brings the outcome of a fold into a replica; the replica as it is then."""
-        if work.folded.history:
-            return self._history(work, outcome, state)
-        if work.folded.staged:
-            return self._on_top(work, outcome, state)
+        if task.folded.history:
+            return self._history(task, outcome, state)
+        if task.folded.staged:
+            return self._on_top(task, outcome, state)
         reach("replica.before")
         said = {STATE: msgspec.json.encode(state).decode()}
-        if work.replica.snapshot is None or (work.folded.listed and not work.from_scratch):
-            self._lake.append(work.replica.table, outcome.files, datetime.now(UTC), said)
+        if task.replica.snapshot is None or (task.folded.listed and not task.from_scratch):
+            self._lake.append(task.replica.table, outcome.files, datetime.now(UTC), said)
         else:
-            self._lake.replace(work.replica.table, outcome.files, said)
+            self._lake.replace(task.replica.table, outcome.files, said)
         reach("replica.after")
-        return self._tables.committed(work.replica, state)
+        return self._tables.committed(task.replica, state)
 
-    def _history(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def _history(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Every state of rows: nothing is taken away but what late changes tell otherwise."""
-        shape, replica = work.folded.shape, work.replica
+        shape, replica = task.folded.shape, task.replica
         reach("replica.before")
-        if work.from_scratch:
+        if task.from_scratch:
             rows = staged_frame(self._spark, outcome.files) if outcome.files else None
             writer = intervals(self._spark, rows, shape).writeTo(self._lake.name(replica.table))
             with self._saying(state):
                 self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
             committed = self._tables.committed(replica, state)
         else:
-            truncates = work.folded.truncates_of(again=False)
+            truncates = task.folded.truncates_of(again=False)
             if not (outcome.files or truncates):
                 return replica
-            span = HistoryRange("" if work.base is None else work.base.position, truncates[0] if truncates else None)
+            span = HistoryRange("" if task.base is None else task.base.position, truncates[0] if truncates else None)
 
             def states(stored: Stored) -> Iterator[tuple[Scan, pa.Table]]:
                 # A truncate ends what no row of the fold touches: for that all of them must be known.
@@ -122,29 +122,29 @@ class Committer:
         reach("replica.after")
         return committed
 
-    def _on_top(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def _on_top(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         if not outcome.files:
-            return work.replica
+            return task.replica
         reach("replica.before")
-        committed = (self._overwritten if work.from_scratch else self._replaced)(work, outcome, state)
+        committed = (self._overwritten if task.from_scratch else self._replaced)(task, outcome, state)
         reach("replica.after")
         return committed
 
-    def _overwritten(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def _overwritten(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """The rows that changed and those of the base take the place of all that is stored."""
-        shape, base = work.folded.shape, work.base
+        shape, base = task.folded.shape, task.base
         rows = staged_frame(self._spark, outcome.files)
-        below = None if base is None or base.snapshot is None else self.rows_at(work.replica, base.snapshot, shape)
+        below = None if base is None or base.snapshot is None else self.rows_at(task.replica, base.snapshot, shape)
         whole = together(below, self._now(outcome, rows, below, shape), shape)
-        writer = named(whole, shape).writeTo(self._lake.name(work.replica.table))
+        writer = named(whole, shape).writeTo(self._lake.name(task.replica.table))
         with self._saying(state):
             self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
-        return self._tables.committed(work.replica, state)
+        return self._tables.committed(task.replica, state)
 
-    def _replaced(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def _replaced(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """The rows that changed take the place of those that are stored."""
-        shape = work.folded.shape
-        below = self._below(work, outcome) if work.folded.again else None
+        shape = task.folded.shape
+        below = self._below(task, outcome) if task.folded.again else None
 
         def found(current: Stored) -> Iterator[tuple[Scan, pa.Table]]:
             # Rows without a key are counted by their content, so all of them must be known.
@@ -155,13 +155,13 @@ class Committer:
                 scan = scan_keyed(rows, current, below)
                 yield scan, completed(rows, scan, current.columns, current.key)
 
-        return self._rows.replace(work.replica, found, state)
+        return self._rows.replace(task.replica, found, state)
 
-    def _below(self, work: Work, outcome: TableOutcome) -> Stored:
+    def _below(self, task: MergeTask, outcome: TableOutcome) -> Stored:
         """The rows on which those stand that are folded again: of the base, in the types that the replica has now."""
-        shape, base = work.folded.shape, work.base
+        shape, base = task.folded.shape, task.base
         snapshot = None if base is None else base.snapshot
-        stored = self._rows.at(work.replica, snapshot, shape)
+        stored = self._rows.at(task.replica, snapshot, shape)
         if stored is not None:
             return stored
         # Some columns were rewritten since: what is wanted of the base is converted as they were.
@@ -171,8 +171,8 @@ class Committer:
         wanted = [staged_rows.base_name(place) for place in range(len(shape.key))] or names
         looked = rows.select(*(f.col(name).alias(f"n{name}") for name in wanted)).distinct()
         pairs = [(f.col(f"n{own}"), f.col(name)) for own, name in zip(wanted, keys, strict=True)]
-        found = self.rows_at(work.replica, snapshot, shape).join(looked, same(pairs), "left_semi").toArrow()
-        return self._rows.kept_beside(work.replica, shape, found)
+        found = self.rows_at(task.replica, snapshot, shape).join(looked, same(pairs), "left_semi").toArrow()
+        return self._rows.kept_beside(task.replica, shape, found)
 
     def _now(self, outcome: TableOutcome, rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
         """The rows that changed, as they are now on top of a base."""
@@ -180,16 +180,18 @@ class Committer:
             return recounted_frame(rows, base, shape)
         return completed_frame(rows, base if outcome.patched else None, shape)
 
-    def keep_aside(self, work: Work, outcome: TableOutcome, point: int) -> None:
+    def quarantine(self, task: MergeTask, outcome: TableOutcome, point: int) -> None:
         """Before any commit of rows: a replica that says that it is at a point has everything beside it."""
-        if work.folded.history or (work.folded.staged and not outcome.files):
+        if task.folded.history or (task.folded.staged and not outcome.files):
             return
         # A list of changes only grows, and so does what is kept aside of it.
-        any_before = (work.replica.state.asides > 0 or self.after_cut_off) and not work.folded.listed
+        any_before = (task.replica.state.asides > 0 or self.after_interruption) and not task.folded.listed
         reach("asides.before")
-        names = [column.name for column in work.folded.shape.columns]
-        rows = (lambda: staged_frame(self._spark, outcome.files)) if work.folded.staged else None
-        self._asides.take(work.replica.identity, point, rows, names, outcome.aside_files, any_before=any_before)
+        names = [column.name for column in task.folded.shape.columns]
+        rows = (lambda: staged_frame(self._spark, outcome.files)) if task.folded.staged else None
+        self._quarantine.take(
+            task.replica.identity, point, rows, names, outcome.quarantine_files, any_before=any_before
+        )
         reach("asides.after")
 
     @contextmanager

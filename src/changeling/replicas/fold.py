@@ -22,13 +22,13 @@ class Cell(NamedTuple):
     schema: int | None
 
 
-class Step(NamedTuple):
+class RowEvent(NamedTuple):
     """One change of one row, ready to be folded."""
 
     key: str
     position: str
     effect: Effect
-    told: dict[str, Cell]
+    cells: dict[str, Cell]
     """By column. Columns of the key need not be among them."""
     origin: str | None = None
     """The key that the row had before, where the change moves it."""
@@ -70,7 +70,7 @@ class Repetitions:
 
 
 class Fold:
-    """The rows of one table with a key, after the steps that were applied.
+    """The rows of one table with a key, after the events that were applied.
 
     They must come in the order of positions, and none of them twice.
     """
@@ -80,14 +80,14 @@ class Fold:
         """The rows that were touched; None for one that is gone."""
         self._stored = stored
 
-    def apply(self, step: Step) -> None:
-        """Applies the next step."""
-        below = self.row(step.key)
-        if step.origin is not None and step.origin != step.key and step.effect is not Effect.GONE:
+    def apply(self, event: RowEvent) -> None:
+        """Applies the next event."""
+        below = self.row(event.key)
+        if event.origin is not None and event.origin != event.key and event.effect is not Effect.GONE:
             # What the row lacks comes from the row that moves here, not from one that stood here.
-            below = self.row(step.origin)
-            self.rows[step.origin] = None
-        self.rows[step.key] = self._after(step, below)
+            below = self.row(event.origin)
+            self.rows[event.origin] = None
+        self.rows[event.key] = self._after(event, below)
 
     def row(self, key: str) -> Row | None:
         """What is known of a row now; None where there is none."""
@@ -100,14 +100,14 @@ class Fold:
         self.rows = dict.fromkeys(self.rows)
         self._stored = False
 
-    def _after(self, step: Step, below: Row | None) -> Row | None:
-        if step.effect is Effect.GONE:
+    def _after(self, event: RowEvent, below: Row | None) -> Row | None:
+        if event.effect is Effect.GONE:
             return None
-        if step.effect is Effect.WHOLE:
-            return Row(step.told)
-        if step.effect is Effect.PART and (step.origin is None or below is None):
-            return Row(step.told, stale=True)
+        if event.effect is Effect.WHOLE:
+            return Row(event.cells)
+        if event.effect is Effect.PART and (event.origin is None or below is None):
+            return Row(event.cells, stale=True)
         below = below or Row(exists=False)
-        if step.effect is Effect.TOUCH:
+        if event.effect is Effect.TOUCH:
             return replace(below, stale=True)
-        return replace(below, cells={**below.cells, **step.told}, exists=True)
+        return replace(below, cells={**below.cells, **event.cells}, exists=True)

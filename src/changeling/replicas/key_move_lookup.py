@@ -11,14 +11,14 @@ from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.change import Transaction
 from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
-from changeling.replicas.merge_tasks import Work, between, is_part, of_table
+from changeling.replicas.merge_tasks import MergeTask, between, is_part, of_table
 from changeling.replicas.pending_changes import Delta
-from changeling.replicas.row_events import FoldedTable
+from changeling.replicas.row_events import FoldTable
 
 _COLUMNS = ("position", "key", "transaction", "meta")
 
 
-def settled(changes: DataFrame, table: FoldedTable, after: str = "") -> Moved:
+def settled(changes: DataFrame, table: FoldTable, after: str = "") -> Moved:
     """The moves of one table that are told as a delete and a create, those whose create stands behind a position."""
     own = changes.where(of_table(table.source, table.table) & f.col("key").isNotNull())
     creates = own.where(is_part() & (f.col("position") > after))
@@ -43,15 +43,15 @@ def _half(row: Any) -> Half:
     )
 
 
-def with_halves_merged_before(lake: Lake, delta: Delta, works: Iterable[Work]) -> Delta | None:
+def with_halves_merged_before(lake: Lake, delta: Delta, tasks: Iterable[MergeTask]) -> Delta | None:
     """The delta where moves are late of which a delete was merged before its create came; None where there is none.
 
-    `works` are folded. What is late is folded from a state on that has the row under its old key.
+    `tasks` are folded. What is late is folded from a state on that has the row under its old key.
     """
     found = {
-        (work.delta.source, work.delta.table): first
-        for work in works
-        if (first := _first_merged_before(lake, delta, work)) is not None
+        (task.delta.source, task.delta.table): first
+        for task in tasks
+        if (first := _first_merged_before(lake, delta, task)) is not None
     }
     replace = msgspec.structs.replace
     tables = [
@@ -66,12 +66,12 @@ def with_halves_merged_before(lake: Lake, delta: Delta, works: Iterable[Work]) -
     return replace(delta, point=replace(delta.point, sources=sources), tables=tables)
 
 
-def _first_merged_before(lake: Lake, delta: Delta, work: Work) -> str | None:
+def _first_merged_before(lake: Lake, delta: Delta, task: MergeTask) -> str | None:
     """The first delete behind which a fold began, and whose create it has."""
-    folded = work.folded
-    if work.from_scratch or folded.listed or len(folded.moved.deletes) == len(folded.moved.origins):
+    folded = task.folded
+    if task.from_scratch or folded.listed or len(folded.moved.deletes) == len(folded.moved.origins):
         return None
-    limit, batch = delta.limits.get(work.delta.source), delta.point.of(work.delta.source).batch
+    limit, batch = delta.limits.get(task.delta.source), delta.point.of(task.delta.source).batch
     whole = settled(lake.frame(layout.CHANGES).where(between("", limit, batch)), folded, folded.floor)
     return min((position for position, _ in whole.deletes if position <= folded.floor), default=None)
 

@@ -35,7 +35,7 @@ class Reader(NamedTuple):
     id: str
     read: Convert
     kind: Type
-    told: bool
+    declared: bool
     """A schema tells the type: values may be spelled in every way that the dialect knows."""
 
 
@@ -48,11 +48,11 @@ def reader_of(columns: Columns, shape: Shape, encoding: str, version: int | None
     if kind is None:
         return None
     table = types_of(encoding)
-    if place.told is None:
-        return Reader(place.id, table.untyped_read or same, kind, told=False)
-    told = place.told.canonical
-    read = table.reader(told, place.told.original_type)
-    return Reader(place.id, read if told == kind else _widened(read, told, kind), kind, told=True)
+    if place.declared is None:
+        return Reader(place.id, table.untyped_read or same, kind, declared=False)
+    declared = place.declared.canonical
+    read = table.reader(declared, place.declared.original_type)
+    return Reader(place.id, read if declared == kind else _widened(read, declared, kind), kind, declared=True)
 
 
 def same(raw: bytes) -> bytes:
@@ -60,9 +60,9 @@ def same(raw: bytes) -> bytes:
     return raw
 
 
-def _widened(read: Convert, told: Type, kind: Type) -> Convert:
+def _widened(read: Convert, declared: Type, kind: Type) -> Convert:
     """Values of a narrower type: each is what a column of that type holds, or it does not fit, as before the column was wider."""
-    fit, widen = fitted(told), canonical.reader(kind)
+    fit, widen = fitted(declared), canonical.reader(kind)
 
     def both(raw: bytes) -> bytes:
         plain = read(raw)
@@ -129,7 +129,7 @@ class KeyReader:
 def _spelled_alike(reader: Reader, encoding: str) -> bool:
     if reader.kind.kind not in ("string", *_SAFE_DIGITS):
         return False
-    return reader.read is canonical.reader(reader.kind) if reader.told else types_of(encoding).untyped_read is None
+    return reader.read is canonical.reader(reader.kind) if reader.declared else types_of(encoding).untyped_read is None
 
 
 def normal(raw: bytes, reader: Reader) -> bytes:
@@ -137,7 +137,7 @@ def normal(raw: bytes, reader: Reader) -> bytes:
     value = reader.read(raw)
     if value == b"null":
         return value
-    if not reader.told:
+    if not reader.declared:
         if not _is_of(value, reader.kind):
             raise Rejected("the value is of another kind")
         return json_text.canonical(value)

@@ -13,8 +13,8 @@ from changeling.log.maintenance import DROPPED
 from changeling.model.table import TableName
 from changeling.replicas.pending_changes import TableDelta
 from changeling.replicas.points import Points, from_row
-from changeling.replicas.row_changes import SpreadKernel
-from changeling.replicas.row_events import FoldedTable, read_columns
+from changeling.replicas.row_changes import RowChangesKernel
+from changeling.replicas.row_events import FoldTable, read_columns
 from changeling.replicas.tables import Replica
 
 MANY = 20_000
@@ -30,12 +30,12 @@ class Base:
 
 
 @dataclass
-class Work:
+class MergeTask:
     """One replica to be merged."""
 
     delta: TableDelta
     replica: Replica
-    folded: FoldedTable
+    folded: FoldTable
     base: Base | None = None
     """Where rows that are folded again begin; None where there are none of them."""
     from_scratch: bool = False
@@ -153,9 +153,9 @@ def some_key(lake: Lake, source: str, table: TableName) -> str | None:
 
 def last_version(lake: Lake, source: str, table: TableName) -> tuple[int | None, str]:
     """The version of the schema that a table's last change has, of those that tell one, and where that stands."""
-    told = f.when(f.col("schema_id").isNotNull(), f.col("position"))
+    with_schema = f.when(f.col("schema_id").isNotNull(), f.col("position"))
     changes = lake.frame(layout.CHANGES).where(of_table(source, table))
-    found = changes.agg(f.max_by("schema_id", told), f.max(told)).first()
+    found = changes.agg(f.max_by("schema_id", with_schema), f.max(with_schema)).first()
     return (None, "") if found is None else (found[0], found[1] or "")
 
 
@@ -164,7 +164,7 @@ def after(position: str) -> str:
     return f"{position}!"
 
 
-def late_keys(changes: DataFrame, table: FoldedTable) -> frozenset[str] | None:
+def late_keys(changes: DataFrame, table: FoldTable) -> frozenset[str] | None:
     """The keys of rows that late changes touch; None where there are too many."""
     rows = read_columns(changes).limit(MANY + 1).toArrow()
     if rows.num_rows > MANY:
@@ -172,10 +172,10 @@ def late_keys(changes: DataFrame, table: FoldedTable) -> frozenset[str] | None:
     return keys_of(rows.to_batches(), table)
 
 
-def keys_of(batches: Sequence[pa.RecordBatch], table: FoldedTable) -> frozenset[str]:
+def keys_of(batches: Sequence[pa.RecordBatch], table: FoldTable) -> frozenset[str]:
     """The keys that changes touch, each row's own and the one it had before."""
     found: set[str] = set()
-    for steps in SpreadKernel((table,))(batches):
-        found.update(steps.column("key").to_pylist())
-        found.update(steps.column("origin").drop_null().to_pylist())
+    for events in RowChangesKernel((table,))(batches):
+        found.update(events.column("key").to_pylist())
+        found.update(events.column("origin").drop_null().to_pylist())
     return frozenset(found)

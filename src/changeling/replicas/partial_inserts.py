@@ -1,4 +1,4 @@
-"""New rows that are told in part, on their way into steps: with what was found out about where they came from."""
+"""New rows that are told in part, on their way into events: with what was found out about where they came from."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""The first kernel of a fold: each change becomes the steps of the rows that it touches, under keys in one spelling.
+"""The first kernel of a fold: each change becomes the events of the rows that it touches, under keys in one spelling.
 
 Rows without a key are counted: a row that comes is one more of its kind, a row that goes one less.
 """
@@ -22,20 +22,20 @@ from changeling.model.table import TableName
 from changeling.replicas import partial_inserts
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
 from changeling.replicas.row_effect import Effect, effect
-from changeling.replicas.row_events import ARRIVAL, MINUS, PLUS, STEPS, UNPLACED, UNSETTLED, FoldedTable, image_sums
+from changeling.replicas.row_events import ARRIVAL, MINUS, PLUS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable, image_sums
 from changeling.replicas.snapshot_attempts import Assignment
 
 
 @dataclass(frozen=True)
-class SpreadKernel:
-    """Changes with `READ_COLUMNS` and `ARRIVAL` into `STEPS`."""
+class RowChangesKernel:
+    """Changes with `READ_COLUMNS` and `ARRIVAL` into `ROW_EVENTS`."""
 
-    tables: tuple[FoldedTable, ...]
+    tables: tuple[FoldTable, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batch by batch."""
-        spreads = [_Spread(number, table) for number, table in enumerate(self.tables)]
-        known: dict[tuple[str | None, ...], list[_Spread]] = {}
+        spreads = [_RowChanges(number, table) for number, table in enumerate(self.tables)]
+        known: dict[tuple[str | None, ...], list[_RowChanges]] = {}
         for spread in spreads:
             known.setdefault((spread.table.source, *_parts(spread.table.table)), []).append(spread)
         for batch in batches:
@@ -49,8 +49,8 @@ def _parts(table: TableName) -> tuple[str | None, str | None, str]:
 
 
 def _by_table(
-    batch: pa.RecordBatch, known: dict[tuple[str | None, ...], list["_Spread"]]
-) -> Iterator[tuple[list["_Spread"], pa.RecordBatch]]:
+    batch: pa.RecordBatch, known: dict[tuple[str | None, ...], list["_RowChanges"]]
+) -> Iterator[tuple[list["_RowChanges"], pa.RecordBatch]]:
     names = [batch.column("source"), *batch.column("table").flatten()]
     encoded = [column.dictionary_encode() for column in names]
     if batch.num_rows and all(len(column.dictionary) + bool(column.null_count) == 1 for column in encoded):
@@ -68,10 +68,10 @@ def _by_table(
             yield wanted, batch if len(firsts) == 1 else batch.filter(pa.array(inverse == group))
 
 
-class _Spread:
-    """The steps of one table's changes."""
+class _RowChanges:
+    """The events of one table's changes."""
 
-    def __init__(self, number: int, table: FoldedTable) -> None:
+    def __init__(self, number: int, table: FoldTable) -> None:
         self._number, self.table = number, table
         self._keyed = bool(table.shape.key)
         self._attempt = Assignment(table.attempts)
@@ -81,13 +81,13 @@ class _Spread:
         if not rows.all():
             batch, effects = batch.filter(pa.array(rows)), effects[rows]
         versions = self._versions(batch)
-        spread = self._keyed_steps if self._keyed else self._counted_steps
+        spread = self._keyed_events if self._keyed else self._counted_events
         if self.table.listed:
-            spread = self._listed_steps
+            spread = self._listed_events
         for encoding, version, part, kinds in _alike(batch, versions, effects):
-            steps = spread(part, kinds, encoding, version)
-            if steps.num_rows:
-                yield steps
+            events = spread(part, kinds, encoding, version)
+            if events.num_rows:
+                yield events
 
     def _versions(self, batch: pa.RecordBatch) -> np.ndarray:
         """The version of each change; -1 where there is none. One that a change does not tell is that of its position."""
@@ -97,21 +97,21 @@ class _Spread:
             for row in np.flatnonzero(found < 0):
                 holding = self.table.columns.holding(batch.column("position")[int(row)].as_py())
                 found[row] = -1 if holding is None else holding
-        for versions, starts in self.table.columns.turns:
+        for versions, starts in self.table.columns.reversions:
             own = np.isin(found, list(versions))
             found[own] = starts[0][1]
             for start, number in starts[1:]:
                 found[own & np.asarray(pc.greater_equal(batch.column("position"), start))] = number
         return found
 
-    def _keyed_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+    def _keyed_events(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
         batch, effects = partial_inserts.without_deletes_of_moves(batch, effects, self.table.moved)
         reader = KeyReader(self.table.columns, self.table.shape, encoding, None if version < 0 else version)
         keys = reader(batch.column("key"))
         moves = _moves(batch, effects, keys, reader)
         effects = partial_inserts.settled(batch, effects, self.table.moved, moves, reader)
         effects = np.array([UNPLACED if key is None else kind for key, kind in zip(keys, effects, strict=True)], object)
-        # A row that is told whole leaves one key and comes under another: two steps that need not meet.
+        # A row that is told whole leaves one key and comes under another: two events that need not meet.
         leaving = [place for place in moves if effects[place] == Effect.WHOLE]
         origins: list[str | None] = [None] * len(keys)
         for place, old in moves.items():
@@ -134,7 +134,9 @@ class _Spread:
             len(leaving),
         )
 
-    def _counted_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+    def _counted_events(
+        self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int
+    ) -> pa.RecordBatch:
         places: list[int] = []
         keys: list[str] = []
         kinds: list[str] = []
@@ -151,7 +153,7 @@ class _Spread:
                 told.append(text)
         return self._made(batch.take(pa.array(places, pa.int64())), keys, [None] * len(keys), kinds, told, version)
 
-    def _listed_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+    def _listed_events(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
         """Each change as it came: the row after it, or where there is none the row before."""
         names = ("key", "before", "after", "before_image", "after_image")
         told, images = [], []
@@ -181,7 +183,7 @@ class _Spread:
         version: int,
         leaving: int = 0,
     ) -> pa.RecordBatch:
-        """Steps; the last ones of a table with a key may be of rows that leave theirs."""
+        """Row events; the last ones of a table with a key may be of rows that leave theirs."""
         table, count = self.table, len(keys)
         groups = keys if not table.groups else [table.groups.get(key, key) for key in keys]
         # A row that left a key which is folded again is seen there, and so takes its new key along.
@@ -203,14 +205,14 @@ class _Spread:
             *(batch.column(name) for name in ARRIVAL),
             self._attempts(batch, count),
         ]
-        steps = pa.record_batch([_plain(column) for column in columns], schema=STEPS)
+        events = pa.record_batch([_plain(column) for column in columns], schema=ROW_EVENTS)
         if table.floor:
-            steps = steps.filter(pc.greater(steps.column("position"), table.floor))
+            events = events.filter(pc.greater(events.column("position"), table.floor))
         if not table.top:
-            return steps
-        wanted = pc.or_(steps.column("again"), pc.greater(steps.column("position"), table.top))
+            return events
+        wanted = pc.or_(events.column("again"), pc.greater(events.column("position"), table.top))
         # A row that may have left a key which is folded again.
-        return steps.filter(pc.or_(wanted, pc.equal(steps.column("effect"), UNSETTLED)))
+        return events.filter(pc.or_(wanted, pc.equal(events.column("effect"), UNSETTLED)))
 
     def _attempts(self, batch: pa.RecordBatch, count: int) -> pa.Array:
         """The attempts at a snapshot that rows belong to."""

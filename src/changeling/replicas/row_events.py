@@ -1,4 +1,4 @@
-"""Steps of rows, and the tables of a fold that they belong to: what its two kernels share."""
+"""Row events of rows, and the tables of a fold that they belong to: what its two kernels share."""
 
 from dataclasses import dataclass, field
 from zlib import crc32
@@ -33,7 +33,7 @@ READ_COLUMNS = (
 )
 ARRIVAL = ("batch", "ordinal", "partition", "record")
 """Where a change arrived, in order: of equal positions the earlier one comes first. Files have no partition."""
-STEPS = pa.schema(
+ROW_EVENTS = pa.schema(
     [
         ("table", pa.int32()),
         ("group", pa.string()),
@@ -42,7 +42,7 @@ STEPS = pa.schema(
         ("origin", pa.string()),
         ("effect", pa.string()),
         ("op", pa.string()),
-        ("told", pa.string()),
+        ("values", pa.string()),
         ("encoding", pa.string()),
         ("schema", pa.int64()),
         ("commit_time", pa.int64()),
@@ -52,7 +52,7 @@ STEPS = pa.schema(
         ("attempt", pa.int32()),
     ]
 )
-"""Steps. Those of one group are folded together; `again` tells rows that are folded from an earlier state on, `images` is a
+"""Row events. Those of one group are folded together; `again` tells rows that are folded from an earlier state on, `images` is a
 checksum of images that `told` does not hold, `attempt` numbers the attempt at a snapshot."""
 
 
@@ -75,7 +75,7 @@ def arrival_columns() -> list[Column]:
 
 
 def image_sums(batch: pa.RecordBatch, leaving: int) -> pa.Array:
-    """Checksums of the images that steps do not hold: of the row before, and for the last `leaving` of both."""
+    """Checksums of the images that events do not hold: of the row before, and for the last `leaving` of both."""
     staying = batch.num_rows - leaving
     before = _sums(batch.column("before"))
     after = _sums(batch.column("after").slice(staying))
@@ -92,7 +92,7 @@ def _sums(images: pa.Array) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class FoldedTable:
+class FoldTable:
     """One table of a fold: it is sent to the tasks."""
 
     source: str
@@ -104,7 +104,7 @@ class FoldedTable:
     floor: str = ""
     """It begins behind this position."""
     top: str = ""
-    """Steps up to this position are in the stored rows already."""
+    """Row events up to this position are in the stored rows already."""
     again: frozenset[str] = frozenset()
     """Keys that are folded from an earlier state on, whatever the stored rows say."""
     groups: dict[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from changeling.model.change import Change, Origin
 from changeling.model.errors import UsageError, nearest
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
-from changeling.replicas.fold import Cell, Fold, Repetitions, Step
+from changeling.replicas.fold import Cell, Fold, Repetitions, RowEvent
 from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
 from changeling.replicas.row_effect import Effect, effect, old_key
 from changeling.replicas.table_lookup import WantedTable
@@ -47,17 +47,17 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
     batch, arrivals = _changes_of(log, table)
     changes = layout.changes(batch)
     encodings = batch.column("encoding").to_pylist()
-    steps = [_step(change, encoding) for change, encoding in zip(changes, encodings, strict=True)]
-    moves = _told_as_two(changes, steps)
+    events = [_event(change, encoding) for change, encoding in zip(changes, encodings, strict=True)]
+    moves = _delete_and_create_moves(changes, events)
     origins = [_keys(change, moves) for change in changes]
-    wanted = _told(key, table.name, {found for keys in origins for found in keys})
+    wanted = _logged_key(key, table.name, {found for keys in origins for found in keys})
     family = _family(origins, wanted)
     places = [
         place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or origins[place] & family
     ]
     fold, met, last = Fold(), Repetitions(), None
     for place in sorted(places, key=lambda place: (*_order(changes[place], moves), arrivals[place])):
-        change, step = changes[place], steps[place]
+        change, event = changes[place], events[place]
         was = wanted if text_of(change.key) != wanted else _old_key(change, moves)
         before = _image(fold, wanted) or _image(fold, was)
         if _place(change) in moves.deletes:
@@ -68,11 +68,11 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
             continue
         if change.op is Operation.TRUNCATE:
             fold.truncate()
-        elif step is None or met.meet(step.key, step.position, _content(change)):
+        elif event is None or met.meet(event.key, event.position, _content(change)):
             continue
         else:
-            fold.apply(step._replace(origin=_old_key(change, moves)))
-        is_own = wanted in origins[place] and not _tells_again(change, wanted, moves)
+            fold.apply(event._replace(origin=_old_key(change, moves)))
+        is_own = wanted in origins[place] and not _repeats_move(change, wanted, moves)
         if is_own or (change.op is Operation.TRUNCATE and before is not None):
             yield Moment(batch.slice(place, 1), before, _image(fold, wanted))
 
@@ -82,9 +82,9 @@ def _content(change: Change) -> tuple[str, ...]:
     return change.op, change.before_image, change.after_image, text_of(change.before), text_of(change.after)
 
 
-def _told_as_two(changes: Sequence[Change], steps: Sequence[Step | None]) -> Moved:
+def _delete_and_create_moves(changes: Sequence[Change], events: Sequence[RowEvent | None]) -> Moved:
     """The moves that are told as a delete and a create."""
-    creates = [change for change, step in zip(changes, steps, strict=True) if step and step.effect is Effect.PART]
+    creates = [change for change, event in zip(changes, events, strict=True) if event and event.effect is Effect.PART]
     if not creates:
         return Moved()
     return moved(map(_half, creates), (_half(change) for change in changes if change.op is Operation.DELETE))
@@ -103,7 +103,7 @@ def _old_key(change: Change, moves: Moved) -> str | None:
     return old_key(change.key, change.before) or moves.origins.get(_place(change))
 
 
-def _tells_again(change: Change, key: str, moves: Moved) -> bool:
+def _repeats_move(change: Change, key: str, moves: Moved) -> bool:
     """Whether a create took the row away from a key, which a delete of that key tells."""
     taken = {delete for at, delete in moves.deletes if at <= (change.position or "")}
     return text_of(change.key) != key and moves.origins.get(_place(change)) == key and key in taken
@@ -118,14 +118,14 @@ def _order(change: Change, moves: Moved) -> tuple[str, bool, bool]:
     return change.position or "", is_truncate, _place(change) not in moves.deletes
 
 
-def _step(change: Change, encoding: str) -> Step | None:
+def _event(change: Change, encoding: str) -> RowEvent | None:
     found = effect(change.op, change.before_image, change.after_image, encoding)
     if found is None or change.key is None:
         return None
     # Some dialects tell key columns in the key alone, and a row that moves has those of its new key.
-    told = {**json_text.members(change.key), **json_text.members(change.after or b"{}")}
-    cells = {name: Cell(value, encoding, None) for name, value in told.items()}
-    return Step(text_of(change.key), change.position or "", found, cells, old_key(change.key, change.before))
+    values = {**json_text.members(change.key), **json_text.members(change.after or b"{}")}
+    cells = {name: Cell(value, encoding, None) for name, value in values.items()}
+    return RowEvent(text_of(change.key), change.position or "", found, cells, old_key(change.key, change.before))
 
 
 def text_of(value: str | bytes | None) -> str:
@@ -156,7 +156,7 @@ def _family(origins: Sequence[set[str]], key: str) -> set[str]:
         family = wider
 
 
-def _told(key: str, table: TableName, known: set[str]) -> str:
+def _logged_key(key: str, table: TableName, known: set[str]) -> str:
     """The key as the log has it; one whose values differ only in being text or numbers is taken for the same."""
     try:
         wanted = json_text.canonical_key(json_text.members(key).items()).decode()

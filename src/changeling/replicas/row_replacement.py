@@ -153,7 +153,7 @@ def completed(rows: pa.Table, scan: Scan, columns: pa.Schema, key: Sequence[int]
     below = np.full(rows.num_rows, -1, np.int64)
     below[scan.found] = np.arange(len(scan.found))
     places = pa.array(below[patched], mask=below[patched] < 0)
-    mentioned = _mentioned(rows.column(staged.TOLD).take(pa.array(patched)), len(columns))
+    mentioned = _mentioned(rows.column(staged.MENTIONED).take(pa.array(patched)), len(columns))
     filled = []
     for place, name in enumerate(names):
         told = rows.column(name).take(pa.array(patched)).combine_chunks()

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.iceberg.parquet_files import Writer, Written
-from changeling.log.layout import ASIDES
+from changeling.log.layout import QUARANTINE
 from changeling.model.layout import tables_array
 from changeling.replicas import staged_rows
 from changeling.replicas.fold import Row
 from changeling.replicas.keys import object_text
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import FoldedTable
+from changeling.replicas.row_events import FoldTable
 from changeling.replicas.shape import Shape
 from changeling.replicas.typed_rows import TypedRows
 
@@ -26,23 +26,23 @@ State = tuple[str, int | None, str, Row | None]
 """From a position and a moment on, by an operation: the row, or none."""
 
 
-class Staging:
+class RowWriter:
     """Takes rows, and writes them: final ones where nothing is stored below, else as `staged_layout` has them."""
 
-    def __init__(self, table: FoldedTable, writer: Writer, asides: Writer, point: int) -> None:
-        self._table, self._writer, self._asides, self._point = table, writer, asides, point
+    def __init__(self, table: FoldTable, writer: Writer, quarantine: Writer, point: int) -> None:
+        self._table, self._writer, self._quarantine, self._point = table, writer, quarantine, point
         self.typed = TypedRows(table.columns, table.shape)
-        self.rows = self.patched = self.kept_aside = self.stale = 0
+        self.rows = self.patched = self.quarantined = self.stale = 0
         self._waiting: list[dict[str, Any]] = []
         self._cells: list[Row] = []
 
     def wholes(self, rows: pa.Table) -> None:
-        """Rows that their last step tells whole."""
+        """Rows that their last event tells whole."""
         for start in range(0, rows.num_rows, _FLUSH):
             part = rows.slice(start, _FLUSH)
             for encoding, version, alike in _alike(part):
                 keys = alike.column("key").to_pylist()
-                arrays = self.typed.whole(alike.column("told").to_pylist(), keys, encoding, version)
+                arrays = self.typed.whole(alike.column("values").to_pylist(), keys, encoding, version)
                 again = alike.column("again").combine_chunks()
                 self._write(arrays, keys, alike.column("position").to_pylist(), {staged_rows.AGAIN: again})
 
@@ -55,13 +55,13 @@ class Staging:
 
     def _count(self, rows: pa.Table, encoding: str, version: int | None) -> None:
         keys, count = rows.column("key").to_pylist(), rows.column(staged_rows.COUNT).combine_chunks()
-        arrays = self.typed.whole(rows.column("told").to_pylist(), keys, encoding, version)
+        arrays = self.typed.whole(rows.column("values").to_pylist(), keys, encoding, version)
         if self._table.staged:
             known = {staged_rows.COUNT: count, staged_rows.AGAIN: rows.column("again").combine_chunks()}
             self._write(arrays, keys, rows.column("position").to_pylist(), known)
             return
         self._keep_unfit(keys, rows.column("position").to_pylist())
-        self.typed.asides = []
+        self.typed.quarantined = []
         copies = pa.array(np.repeat(np.arange(len(keys)), np.maximum(count.to_numpy(), 0)), pa.int64())
         self._write([array.take(copies) for array in arrays], [], [], {})
 
@@ -71,7 +71,7 @@ class Staging:
         for start in range(0, rows.num_rows, _FLUSH):
             for encoding, version, alike in _alike(rows.slice(start, _FLUSH)):
                 keys = alike.column("key").to_pylist()
-                arrays = self.typed.whole(alike.column("told").to_pylist(), keys, encoding, version)
+                arrays = self.typed.whole(alike.column("values").to_pylist(), keys, encoding, version)
                 micros = pc.divide(alike.column("commit_time").combine_chunks(), 1000)
                 moments = micros.cast(pa.timestamp("us", "UTC"))
                 told = [alike.column(name).combine_chunks() for name in ("op", "effect", "position")]
@@ -96,7 +96,7 @@ class Staging:
             return
         if not self._table.staged and not row.exists:
             self.stale += 1
-            self._keep_aside([(key, None, None, None, STALE, position)])
+            self._quarantine_entries([(key, None, None, None, STALE, position)])
             return
         self._add(
             row,
@@ -145,7 +145,7 @@ class Staging:
             if self._table.shape.key
             else "a table without a key needs the whole row before an update or a delete"
         )
-        self._keep_aside([(told or "", None, told, encoding, reason, position)])
+        self._quarantine_entries([(told or "", None, told, encoding, reason, position)])
 
     def _meet_key(self, told: str, encoding: str, version: int | None) -> None:
         """Finds out whether a key column without a schema needs a wider type."""
@@ -171,7 +171,7 @@ class Staging:
         keys = [entry[staged_rows.KEY] for entry in waiting]
         arrays = self.typed.parts([row.cells for row in rows], keys)
         known = {name: pa.array([entry.get(name) for entry in waiting], kind) for name, kind in _OWN.items()}
-        known[staged_rows.TOLD] = pa.array(
+        known[staged_rows.MENTIONED] = pa.array(
             [[column.id in row.cells for column in self._table.shape.columns] for row in rows], pa.list_(pa.bool_())
         )
         bases = self.typed.keys([row.base or key for row, key in zip(rows, keys, strict=True)])
@@ -184,7 +184,7 @@ class Staging:
         stale = [entry for entry in waiting if entry.get(staged_rows.STALE)]
         if stale and not self._table.history:
             self.stale += len(stale)
-            self._keep_aside(
+            self._quarantine_entries(
                 [(entry[staged_rows.KEY], None, None, None, STALE, entry[staged_rows.POSITION]) for entry in stale]
             )
 
@@ -214,17 +214,17 @@ class Staging:
 
     def _keep_unfit(self, keys: list[str], positions: list[str]) -> None:
         """Keeps values aside that do not fit; once, though history tells of the same rows."""
-        if not self._table.history and self.typed.asides:
-            self._keep_aside(
+        if not self._table.history and self.typed.quarantined:
+            self._quarantine_entries(
                 [
                     (keys[one.row], one.column, one.value.decode(), one.encoding, one.reason, positions[one.row])
-                    for one in self.typed.asides
+                    for one in self.typed.quarantined
                 ]
             )
 
-    def _keep_aside(self, entries: list[tuple[str, str | None, str | None, str | None, str, str]]) -> None:
+    def _quarantine_entries(self, entries: list[tuple[str, str | None, str | None, str | None, str, str]]) -> None:
         shape = self._table.shape
-        self.kept_aside += sum(entry[2] is not None for entry in entries)
+        self.quarantined += sum(entry[2] is not None for entry in entries)
         rows = [entry[0] for entry in entries]
         count = len(entries)
         columns = [
@@ -235,16 +235,16 @@ class Staging:
             *(pa.array([entry[place] for entry in entries], pa.string()) for place in (1, 2, 3, 4, 5)),
             pa.repeat(pa.scalar(self._point, pa.int64()), count),
         ]
-        self._asides.write(pa.record_batch(columns, schema=ASIDES.columns))
+        self._quarantine.write(pa.record_batch(columns, schema=QUARANTINE.columns))
 
     def close(self) -> tuple[list[Written], list[Written]]:
         """The files of rows, and those of values kept aside."""
-        return self._writer.close(), self._asides.close()
+        return self._writer.close(), self._quarantine.close()
 
     def abandon(self) -> None:
         """Leaves no file behind."""
         self._writer.abandon()
-        self._asides.abandon()
+        self._quarantine.abandon()
 
 
 _OWN = {

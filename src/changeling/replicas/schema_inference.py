@@ -11,14 +11,14 @@ from changeling.model import json_text
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.replicas.pending_changes import TableDelta
-from changeling.replicas.row_events import FoldedTable
-from changeling.replicas.schema_reversion import Stretch, hold_again, may_turn
+from changeling.replicas.row_events import FoldTable
+from changeling.replicas.schema_reversion import PositionRange, hold_again, may_revert
 from changeling.replicas.shape import Columns, Shape, columns_of
 
 Policies = Callable[[str, TableName], Policy]
 
 
-class Learner:
+class SchemaInference:
     """Columns by the registry; new ones go into it, and to whoever writes it down."""
 
     def __init__(self, registry: Registry, policy: Policies, register: Callable[[list[Version]], None]) -> None:
@@ -27,24 +27,24 @@ class Learner:
     def columns(self, source: str, table: TableName, key: str | None) -> Columns:
         """The columns of a table; those of `key`, a key of one of its rows, are among them."""
         registry, policy = self._registry, self._policy(source, table)
-        told = registry.of(source, table)
+        declared = registry.of(source, table)
         names = [] if key is None else list(json_text.members(key))
-        columns = columns_of(told, registry.untold(source, table), policy, names)
+        columns = columns_of(declared, registry.undeclared(source, table), policy, names)
         known = {column.source_name for column in columns.shape().columns}
         if key is None or set(names) <= known:
             return columns
         sample = {name: sorted(kinds) for name, kinds in kinds_of([key]).items() if name not in known}
         self._register(registry.meet(source, Sampled(table, sample, tuple(names))))
-        return columns_of(told, registry.untold(source, table), policy, names)
+        return columns_of(declared, registry.undeclared(source, table), policy, names)
 
-    def look_for_turns(self, lake: Lake, stretch: Stretch, new: TableDelta | None = None) -> None:
+    def look_for_reversions(self, lake: Lake, span: PositionRange, new: TableDelta | None = None) -> None:
         """Learns which versions hold again; where `new` tells what is new, it may show that there is nothing to look for."""
-        if new is None or may_turn(self._registry, new):
-            self._register(hold_again(lake, self._registry, stretch))
+        if new is None or may_revert(self._registry, new):
+            self._register(hold_again(lake, self._registry, span))
 
     def widened(
-        self, folded: FoldedTable, kinds: dict[str, list[str]], key: str | None, version: int | None
-    ) -> FoldedTable:
+        self, folded: FoldTable, kinds: dict[str, list[str]], key: str | None, version: int | None
+    ) -> FoldTable:
         """The table of a fold with columns that hold values of these kinds as well; `key` and `version` are its own."""
         source, table = folded.source, folded.table
         if self._registry.of(source, table) and self._policy(source, table) == "fail":

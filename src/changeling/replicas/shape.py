@@ -58,7 +58,7 @@ class Place(msgspec.Struct, frozen=True):
     """Where a value goes: the column, and the type that the schema of its change gives it (None where none does)."""
 
     id: str
-    told: Column | None
+    declared: Column | None
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Columns:
     policy: Policy = "evolve"
     key: tuple[str, ...] = ()
     """The ids of the key columns where no schema tells them."""
-    turns: tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...] = ()
+    reversions: tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...] = ()
     """Versions that say the same as others: of a change that has one of these, its position tells which it is."""
 
     def shape(self, version: int | None = None) -> Shape:
@@ -98,7 +98,7 @@ class Columns:
 
     def version_at(self, version: int | None, position: str) -> int | None:
         """The version that a change has which tells that one: at its position, another may hold that says the same."""
-        for alike, starts in self.turns:
+        for alike, starts in self.reversions:
             if version in alike:
                 held = [number for start, number in starts if start <= position]
                 return held[-1] if held else starts[0][1]
@@ -135,13 +135,15 @@ class Columns:
         return Shape(columns, tuple(ids[number] for number in stored.key))
 
 
-def columns_of(versions: Sequence[Version], untold: TableSchema | None, policy: Policy, key: Sequence[str]) -> Columns:
+def columns_of(
+    versions: Sequence[Version], undeclared: TableSchema | None, policy: Policy, key: Sequence[str]
+) -> Columns:
     """What is known of a table's columns: from the versions that were told, by position, and from what values showed.
 
     `key` names the key columns where no schema does.
     """
     chain = _Chain([version for version in versions if version.status != "aside"])
-    extra = _extra(chain.names, untold, policy)
+    extra = _extra(chain.names, undeclared, policy)
     by_name = {column.name: column.id for column in extra}
     if chain.last is not None:
         by_name |= {name: place.id for name, place in chain.places[chain.last].items()}
@@ -153,11 +155,11 @@ def columns_of(versions: Sequence[Version], untold: TableSchema | None, policy: 
         tuple((version.position or _START, version.id) for version in chain.versions),
         policy,
         tuple(by_name[name] for name in key if name in by_name),
-        _turns(chain.versions),
+        _reversions(chain.versions),
     )
 
 
-def _turns(versions: Sequence[Version]) -> tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...]:
+def _reversions(versions: Sequence[Version]) -> tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...]:
     """Versions that hold more than once, and from where on each time."""
     alike: dict[TableSchema, list[Version]] = {}
     for version in versions:
@@ -180,12 +182,12 @@ def _storable(columns: tuple[ReplicaColumn, ...]) -> tuple[ReplicaColumn, ...]:
     )
 
 
-def _extra(told: set[str], untold: TableSchema | None, policy: Policy) -> tuple[ReplicaColumn, ...]:
-    if untold is None or (told and policy == "ignore"):
+def _extra(told: set[str], undeclared: TableSchema | None, policy: Policy) -> tuple[ReplicaColumn, ...]:
+    if undeclared is None or (told and policy == "ignore"):
         return ()
     return tuple(
         ReplicaColumn(_extra_id(column.name), column.name, column.type)
-        for column in untold.columns
+        for column in undeclared.columns
         if column.name not in told
     )
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_types import arrow_type
 
-KEY, EFFECT, TOLD, AGAIN, STALE, COUNT = "key", "effect", "told", "again", "stale", "count"
+KEY, EFFECT, MENTIONED, AGAIN, STALE, COUNT = "key", "effect", "mentioned", "again", "stale", "count"
 POSITION, TIME, OP, UNTIL, UNTIL_TIME = "position", "time", "op", "until", "until_time"
 
 
@@ -26,7 +26,7 @@ def staged_layout(shape: Shape, history: bool = False) -> pa.Schema:
     own = [
         (KEY, pa.string()),
         (EFFECT, pa.string()),
-        (TOLD, pa.list_(pa.bool_())),
+        (MENTIONED, pa.list_(pa.bool_())),
         (AGAIN, pa.bool_()),
         (STALE, pa.bool_()),
         (COUNT, pa.int64()),

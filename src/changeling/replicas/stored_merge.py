@@ -82,7 +82,9 @@ def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, beside: Seq
     filled = [
         f.col(name)
         if name in keys
-        else f.when(f.element_at(staged_rows.TOLD, place + 1), f.col(name)).otherwise(f.col(f"t{name}")).alias(name)
+        else f.when(f.element_at(staged_rows.MENTIONED, place + 1), f.col(name))
+        .otherwise(f.col(f"t{name}"))
+        .alias(name)
         for place, name in enumerate(names)
     ]
     return plain.unionByName(rows.where(patched).join(below, on, "left").select(*filled, whole, *beside))

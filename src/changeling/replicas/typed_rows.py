@@ -12,7 +12,7 @@ from changeling.replicas.fold import Cell
 from changeling.replicas.keys import Reader, reader_of, same, types_of
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.stored_types import arrow_type
-from changeling.replicas.value_kinds import kinds_of_values, untold
+from changeling.replicas.value_kinds import kinds_of_values, undeclared
 from changeling.replicas.values import column
 
 _ROWS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
@@ -20,7 +20,7 @@ _KEYS = msgspec.json.Decoder(list[list[msgspec.Raw]])
 
 
 @dataclass
-class Aside:
+class QuarantinedValue:
     """A value that does not fit its column."""
 
     row: int
@@ -36,7 +36,7 @@ class TypedRows:
 
     columns: Columns
     shape: Shape
-    asides: list[Aside] = field(default_factory=list)
+    quarantined: list[QuarantinedValue] = field(default_factory=list)
     """Of the rows that were made last."""
     wider: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Kinds of values that columns without a schema do not hold yet."""
@@ -47,7 +47,7 @@ class TypedRows:
         self, texts: Sequence[str | None], keys: Sequence[str], encoding: str, version: int | None
     ) -> list[pa.Array]:
         """Rows that are told whole, all in one convention and version; texts are JSON objects."""
-        self.asides = []
+        self.quarantined = []
         rows = _ROWS.decode("[" + ",".join(text or "{}" for text in texts) + "]")
         by_id: dict[str, str] = {}
         for name in {name for row in rows for name in row}:
@@ -71,7 +71,7 @@ class TypedRows:
 
     def parts(self, rows: Sequence[dict[str, Cell]], keys: Sequence[str]) -> list[pa.Array]:
         """Rows of which some columns are told, each in a convention and version of its own; by column id."""
-        self.asides = []
+        self.quarantined = []
         key_arrays = self.keys(keys)
         made = []
         for one in self.shape.columns:
@@ -90,11 +90,13 @@ class TypedRows:
         for place, one in enumerate(self.shape.key_columns):
             values = [bytes(row[place]) for row in rows]
             if one.id.startswith("+"):
-                made[one.id] = untold(values, one.kind, same)[0]
+                made[one.id] = undeclared(values, one.kind, same)[0]
             else:
                 made[one.id], misfits = column(values, one.kind, canonical_reader(one.kind))
                 for misfit in misfits:
-                    self.asides.append(Aside(misfit.place, one.name, misfit.value, "canonical", misfit.reason))
+                    self.quarantined.append(
+                        QuarantinedValue(misfit.place, one.name, misfit.value, "canonical", misfit.reason)
+                    )
         return made
 
     def cells(self, text: str | None, encoding: str, version: int | None) -> dict[str, Cell]:
@@ -138,15 +140,15 @@ class TypedRows:
         self, values: list[bytes | None], reader: Reader, encoding: str, places: Sequence[int] | None = None
     ) -> pa.Array:
         one = self.shape.column(reader.id)
-        if not reader.told:
-            array, kinds = untold(values, reader.kind, None if reader.read is same else reader.read)
+        if not reader.declared:
+            array, kinds = undeclared(values, reader.kind, None if reader.read is same else reader.read)
             if kinds:
                 self.wider[one.source_name] |= kinds
             return array
         array, misfits = column(values, reader.kind, reader.read)
         for misfit in misfits:
             row = misfit.place if places is None else places[misfit.place]
-            self.asides.append(Aside(row, one.name, misfit.value, encoding, misfit.reason))
+            self.quarantined.append(QuarantinedValue(row, one.name, misfit.value, encoding, misfit.reason))
         return array
 
     def _mixed(self, number: str, kind: pa.DataType, rows: Sequence[dict[str, Cell]]) -> pa.Array:

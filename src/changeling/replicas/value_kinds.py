@@ -27,7 +27,7 @@ _INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})")
 _FIRST = {b'"': "text", b"t": "bool", b"f": "bool", b"{": "json", b"[": "json"}
 
 
-def untold(values: Sequence[bytes | None], kind: Type, read: Convert | None = None) -> tuple[pa.Array, set[str]]:
+def undeclared(values: Sequence[bytes | None], kind: Type, read: Convert | None = None) -> tuple[pa.Array, set[str]]:
     """The values as an array of `arrow_type(kind)`, and the kinds of those that do not fit.
 
     Where there are any, the array means nothing. The type is bool, int64, decimal (of any precision), string, or json,
