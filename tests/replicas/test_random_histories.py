@@ -91,7 +91,7 @@ def then(made: Shop, table: str, **when: Any) -> State:
 
 def lives(made: Shop, table: str) -> list[Any]:
     """Every state of every row, as the history tells it."""
-    history = tables_of(load(made.file)).beside("shop_replica").load(f"public__{table}__history")
+    history = tables_of(load(made.file)).in_namespace("shop_replica").load(f"public__{table}__history")
     assert history is not None
     found = []
     for row in history.scan().to_arrow().to_pylist():

@@ -45,7 +45,7 @@ def ties(made: Shop, table: str) -> int:
 
 def lives(made: Shop, table: str) -> list[tuple[Any, ...]]:
     """Every state that the history has."""
-    held = tables_of(load(made.file)).beside("shop_replica").load(f"S__{table}__history")
+    held = tables_of(load(made.file)).in_namespace("shop_replica").load(f"S__{table}__history")
     assert held is not None
     found = held.scan().to_arrow().to_pylist()
     names = ("N", "op", "valid_from_position", "valid_to_position", "is_current")

@@ -38,12 +38,12 @@ def catalog(warehouse: str, folder: Path, given: Mapping[str, str]) -> Catalog:
     for_pyiceberg = {
         name.removeprefix(_PYICEBERG_ONLY): value for name, value in given.items() if name.startswith(_PYICEBERG_ONLY)
     }
-    told = {name: value for name, value in given.items() if not name.startswith(_PYICEBERG_ONLY)}
+    options = {name: value for name, value in given.items() if not name.startswith(_PYICEBERG_ONLY)}
     store = _store(warehouse)
-    if told:
-        settings = {**store, "warehouse": warehouse, **told}
+    if options:
+        settings = {**store, "warehouse": warehouse, **options}
         database = None
-        python = {**settings, **_python_names(told)}
+        python = {**settings, **_python_names(options)}
     else:
         database = (folder if "://" in warehouse else Path(warehouse)) / "catalog.db"
         settings = {
@@ -55,7 +55,7 @@ def catalog(warehouse: str, folder: Path, given: Mapping[str, str]) -> Catalog:
         settings |= {"jdbc.schema-version": "V1"}
         python = {**store, "warehouse": warehouse, "type": "sql", "uri": f"sqlite:///{database}"}
     prefix = f"spark.sql.catalog.{NAME}"
-    # Tables are loaded anew each time: another process may have written meanwhile.
+    # Tables are reloaded each time: another process may have written to them.
     spark = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
     spark |= {f"{prefix}.{name}": value for name, value in settings.items()}
     return Catalog(spark, {**python, **for_pyiceberg}, database)
@@ -125,11 +125,11 @@ def _store(warehouse: str) -> dict[str, str]:
     return settings
 
 
-def _python_names(told: Mapping[str, str]) -> dict[str, str]:
+def _python_names(options: Mapping[str, str]) -> dict[str, str]:
     """PyIceberg's words for what Java calls otherwise."""
-    if told.get("type") != "jdbc":
+    if options.get("type") != "jdbc":
         return {}
-    uri = told.get("uri", "")
+    uri = options.get("uri", "")
     for java, python in (("jdbc:sqlite:", "sqlite:///"), ("jdbc:postgresql:", "postgresql+psycopg2:")):
         if uri.startswith(java):
             return {"type": "sql", "uri": python + uri.removeprefix(java).partition("?")[0]}

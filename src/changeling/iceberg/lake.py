@@ -31,7 +31,7 @@ PROPERTIES = {
     "format-version": "3",
     "write.delete.mode": "merge-on-read",
     "write.parquet.compression-codec": "zstd",
-    # Ingest and upkeep write at the same time: the later one tries again.
+    # Ingest and maintenance write at the same time: the later one tries again.
     "commit.retry.num-retries": "20",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
@@ -69,7 +69,7 @@ class Lake:
         """The table's full name for SQL."""
         return f"{NAME}.`{self.namespace}`.{quoted(table.name)}"
 
-    def beside(self, namespace: str) -> "Lake":
+    def in_namespace(self, namespace: str) -> "Lake":
         """Another namespace of the same catalog, in the same session."""
         made = copy(self)
         made.namespace = namespace
@@ -220,11 +220,11 @@ class Lake:
         """How many files the table has."""
         with translated_errors():
             snapshot = self.load(table).currentSnapshot()
-            told = {} if snapshot is None else dict(snapshot.summary())
-            return Size(int(told.get("total-data-files", 0)), int(told.get("total-delete-files", 0)))
+            summary = {} if snapshot is None else dict(snapshot.summary())
+            return Size(int(summary.get("total-data-files", 0)), int(summary.get("total-delete-files", 0)))
 
     def expire(self, table: Table, before: datetime) -> int:
-        """Expires snapshots made before a moment, but for the current one and those with a tag; tells how many went."""
+        """Expires snapshots older than a time, except the current one and those with a tag; returns how many."""
         with translated_errors():
             java = self.load(table)
             there = len(list(java.snapshots()))
@@ -257,7 +257,7 @@ class Lake:
             self.load(table).updateProperties().remove(HOLDER).commit()
 
     def remove(self) -> list[str]:
-        """Drops the tables with their files; tells their names."""
+        """Drops the tables with their files; returns their names."""
         with translated_errors():
             there = self.names()
             for name in there:
@@ -280,7 +280,7 @@ class Lake:
             return self.frame(table).toArrow()
 
     def retried(self, text: str) -> list[Any]:
-        """Runs a statement that others may get in the way of, such as upkeep of a table that is written: a few times."""
+        """Runs a statement that may conflict with other writers, such as maintenance of a table: retries a few times."""
         return self.repeated(lambda: self.spark.sql(text).collect())
 
     def repeated(self, action: Callable[[], Result]) -> Result:

@@ -104,7 +104,7 @@ class Writer:
         return self._done
 
     def abandon(self) -> None:
-        """Forgets what was written; what cannot be removed now is removed by upkeep."""
+        """Discards what was written; maintenance removes what cannot be removed now."""
         self._waiting = []
         with suppress(OSError, pa.ArrowException):
             self._settle()

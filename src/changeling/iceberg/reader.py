@@ -36,7 +36,7 @@ class Tables:
             return table.columns.empty_table()
         return found.scan(row_filter=where or AlwaysTrue(), selected_fields=columns).to_arrow()
 
-    def beside(self, namespace: str) -> "Tables":
+    def in_namespace(self, namespace: str) -> "Tables":
         """Another namespace of the same catalog."""
         made = copy(self)
         made._namespace = namespace

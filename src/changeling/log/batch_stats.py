@@ -1,4 +1,4 @@
-"""What the changes of a batch come to, told by the tasks that wrote them: so the replicas need not look at them first."""
+"""Statistics of a batch's changes, reported by the tasks that wrote them, so that merges need not scan the log for them."""
 
 from collections.abc import Iterable
 
@@ -11,40 +11,40 @@ ROWS = ("read", "insert", "update", "upsert", "replace", "delete")
 
 
 class TableStats(msgspec.Struct, frozen=True):
-    """Of one table."""
+    """The statistics of one table."""
 
     table: TableName
     changes: int
-    """Of rows, and those that empty it."""
+    """The number of row changes and truncates."""
     first: str
     """The first position."""
     truncated: str | None = None
-    """The last position at which all its rows went."""
+    """The position of the last truncate."""
     key: str | None = None
-    """Some key."""
+    """A key of one of its rows."""
     version: tuple[str, int] | None = None
     """The last position that has a version of the schema, and its number."""
     versions: list[int] = []
     altered: bool = False
-    """A version came by itself, without a row."""
+    """A schema version arrived on its own, without a row."""
     reads: bool = False
-    """It has rows of a snapshot."""
+    """It has snapshot rows."""
 
 
 class BatchStats(msgspec.Struct, frozen=True):
-    """Of one task, or of whole batches."""
+    """The statistics of one task, or of complete batches."""
 
     last: tuple[str, str | None] | None = None
     """The last position, and its transaction."""
     commit_time: int | None = None
     """The latest."""
     open: bool = False
-    """A transaction came whose end did not."""
+    """A transaction began whose end has not arrived."""
     tables: list[TableStats] = []
 
 
 def together(parts: Iterable[BatchStats]) -> BatchStats:
-    """Of all of them."""
+    """The sum of several statistics."""
     found = list(parts)
     tables: dict[TableName, TableStats] = {}
     for one in (table for part in found for table in part.tables):

@@ -1,7 +1,7 @@
 """Batch after batch from one source into the log, exactly once.
 
 A batch is planned, and the plan is written down before anything is read. Then come, each in one commit: new schemas, rejects,
-changes. The commit of changes ends the batch, since it brings the source's new state with it. A batch that was cut off before
+changes. The commit of changes ends the batch, since it brings the source's new state with it. A batch that was interrupted before
 that is read again from its plan; rejects that it had committed are taken back first.
 """
 
@@ -77,7 +77,7 @@ class Ingest:
         if done and (not plans or plans[-1].batch < done):
             raise ChangelingError(
                 f"source {source.name}: its log has {done} batches, but only {len(plans)} plans of them are there, so that it "
-                "is not known what was read: bring the table `batches` back, or begin anew under another name"
+                "is not known what was read: restore the table `batches`, or start again under another name"
             )
         self._pending: Plan | None = None
         for plan in plans:
@@ -121,9 +121,9 @@ class Ingest:
                 self._log.register(declared)
 
     def warnings(self) -> list[str]:
-        """What a user should know; each is told once."""
-        told, self._warnings = [*self._warnings, *self.source.warnings()], []
-        return told
+        """Warnings for the user; each is returned once."""
+        found, self._warnings = [*self._warnings, *self.source.warnings()], []
+        return found
 
     @property
     def state(self) -> SourceState:
@@ -167,7 +167,7 @@ class Ingest:
         """Reads records that were rejected before, as a batch of its own: those that give changes now are in the log then."""
         with self._resumable():
             if self.read_is_pending:
-                raise AssertionError("the batch that was cut off comes first, or its records would be taken for read")
+                raise AssertionError("the interrupted batch comes first, or its records would count as read")
             plan = self._pending
             if plan is None:
                 plan = Plan(self._next_batch(), 1, REPLAY, "{}")
@@ -177,12 +177,12 @@ class Ingest:
 
     @property
     def read_is_pending(self) -> bool:
-        """A batch was cut off before its changes were in the log."""
+        """A batch was interrupted before its changes were in the log."""
         return self._pending is not None and self._pending.kind == READ
 
     @property
     def replay_is_pending(self) -> bool:
-        """A replay was cut off before its changes were in the log: it must be made again before anything else."""
+        """A replay was interrupted before its changes were in the log: it must be repeated before anything else."""
         return self._pending is not None and self._pending.kind == REPLAY
 
     @property
@@ -264,9 +264,9 @@ class Ingest:
             discard([*outcome.changes, *outcome.rejects])
 
     def _look(self, plan: Plan, given: Input, moment: datetime, targets: Mapping[str, Target]) -> list[Seen]:
-        """The declared schemas that a first batch begins with: registered before, they need not be met first to be known.
+        """The declared schemas that a first batch begins with: they are registered before the batch runs.
 
-        They hold from the start. Where one holds from that comes with the records, all of them must tell.
+        They hold from the start. For one that comes with the records, all of them are needed to know from where on it holds.
         """
         declared = {(schema.columns, schema.key) for schema in self.source.options.schemas if schema.columns}
         if not declared or self._format is None or self._log.state.batch(self.source.name):
@@ -274,8 +274,8 @@ class Ingest:
         first = Input(given.frame.limit(_LOOKED_AT).coalesce(1), given.reader, given.topics)
         outcome = self._run(plan, first, moment, targets, (), looks=True)
         discard([*outcome.changes, *outcome.rejects])
-        told = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
-        return [one for one, schema in told if (schema.columns, schema.key) in declared]
+        seen = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
+        return [one for one, schema in seen if (schema.columns, schema.key) in declared]
 
     def _learn(self, seen: Sequence[Seen]) -> list[Version]:
         """Registers the schemas that are new."""

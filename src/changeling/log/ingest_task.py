@@ -47,7 +47,7 @@ class Batch:
     last_position: str | None = None
     """The furthest position of the batches before."""
     topics: dict[str, int] | None = None
-    """Numbers of topics, where there are several: partition and offset alone do not tell their records apart."""
+    """Numbers of topics, where there are several: partition and offset alone do not distinguish their records."""
     looks: bool = False
     """Each task takes its first records alone: what matters is which schemas they have."""
 
@@ -100,13 +100,13 @@ class _Task:
         changes = decoded.changes
         if self._batch.topics is not None:
             changes = _with_topics(changes, self._batch.topics)
-        ids, aside = self._schemas(changes)
+        ids, quarantined = self._schemas(changes)
         changes = changes.set_column(
             changes.schema.get_field_index("schema_id"), layout.CHANGES.field("schema_id"), ids
         )
         rejects = [no_records, decoded.rejects]
-        if aside:
-            changes, kept = _quarantined(changes, records, aside)
+        if quarantined:
+            changes, kept = _split_quarantined(changes, records, quarantined)
             rejects.append(kept)
         self._read += records.num_rows + no_records.num_rows
         self._count(changes)
@@ -159,9 +159,9 @@ class _Task:
         newest = pc.max(times).as_py()
         if newest is not None and (self._newest is None or newest > self._newest.commit_time):
             place = pc.index(times, newest).as_py()
-            told = self._extraction_time
+            extracted = self._extraction_time
             meta = changes.column("meta")[place].as_py()
-            self._newest = Newest(newest, None if told is None or meta is None else told(meta))
+            self._newest = Newest(newest, None if extracted is None or meta is None else extracted(meta))
 
     def _reject(self, rejects: pa.RecordBatch) -> None:
         if not rejects.num_rows:
@@ -208,11 +208,11 @@ REJECT_ID = (
 def reject_id(source: str, origin: Origin) -> str:
     """The name of a rejected record: its source, and its place there.
 
-    The number of its topic tells a topic from one that was made anew under the same name.
+    The number of its topic distinguishes a topic from one that was recreated under the same name.
     """
     if origin.file is None:
-        made_anew = f"~{origin.ordinal}" if origin.ordinal else ""
-        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}{made_anew}"
+        recreated = f"~{origin.ordinal}" if origin.ordinal else ""
+        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}{recreated}"
     return f"{source}:{origin.file}#{origin.record}"
 
 
@@ -224,20 +224,20 @@ def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBa
     numbers = [
         position.encode(topics[topic]) for topic in pc.struct_field(changes.column("origin"), "topic").to_pylist()
     ]
-    told = changes.column("position")
-    placed = pc.binary_join_element_wise(told, pa.array(numbers, pa.string()), ".")
+    positions = changes.column("position")
+    placed = pc.binary_join_element_wise(positions, pa.array(numbers, pa.string()), ".")
     at = changes.schema.get_field_index("position")
-    return changes.set_column(at, changes.schema.field(at), pc.if_else(arrived, placed, told))
+    return changes.set_column(at, changes.schema.field(at), pc.if_else(arrived, placed, positions))
 
 
-def _quarantined(
-    changes: pa.RecordBatch, records: pa.RecordBatch, aside: dict[int, str]
+def _split_quarantined(
+    changes: pa.RecordBatch, records: pa.RecordBatch, quarantined: dict[int, str]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The other changes, and the whole records of those that are kept aside."""
+    """The other changes, and the complete records of the quarantined ones."""
     places = {origin: place for place, origin in enumerate(layout.origins(records))}
-    told = layout.origins(changes)
-    reasons = {places[told[row]]: reason for row, reason in aside.items()}
-    kept = np.array([places[origin] not in reasons for origin in told], bool)
+    origins = layout.origins(changes)
+    reasons = {places[origins[row]]: reason for row, reason in quarantined.items()}
+    kept = np.array([places[origin] not in reasons for origin in origins], bool)
     rows = records.take(pa.array(list(reasons), pa.int64()))
     rejects = pa.record_batch(
         [

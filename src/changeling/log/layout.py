@@ -124,6 +124,6 @@ QUARANTINE = Table(
     ),
 )
 """What replicas cannot hold: values that do not fit their columns (NULL there), changes that have no place (no column), and
-rows that a change touched without telling their values (no column, no value)."""
+rows that a change touched without giving their values (no column, no value)."""
 
 TABLES = (CHANGES, REJECTS, SCHEMAS, BATCHES, POINTS, QUARANTINE)

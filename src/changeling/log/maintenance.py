@@ -1,6 +1,6 @@
-"""Upkeep: small files into large ones, old snapshots away, days past retention dropped. Safe beside a running pipeline.
+"""Maintenance: compacts small files, expires old snapshots, drops days past retention. Safe during a running pipeline.
 
-What must not be lost is held by tags: the newest snapshot that tells how far each source is, and for each reader of the log
+What must not be lost is held by tags: the newest snapshot that says how far each source is, and for each reader of the log
 the snapshot up to which it has read. Nothing that a reader has still to read is dropped or expired.
 """
 
@@ -18,7 +18,7 @@ READER_TAG = "reader-"
 """Readers of the log tag the snapshot they have read up to with their name behind this."""
 KEEP_SNAPSHOTS = timedelta(hours=1)
 DROPPED = "changeling.dropped"
-"""The property of the log that tells the first day of which it still has all changes; without one it has every change."""
+"""The property of the log with the first day of which it still has all changes; without it the log has every change."""
 _ORPHANS_AFTER = timedelta(days=3)
 _FEW_FILES = 5
 
@@ -112,7 +112,7 @@ def compact(lake: Lake, table: Table) -> int:
 
 
 def remove_orphans(lake: Lake, table: Table, before: datetime) -> int:
-    """Files that tasks wrote and no batch took, such as those of a batch that was cut off."""
+    """Files that tasks wrote and no batch took, such as those of an interrupted batch."""
     call = (
         f"CALL {NAME}.system.remove_orphan_files(table => '{_procedure_name(lake, table)}', "
         f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}', prefix_listing => {str(lake.is_remote).lower()})"

@@ -28,8 +28,8 @@ class Difference:
             ("widens", self.widened),
             ("narrows", self.narrowed),
         ]
-        told = [f"{verb} {', '.join(names)}" for verb, names in parts if names]
-        return "; ".join([*told, *self.conflicts]) or "says the same of other names"
+        changed = [f"{verb} {', '.join(names)}" for verb, names in parts if names]
+        return "; ".join([*changed, *self.conflicts]) or "says the same of other names"
 
 
 def difference(old: TableSchema, new: TableSchema) -> Difference:

@@ -1,4 +1,4 @@
-"""Samples of tables of which no schema is told: the columns that their images show, and the kinds of values in them."""
+"""Samples of tables without a declared schema: the columns that their images show, and the kinds of values in them."""
 
 from collections import defaultdict
 from itertools import repeat
@@ -43,10 +43,10 @@ class Sampling:
                 self._look(table, changes.take(pa.array(places[:left], pa.int64())))
 
     def _wants(self, names: pa.StructArray) -> bool:
-        """Whether the batch may hold a table with too few rows: told by names alone, which is quick."""
-        told = set(pc.unique(pc.struct_field(names, "name")).to_pylist()) - {None}
+        """Whether the batch may hold a table with too few rows: it compares names alone, which is quick."""
+        tables = set(pc.unique(pc.struct_field(names, "name")).to_pylist()) - {None}
         full = {table.name for table, left in self._left.items() if left <= 0}
-        return not told <= full
+        return not tables <= full
 
     def _look(self, table: TableName, changes: pa.RecordBatch) -> None:
         self._left[table] -= changes.num_rows

@@ -8,10 +8,10 @@ import msgspec
 from changeling.iceberg.table import Table
 
 PROPERTY = "changeling.state"
-"""The entry of a snapshot's summary. It tells of every source, not only of the one whose batch the snapshot holds."""
+"""The entry of a snapshot's summary. It covers every source, not only of the one whose batch the snapshot holds."""
 
 STATE_TAG = "changeling-state"
-"""Upkeep tags the newest snapshot that has the entry, so that it never expires."""
+"""Maintenance tags the newest snapshot that has the entry, so that it never expires."""
 
 
 class SourceState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -33,11 +33,11 @@ class SourceState(msgspec.Struct, frozen=True, omit_defaults=True):
     log_lag: int | None = None
     """From the newest change's commit to the log, in nanoseconds."""
     extraction_lag: int | None = None
-    """From the newest change's commit to its extraction, where the dialect tells, in nanoseconds."""
+    """From the newest change's commit to its extraction, where the dialect carries it, in nanoseconds."""
     ingested_at: int | None = None
     """When the last batch was read, in microseconds."""
     kept: str | None = None
-    """What the source itself has to know of its batches besides their plans."""
+    """What the source itself has to know of its batches in addition to their plans."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ def stored_state(tables: Summarised, table: Table) -> State:
 def newest(summaries: Iterable[Mapping[str, Any]]) -> State:
     """The state of a table, given the summaries of its snapshots from the newest back.
 
-    Snapshots of upkeep tell none; upkeep keeps the newest that does.
+    Snapshots of maintenance have none; maintenance keeps the newest that does.
     """
     for summary in summaries:
         if text := summary.get(PROPERTY):

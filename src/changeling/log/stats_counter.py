@@ -1,4 +1,4 @@
-"""Counts the changes of a task, as it writes them."""
+"""Collects the statistics of a task's changes while it writes them."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ _OF_TABLES = (*ROWS, "truncate")
 
 
 class StatsCounter:
-    """What the changes of a task come to."""
+    """The statistics of a task's changes."""
 
     def __init__(self) -> None:
         self._stats = BatchStats()
@@ -22,7 +22,7 @@ class StatsCounter:
         self._ended: set[str] = set()
 
     def __call__(self, changes: pa.RecordBatch) -> None:
-        """Takes changes with the numbers of their schemas."""
+        """Adds changes with the numbers of their schemas."""
         if not changes.num_rows:
             return
         positions, transactions = changes.column("position"), changes.column("transaction")
@@ -34,7 +34,7 @@ class StatsCounter:
         self._stats = together((self._stats, stats))
 
     def found(self) -> BatchStats:
-        """What came of all."""
+        """The statistics so far."""
         return msgspec.structs.replace(self._stats, open=bool(self._seen - self._ended))
 
     def _note_ends(self, ops: pa.Array, transactions: pa.StructArray) -> None:
@@ -67,11 +67,11 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableStats:
     truncated = pc.max(positions.filter(pc.equal(ops, "truncate"))).as_py() if "truncate" in counts else None
     keys = changes.column("key")
     key = pc.index(keys.is_valid(), True).as_py() if keys.null_count < len(keys) else None
-    told = positions if not versions.null_count else positions.filter(versions.is_valid())
+    with_schema = positions if not versions.null_count else positions.filter(versions.is_valid())
     version = None
-    if len(told):
-        last = pc.max(told).as_py()
-        place = pc.index(told, last).as_py()
+    if len(with_schema):
+        last = pc.max(with_schema).as_py()
+        place = pc.index(with_schema, last).as_py()
         version = (last, versions.drop_null()[place].as_py())
     return TableStats(
         table,

@@ -236,7 +236,7 @@ class Pipeline:
                 left += removed.left
             for target in targets_of(self._loaded, lake):
                 dropped += [f"{name} of target {target.name}" for name in target.remove()]
-            dropped += [*lake.beside(f"{self.name}_replica").remove(), *lake.remove()]
+            dropped += [*lake.in_namespace(f"{self.name}_replica").remove(), *lake.remove()]
             if left:
                 raise NotAllDropped(
                     "\n  ".join(

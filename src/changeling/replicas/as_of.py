@@ -305,7 +305,7 @@ class States:
         return State(named(self._nothing(shape) if below is None else below, shape), shape)
 
     def _version(self, changes: DataFrame, replica: Replica | None, base: Base) -> tuple[int | None, str]:
-        """The version of the schema that the last change tells, or the state that it begins with, and where that stands."""
+        """The schema version of the last change, or of the state that it begins with, and its position."""
         with_schema = f.when(f.col("schema_id").isNotNull(), f.col("position"))
         found = changes.agg(f.max_by("schema_id", with_schema), f.max(with_schema)).first()
         if found is not None and found[0] is not None:

@@ -164,11 +164,15 @@ def _moments(texts: pa.Array, kind: Type) -> Cast:
 
 
 def _in_utc(texts: pa.StringArray) -> pa.StringArray:
-    """Moments with their offsets; one without is meant in UTC."""
+    """Timestamps with their offsets; one without an offset is in UTC."""
     if pc.all(pc.ends_with(texts, "Z")).as_py():
         return texts
-    told = pc.match_substring_regex(texts, f"{_OFFSET}$")
-    return texts if pc.all(told).as_py() else pc.if_else(told, texts, pc.binary_join_element_wise(texts, "Z", ""))
+    has_offset = pc.match_substring_regex(texts, f"{_OFFSET}$")
+    return (
+        texts
+        if pc.all(has_offset).as_py()
+        else pc.if_else(has_offset, texts, pc.binary_join_element_wise(texts, "Z", ""))
+    )
 
 
 _CASTS: dict[str, Callable[[pa.Array, Type], Cast]] = {

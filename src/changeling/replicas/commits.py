@@ -49,7 +49,7 @@ class Committer:
         self._rows = StoredRows(tables)
         self._spark = lake.spark
         self.after_interruption = False
-        """A merge that was cut off may have kept something aside already."""
+        """An interrupted merge may have quarantined something already."""
 
     def rows_at(self, replica: Replica, snapshot: int | None, shape: Shape) -> DataFrame:
         """The rows of a snapshot, or those of now, in the places of a shape."""
@@ -59,14 +59,14 @@ class Committer:
         return placed(rows, self._tables.state_at(replica, snapshot).shape, shape)
 
     def rewritten(self, replica: Replica, shape: Shape) -> Replica:
-        """The replica with other columns and the same rows, written anew in one commit; earlier snapshots stay as they were."""
+        """The replica with other columns and the same rows, rewritten in one commit; earlier snapshots stay as they were."""
         kind, made = replica.identity.kind, replace(replica, shape=shape)
-        beside = zip(service_names(replica.shape, kind), service_names(shape, kind), strict=True)
+        service = zip(service_names(replica.shape, kind), service_names(shape, kind), strict=True)
         stored = self._lake.frame(replica.table)
         own = placed_columns(replica.shape, shape)
         rows = stored.select(
             *(value.alias(column.name) for value, column in zip(own, shape.columns, strict=True)),
-            *(f.col(quoted(old)).alias(new) for old, new in beside),
+            *(f.col(quoted(old)).alias(new) for old, new in service),
         )
         writer = rows.writeTo(self._lake.name(replica.table)).using("iceberg")
         for name, value in properties(made).items():
@@ -96,7 +96,7 @@ class Committer:
         return self._tables.committed(task.replica, state)
 
     def _history(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
-        """Every state of rows: nothing is taken away but what late changes tell otherwise."""
+        """Every state of rows: only what late changes contradict is removed."""
         shape, replica = task.folded.shape, task.replica
         reach("replica.before")
         if task.from_scratch:
@@ -172,7 +172,7 @@ class Committer:
         looked = rows.select(*(f.col(name).alias(f"n{name}") for name in wanted)).distinct()
         pairs = [(f.col(f"n{own}"), f.col(name)) for own, name in zip(wanted, keys, strict=True)]
         found = self.rows_at(task.replica, snapshot, shape).join(looked, same(pairs), "left_semi").toArrow()
-        return self._rows.kept_beside(task.replica, shape, found)
+        return self._rows.kept_rows(task.replica, shape, found)
 
     def _now(self, outcome: TableOutcome, rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
         """The rows that changed, as they are now on top of a base."""
@@ -181,10 +181,10 @@ class Committer:
         return completed_frame(rows, base if outcome.patched else None, shape)
 
     def quarantine(self, task: MergeTask, outcome: TableOutcome, point: int) -> None:
-        """Before any commit of rows: a replica that says that it is at a point has everything beside it."""
+        """Runs before any commit of rows: a replica whose state names a point has its quarantine complete."""
         if task.folded.history or (task.folded.staged and not outcome.files):
             return
-        # A list of changes only grows, and so does what is kept aside of it.
+        # A list of changes only grows, and so does its quarantine.
         any_before = (task.replica.state.asides > 0 or self.after_interruption) and not task.folded.listed
         reach("asides.before")
         names = [column.name for column in task.folded.shape.columns]

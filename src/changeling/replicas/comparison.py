@@ -90,7 +90,7 @@ def _part(keys: list[str]) -> Column:
 
 def _sums(rows: DataFrame, keys: list[str]) -> DataFrame:
     hashed = rows.select(_part(keys).alias("part"), f.xxhash64(*rows.columns).alias("hash"), "times")
-    # A sum that cannot overflow: that of the hashes' lower halves, beside their exclusive or.
+    # A sum that cannot overflow: that of the hashes' lower halves, together with their exclusive or.
     lower = f.sum(f.col("hash").bitwiseAND(f.lit(0xFFFFFFFF)))
     return hashed.groupBy("part").agg(
         f.concat_ws(",", f.bit_xor("hash").cast("string"), lower.cast("string")).alias("sum"),
@@ -117,12 +117,12 @@ def _differences(pairs: pa.Table, shape: Shape) -> Iterator[Difference]:
     for source, replica in zip(*sides, strict=True):
         known = source or replica
         whole = None if known is None or not key else json_text.members(known.decode())
-        told = None if whole is None else json_text.join((name, whole[name]) for name in key)
-        yield Difference(told, source, replica)
+        found = None if whole is None else json_text.join((name, whole[name]) for name in key)
+        yield Difference(found, source, replica)
 
 
 def _texts(pairs: pa.Table, side: str, shape: Shape) -> list[bytes | None]:
-    """The rows of a side as JSON; one without a key tells how often it stands there."""
+    """The rows of a side as JSON; one without a key has the number of its copies."""
     names = [column.name for column in shape.columns]
     columns = [json_column(pairs.column(f"{side}_c{place}"), column.kind) for place, column in enumerate(shape.columns)]
     missing, times = (pairs.column(f"{side}_{name}").to_pylist() for name in ("missing", "times"))

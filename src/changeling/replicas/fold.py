@@ -1,10 +1,10 @@
 """The fold: what changes did to the rows of one table, one after another, in the order of their positions.
 
-Changes of one row at one position are told apart by what they say: one that says the same as an earlier one comes once more,
+Changes of one row at one position are distinguished by their content: one with the content of an earlier one is a repetition,
 any other is a later change, in the order of arrival.
 
-It may begin with nothing, or on top of rows that are stored elsewhere: then what is found out of a row says on which stored
-row it stands, and only what the changes told.
+It may begin with nothing, or on top of rows that are stored elsewhere: then the result for a row names the stored row that it
+is based on, and contains only what the changes mention.
 """
 
 from collections.abc import Hashable
@@ -40,11 +40,11 @@ class Row:
 
     cells: dict[str, Cell] = field(default_factory=dict)
     base: str | None = None
-    """The key of the stored row that has the columns which are not told; None where they are NULL."""
+    """The key of the stored row that has the columns which no change mentions; None where they are NULL."""
     exists: bool = True
-    """False where only the stored row can tell whether there is one, or where nothing but a touch tells of it."""
+    """False where only the stored row shows whether it exists, or where it was only touched."""
     stale: bool = False
-    """A change touched it and did not tell its values."""
+    """A change touched it without giving its values."""
 
     def image(self) -> dict[str, bytes]:
         """The values by column."""

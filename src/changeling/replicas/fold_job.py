@@ -29,10 +29,10 @@ def fold(
     point: int,
     widen: Widen,
 ) -> list[tuple[FoldTable, TableOutcome]]:
-    """Folds the changes of some tables; each comes back as it was folded in the end.
+    """Folds the changes of some tables; returns each as it was folded in the end.
 
     What only the rows themselves show costs another run: a column without a schema that needs a wider type, and rows that moved
-    between keys and were told in part, or told as new ones.
+    between keys and have partial images, or appear as new rows.
     """
     folded = list(tables)
     while True:

@@ -38,9 +38,9 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     quarantine_files: list[Written] = []
     wider: dict[str, list[str]] = {}
     moves: list[tuple[str, str]] = []
-    """Keys between which rows moved that were told in part, and that were not folded together."""
+    """Keys between which rows with partial images moved, and that were not folded together."""
     unsettled: int = 0
-    """New rows told in part of which it is not known yet where they came from."""
+    """New rows with partial images whose origin is not known yet."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class _TableFold:
             self._count(rows, starts)
         elif self._table.history:
             for start, end in _bounds(starts):
-                self._tell(rows.slice(start, end - start))
+                self._write_states(rows.slice(start, end - start))
         else:
             self._fold(rows, starts)
 
@@ -199,14 +199,14 @@ class _TableFold:
         content = ("op", "effect", "values", "images", "origin", "encoding")
         columns = (part.column(name).to_pylist() for name in (*known, *content))
         met = Repetitions()
-        for place, key, position, batch, *told in zip(places.tolist(), *columns, strict=True):
-            alike = met.meet(key, position, tuple(told))
+        for place, key, position, batch, *parts in zip(places.tolist(), *columns, strict=True):
+            alike = met.meet(key, position, tuple(parts))
             fresh[place] = not alike
             self._ties += alike > 1 and self._table.is_new(batch, position)
         return fresh
 
     def _fold(self, rows: pa.Table, starts: np.ndarray) -> None:
-        """A row whose last event tells all of it needs no other event; the rest is folded event by event."""
+        """A row whose last event contains all of it needs no other event; the rest is folded event by event."""
         effects = rows.column("effect").combine_chunks()
         decided = np.asarray(pc.is_in(effects, pa.array([Effect.WHOLE.value, Effect.GONE.value])))
         mixed = ~np.asarray(rows.column("origin").combine_chunks().is_null())
@@ -234,23 +234,23 @@ class _TableFold:
             self._row_writer.row(key, row, again, last.get(key, ""))
 
     def _placed(self, rows: pa.Table) -> Iterator[tuple[int, RowEvent]]:
-        """The events of a group, each with its row's number; those without a place are kept aside."""
+        """The events of a group, each with its row's number; those without a place are quarantined."""
         names = ("key", "position", "effect", "values", "encoding", "schema", "origin")
-        for number, (key, position, kind, told, encoding, schema, origin) in enumerate(
+        for number, (key, position, kind, values, encoding, schema, origin) in enumerate(
             zip(*(rows.column(name).to_pylist() for name in names), strict=True)
         ):
             if kind == UNPLACED:
-                self._row_writer.unplaced(told, encoding, schema, position)
+                self._row_writer.unplaced(values, encoding, schema, position)
                 continue
             if kind == UNSETTLED:
                 self._unsettled += 1
                 continue
             if origin is not None and self._table.groups.get(key) != self._table.groups.get(origin, ""):
                 self._moves.add((origin, key))
-            cells = {} if told is None else self._row_writer.typed.cells(told, encoding, schema)
+            cells = {} if values is None else self._row_writer.typed.cells(values, encoding, schema)
             yield number, RowEvent(key, position, Effect(kind), cells, origin)
 
-    def _tell(self, rows: pa.Table) -> None:
+    def _write_states(self, rows: pa.Table) -> None:
         """Every state of each row of a group."""
         fold = Fold(self._table.stored)
         times, ops = (rows.column(name).to_pylist() for name in ("commit_time", "op"))

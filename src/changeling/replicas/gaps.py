@@ -1,4 +1,4 @@
-"""Positions at which a table is not known: changes of it are missing there, so that no state can be told."""
+"""Positions at which the state of a table is unknown, because changes are missing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

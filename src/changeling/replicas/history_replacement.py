@@ -25,7 +25,7 @@ from changeling.replicas.row_replacement import (
 from changeling.replicas.row_writer import CLOSE
 
 _VALID_TO, _IS_CURRENT, _FIRST, _LAST = 1, 2, 4, 5
-"""The places of columns among those that a history has beside its table's own."""
+"""The places of columns among those that a history has in addition to its table's own."""
 _SERVICE = 6
 
 
@@ -152,14 +152,14 @@ def _begun(rows: pa.Table, scan: Scan, stored: Stored, width: int) -> pa.Table:
     """The states that the fold found."""
     own = pa.schema(list(stored.columns)[:width])
     values = completed(rows, scan, own, stored.key)
-    told = rows.take(pa.array(standing(rows)))
+    states = rows.take(pa.array(standing(rows)))
     service = [
-        _moments(told.column(staged.TIME)),
-        _moments(told.column(staged.UNTIL_TIME)),
-        told.column(staged.UNTIL).is_null(),
-        told.column(staged.OP),
-        told.column(staged.POSITION),
-        told.column(staged.UNTIL),
+        _moments(states.column(staged.TIME)),
+        _moments(states.column(staged.UNTIL_TIME)),
+        states.column(staged.UNTIL).is_null(),
+        states.column(staged.OP),
+        states.column(staged.POSITION),
+        states.column(staged.UNTIL),
     ]
     return pa.table([*values.columns, *service], names=_names(width + _SERVICE))
 

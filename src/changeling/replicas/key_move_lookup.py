@@ -1,4 +1,4 @@
-"""Looks up in the changes of a fold where new rows came from that are told in part."""
+"""Looks up in the changes of a fold where new rows with a partial image came from."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ _COLUMNS = ("position", "key", "transaction", "meta")
 
 
 def settled(changes: DataFrame, table: FoldTable, after: str = "") -> Moved:
-    """The moves of one table that are told as a delete and a create, those whose create stands behind a position."""
+    """The moves of one table that appear as a delete and a create, whose create is after a position."""
     own = changes.where(of_table(table.source, table.table) & f.col("key").isNotNull())
     creates = own.where(is_part() & (f.col("position") > after))
     deletes = own.where(f.col("op") == "delete")
@@ -28,9 +28,9 @@ def settled(changes: DataFrame, table: FoldTable, after: str = "") -> Moved:
         f.col("transaction.id").alias("id"), (f.col("transaction.total") - 1).alias("total")
     ).distinct()
     counted = (f.col("transaction.id") == before.id) & (f.col("transaction.total") == before.total)
-    beside = deletes.join(at, "position", "left_semi").select(*_COLUMNS)
-    beside = beside.unionByName(deletes.join(before, counted, "left_semi").select(*_COLUMNS))
-    return moved(map(_half, creates.select(*_COLUMNS).collect()), map(_half, beside.collect()))
+    deleted = deletes.join(at, "position", "left_semi").select(*_COLUMNS)
+    deleted = deleted.unionByName(deletes.join(before, counted, "left_semi").select(*_COLUMNS))
+    return moved(map(_half, creates.select(*_COLUMNS).collect()), map(_half, deleted.collect()))
 
 
 def _half(row: Any) -> Half:

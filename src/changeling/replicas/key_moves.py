@@ -1,4 +1,4 @@
-"""Where new rows came from that are told in part: a row that changed its key, told as a delete and a create.
+"""Where new rows with a partial image came from: a row that changed its key appears as a delete and a create.
 
 Debezium and those who follow it write an update of the key so. A column that the database did not send with it has the value
 that the row had under its old key: the delete is a part of the move, and must not take the row away before.
@@ -20,7 +20,7 @@ Place = tuple[str, str]
 
 
 class Half(NamedTuple):
-    """A delete, or a create that tells part of a row."""
+    """A delete, or a create with a partial image."""
 
     position: str
     key: str

@@ -36,7 +36,7 @@ class Reader(NamedTuple):
     read: Convert
     kind: Type
     declared: bool
-    """A schema tells the type: values may be spelled in every way that the dialect knows."""
+    """A schema declares the type: values may be spelled in every way that the dialect knows."""
 
 
 def reader_of(columns: Columns, shape: Shape, encoding: str, version: int | None, name: str) -> Reader | None:

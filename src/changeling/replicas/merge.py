@@ -1,8 +1,8 @@
 """The merge: what is new in the log, folded into the replicas, up to a point that is one state of all of them.
 
 A row whose changes are all newer than what is stored is changed on top of it; every other row is folded again, from the
-nearest earlier point that the late changes do not disturb. What a commit says of its replica tells which point it belongs to:
-a merge that was cut off is finished by the next one, and no replica is changed twice.
+nearest earlier point that the late changes do not disturb. The state in a replica's commit says which point it belongs to:
+an interrupted merge is finished by the next one, and no replica is changed twice.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -202,7 +202,7 @@ class Merge:
         return widen
 
     def rebuild(self, table: WantedTable) -> int:
-        """Makes the replicas of a table again from the log, beside those that are there, and swaps them in; counts rows."""
+        """Rebuilds the replicas of a table from the log alongside the existing ones, and swaps them in; returns the number of rows."""
         while self._failed or self._pending is not None:
             self.step(end=False)
         with self._resumable():

@@ -39,9 +39,9 @@ class Planner:
         self._warnings: list[str] = []
 
     def warnings(self) -> list[str]:
-        """What a user should know; each is told once."""
-        told, self._warnings = self._warnings, []
-        return told
+        """Warnings for the user; each is returned once."""
+        found, self._warnings = self._warnings, []
+        return found
 
     def tasks(self, delta: Delta) -> list[MergeTask]:
         """The tasks of the replicas that are not at the point yet."""
@@ -61,9 +61,9 @@ class Planner:
             for kind in wanted:
                 replica = self._replica(table, Identity(table.source, table.table, kind), delta)
                 if replica.state.point < delta.point.number:
-                    task, told = self._task(table, replica, delta), _version(table, replica)
-                    version = task.folded.columns.version_at(*told)
-                    made.append(replace(task, version=version, version_at=told[1]))
+                    task, last = self._task(table, replica, delta), _version(table, replica)
+                    version = task.folded.columns.version_at(*last)
+                    made.append(replace(task, version=version, version_at=last[1]))
         return made
 
     def changes(self, tasks: Sequence[MergeTask], delta: Delta) -> Column:
@@ -106,7 +106,7 @@ class Planner:
         return replace(task, version=version, version_at=table.version_at)
 
     def _look_for_reversions(self, table: TableDelta, kinds: Sequence[str], delta: Delta) -> None:
-        """Learns where the schema turned back: from the start on for a replica that is made anew."""
+        """Finds where the schema reverted: from the start on for a replica that is built from scratch."""
         known = [self._tables.known.get(Identity(table.source, table.table, kind)) for kind in kinds]
         if any(one is None or not one.is_current for one in known):
             self._inference.look_for_reversions(self._lake, _position_range(table, "", delta))
@@ -213,7 +213,7 @@ class Planner:
         if table.first_late is None:
             return (
                 f"the log does not reach back to the first snapshot of {table.table}, which has no key: rows of a later one are "
-                "counted beside those of the first"
+                "counted in addition to those of the first"
             )
         return (
             f"{table.late:,} changes of {table.table} belong before the earliest state that is kept: they are in the log, "
@@ -229,7 +229,7 @@ class Planner:
         """The changes for which rows are folded again."""
         last = self._points.last.of(table.source)
         new = (f.col("batch") > last.whole_batch) & (f.col("batch") <= delta.point.of(table.source).batch)
-        # A new row that is told in part may come from one whose delete was merged before.
+        # A new row with a partial image may come from one whose delete was merged before.
         behind = (f.col("position") <= (last.position or "")) | is_part()
         if with_reads:
             behind = behind | (f.col("op") == "read")

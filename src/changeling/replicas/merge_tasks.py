@@ -69,12 +69,12 @@ def names_a_table() -> Column:
 
 
 def is_part() -> Column:
-    """New rows that are told in part."""
+    """New rows with a partial image."""
     return f.col("op").isin("insert", "read") & (f.col("after_image") == "partial")
 
 
 def between(after: str, before: str | None, batch: int, since: int = 0) -> Column:
-    """Positions behind one and before another, of batches up to one; `since` tells that no earlier one has any."""
+    """Positions after one and before another, of batches up to one; batches up to `since` are known to contain none."""
     wanted = (f.col("position") > after) & (f.col("batch") <= batch)
     if since:
         wanted = wanted & (f.col("batch") > since)
@@ -152,7 +152,7 @@ def some_key(lake: Lake, source: str, table: TableName) -> str | None:
 
 
 def last_version(lake: Lake, source: str, table: TableName) -> tuple[int | None, str]:
-    """The version of the schema that a table's last change has, of those that tell one, and where that stands."""
+    """The schema version of a table's last change that has one, and its position."""
     with_schema = f.when(f.col("schema_id").isNotNull(), f.col("position"))
     changes = lake.frame(layout.CHANGES).where(of_table(source, table))
     found = changes.agg(f.max_by("schema_id", with_schema), f.max(with_schema)).first()

@@ -29,7 +29,7 @@ class TableDelta(msgspec.Struct, frozen=True):
     key: str | None
     """Some key, for its columns."""
     version: int | None = None
-    """The version of the schema that its last change has, of those that tell one, and where that stands."""
+    """The schema version of its last change that has one, and its position."""
     version_at: str = ""
     versions: list[int] = []
     """The versions that they have."""
@@ -68,18 +68,18 @@ class PendingChanges:
         """What is new up to these batches; None where there is nothing, or nothing complete.
 
         With `end`, the end of the log is the end of every transaction in it. Where the stats of all these batches are known and
-        nothing in them is late or open, the log is not looked at. `looked` tells up to which moment all that a source had is in
+        nothing in them is late or open, the log is not looked at. `looked` says up to which time all that a source had is in
         the log: only so far has anything been waited for.
         """
         fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).whole_batch}
         if not fresh:
             return None
-        told = {name: stats_since(last.of(name), batch, (stats or {}).get(name, {})) for name, batch in fresh.items()}
-        if all(one is not None and (end or not one.open) for one in told.values()):
+        known = {name: stats_since(last.of(name), batch, (stats or {}).get(name, {})) for name, batch in fresh.items()}
+        if all(one is not None and (end or not one.open) for one in known.values()):
             for name in fresh:
                 # What their partitions have is looked up where it matters again.
                 self._partitions.pop(name, None)
-            return delta_of(last, fresh, {name: one for name, one in told.items() if one is not None})
+            return delta_of(last, fresh, {name: one for name, one in known.items() if one is not None})
         new = self._new(last, fresh)
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
@@ -219,26 +219,26 @@ def delta_of(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchS
         position, transaction = _furthest(before, [] if found.last is None else [found.last])
         commit_time = max(filter(None, (before.commit_time, found.commit_time)), default=None)
         sources[name] = SourcePoint(batch, batch, position, transaction, commit_time)
-        tables += [_told_delta(name, table) for table in found.tables]
+        tables += [_delta_of_stats(name, table) for table in found.tables]
     point = Point(last.number + 1, datetime.now(UTC), True, {**last.sources, **sources}, last.tables)
     return Delta(point, dict.fromkeys(batches), tables)
 
 
-def _told_delta(source: str, told: TableStats) -> TableDelta:
-    position, version = told.version or ("", None)
+def _delta_of_stats(source: str, stats: TableStats) -> TableDelta:
+    position, version = stats.version or ("", None)
     return TableDelta(
         source,
-        told.table,
-        told.changes,
+        stats.table,
+        stats.changes,
         0,
         None,
-        told.truncated,
-        told.key,
+        stats.truncated,
+        stats.key,
         version,
         position,
-        told.versions,
-        told.first,
-        told.reads,
+        stats.versions,
+        stats.first,
+        stats.reads,
     )
 
 

@@ -1,4 +1,4 @@
-"""What replicas cannot hold, kept beside them: it goes when its row is written anew, and stays when it is not."""
+"""Quarantine: values that replicas cannot store. An entry is removed when its row is written again, and stays otherwise."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -35,7 +35,7 @@ class Quarantine:
         *,
         any_before: bool,
     ) -> None:
-        """Takes what a fold kept aside, and lets go of what it wrote anew: all of the table's without `rows`.
+        """Adds what a fold quarantined, and removes the entries of rows that it wrote again: all of the table's without `rows`.
 
         `names` are the table's columns in their places. It may be done twice.
         """
@@ -45,7 +45,7 @@ class Quarantine:
             self._lake.append(QUARANTINE, files, datetime.now(UTC))
 
     def forget(self, after: int) -> None:
-        """Lets go of what merges kept aside that were cut off: no replica is behind this point."""
+        """Removes what interrupted merges quarantined: no replica is past this point."""
         if self._lake.size(QUARANTINE).files:
             self._lake.retried(f"DELETE FROM {self._lake.name(QUARANTINE)} WHERE point > {after}")
 
@@ -55,15 +55,15 @@ class Quarantine:
             self._lake.retried(f"DELETE FROM {self._lake.name(QUARANTINE)} AS a WHERE {own}")
             return
         columns = f.array(*(f.lit(name) for name in names))
-        told = f.filter(columns, lambda name, place: f.get(staged_rows.MENTIONED, place))
-        told = f.when(f.col(staged_rows.MENTIONED).isNull(), f.array().cast("array<string>")).otherwise(told)
+        mentioned = f.filter(columns, lambda name, place: f.get(staged_rows.MENTIONED, place))
+        mentioned = f.when(f.col(staged_rows.MENTIONED).isNull(), f.array().cast("array<string>")).otherwise(mentioned)
         stale = f.coalesce(f.col(staged_rows.STALE), f.lit(False)).alias(staged_rows.STALE)
         wanted = rows.select(
-            f.col(staged_rows.KEY).alias("row"), f.col(staged_rows.EFFECT), stale, told.alias("mentioned")
+            f.col(staged_rows.KEY).alias("row"), f.col(staged_rows.EFFECT), stale, mentioned.alias("mentioned")
         )
         self._merge(
             wanted,
-            # A stale row has one mark; the fold tells it again where it is still stale.
+            # A stale row has one mark; the fold reports it again where it is still stale.
             f"a.row = s.row AND {own} AND (a.point >= {point} OR s.effect NOT IN ('patch', 'touch') "
             "OR (s.effect = 'patch' AND a.column IS NOT NULL AND array_contains(s.mentioned, a.column)) "
             "OR (s.stale AND a.column IS NULL AND a.value IS NULL))",

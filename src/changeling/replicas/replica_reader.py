@@ -39,7 +39,7 @@ class ReplicaState(msgspec.Struct, frozen=True):
     ties: int = 0
     """Changes that were taken for repetitions, though other changes of their row have the same position."""
     asides: int = 0
-    """How many values were ever kept aside."""
+    """How many values were ever quarantined."""
     shape: Shape = Shape(())
     """The columns that the rows of this snapshot have."""
     version: int | None = None
@@ -62,9 +62,9 @@ class Found:
 
 def replicas(tables: Tables, pipeline: str) -> Iterator[Found]:
     """All replicas of a pipeline."""
-    beside = tables.beside(f"{pipeline}_replica")
-    for name in beside.names():
-        table = beside.load(name)
+    namespace = tables.in_namespace(f"{pipeline}_replica")
+    for name in namespace.names():
+        table = namespace.load(name)
         if table is None or IDENTITY not in table.properties:
             continue
         snapshot = table.current_snapshot()
@@ -93,5 +93,5 @@ def current(tables: Tables, pipeline: str, wanted: WantedTable) -> tuple[pa.Tabl
     place = wanted.among(known)
     if place is None or known[place].behind:
         return None
-    held = tables.beside(f"{pipeline}_replica").load(known[place].name)
+    held = tables.in_namespace(f"{pipeline}_replica").load(known[place].name)
     return None if held is None else (held.scan().to_arrow(), known[place].shape)

@@ -90,10 +90,10 @@ class _RowChanges:
                 yield events
 
     def _versions(self, batch: pa.RecordBatch) -> np.ndarray:
-        """The version of each change; -1 where there is none. One that a change does not tell is that of its position."""
-        told = batch.column("schema_id")
-        found = np.asarray(pc.fill_null(told, -1), np.int64).copy()
-        if told.null_count and self.table.columns.versions:
+        """The version of each change; -1 where there is none. A change that carries none has that of its position."""
+        carried = batch.column("schema_id")
+        found = np.asarray(pc.fill_null(carried, -1), np.int64).copy()
+        if carried.null_count and self.table.columns.versions:
             for row in np.flatnonzero(found < 0):
                 holding = self.table.columns.holding(batch.column("position")[int(row)].as_py())
                 found[row] = -1 if holding is None else holding
@@ -111,17 +111,17 @@ class _RowChanges:
         moves = _moves(batch, effects, keys, reader)
         effects = partial_inserts.settled(batch, effects, self.table.moved, moves, reader)
         effects = np.array([UNPLACED if key is None else kind for key, kind in zip(keys, effects, strict=True)], object)
-        # A row that is told whole leaves one key and comes under another: two events that need not meet.
+        # A row with a full image leaves one key and appears under another: two events that need not be folded together.
         leaving = [place for place in moves if effects[place] == Effect.WHOLE]
         origins: list[str | None] = [None] * len(keys)
         for place, old in moves.items():
             if effects[place] in (Effect.PATCH, Effect.PART):
                 origins[place] = old
-        told = batch.column("after").to_pylist()
+        values = batch.column("after").to_pylist()
         raw = batch.column("key").to_pylist()
-        told = [
+        values = [
             raw[place] if kind == UNPLACED else text
-            for place, (kind, text) in enumerate(zip(effects, told, strict=True))
+            for place, (kind, text) in enumerate(zip(effects, values, strict=True))
         ]
         places = [*range(len(keys)), *leaving]
         return self._made(
@@ -129,7 +129,7 @@ class _RowChanges:
             [key if key is not None else "" for key in keys] + [moves[place] for place in leaving],
             origins + [None] * len(leaving),
             [*effects, *([Effect.GONE.value] * len(leaving))],
-            told + [None] * len(leaving),
+            values + [None] * len(leaving),
             version,
             len(leaving),
         )
@@ -140,7 +140,7 @@ class _RowChanges:
         places: list[int] = []
         keys: list[str] = []
         kinds: list[str] = []
-        told: list[str | None] = []
+        values: list[str | None] = []
         columns = [batch.column(name).to_pylist() for name in ("op", "before", "after", "before_image", "after_image")]
         halves = encoding != "canonical" and registry.get(encoding).halves
         for place, (op, before, after, before_image, after_image) in enumerate(zip(*columns, strict=True)):
@@ -150,20 +150,20 @@ class _RowChanges:
                 places.append(place)
                 keys.append(key or "")
                 kinds.append(kind if key is not None else UNPLACED)
-                told.append(text)
-        return self._made(batch.take(pa.array(places, pa.int64())), keys, [None] * len(keys), kinds, told, version)
+                values.append(text)
+        return self._made(batch.take(pa.array(places, pa.int64())), keys, [None] * len(keys), kinds, values, version)
 
     def _listed_events(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
         """Each change as it came: the row after it, or where there is none the row before."""
         names = ("key", "before", "after", "before_image", "after_image")
-        told, images = [], []
+        values, images = [], []
         for key, before, after, before_image, after_image in zip(
             *(batch.column(name).to_pylist() for name in names), strict=True
         ):
-            told.append(_with_members(key, before if after is None else after))
+            values.append(_with_members(key, before if after is None else after))
             images.append(before_image if after is None else after_image)
         count = batch.num_rows
-        return self._made(batch, [""] * count, [None] * count, images, told, version)
+        return self._made(batch, [""] * count, [None] * count, images, values, version)
 
     def _content(self, text: str, encoding: str, version: int) -> str:
         found = []
@@ -179,7 +179,7 @@ class _RowChanges:
         keys: list[str],
         origins: list[str | None],
         effects: list[str],
-        told: list[str | None],
+        values: list[str | None],
         version: int,
         leaving: int = 0,
     ) -> pa.RecordBatch:
@@ -196,7 +196,7 @@ class _RowChanges:
             pa.array(origins, pa.string()),
             pa.array([str(kind) for kind in effects], pa.string()),
             batch.column("op"),
-            pa.array(told, pa.string()),
+            pa.array(values, pa.string()),
             batch.column("encoding"),
             pa.repeat(pa.scalar(version if version >= 0 else None, pa.int64()), count),
             batch.column("commit_time"),
@@ -223,7 +223,7 @@ class _RowChanges:
 
 
 def _with_members(key: str | None, row: str | None) -> str | None:
-    """A row with the members of its key, which some dialects tell apart; those of the row itself count."""
+    """A row with the members of its key, which some dialects carry separately; those of the row itself take precedence."""
     if key is None or row is None or key == "{}":
         return row if row is not None else key
     return key if row == "{}" else f"{key[:-1]},{row[1:]}"
@@ -243,8 +243,8 @@ def _effects(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
     found = np.empty(max(1, math.prod(sizes)), object)
     for code in np.flatnonzero(np.bincount(codes)).tolist():
         places = np.unravel_index(code, sizes)
-        told = [column.dictionary[int(place)].as_py() for column, place in zip(columns, places, strict=True)]
-        found[code] = effect(Operation(told[0]), Image(told[1]), Image(told[2]), told[3])
+        parts = [column.dictionary[int(place)].as_py() for column, place in zip(columns, places, strict=True)]
+        found[code] = effect(Operation(parts[0]), Image(parts[1]), Image(parts[2]), parts[3])
     rows: np.ndarray = np.array([kind is not None for kind in found], bool)[codes]
     return found[codes], rows
 
@@ -314,7 +314,7 @@ def _old(key: str, before: str, reader: KeyReader) -> str | None:
 def _counted(
     op: Operation, before: str | None, after: str | None, before_image: Image, after_image: Image, halves: bool
 ) -> list[tuple[str, str | None]]:
-    """Which rows go and come. Without a key only a full image tells which row it is."""
+    """Which rows go and come. Without a key only a full image identifies a row."""
     goes = before is not None and before_image is Image.FULL
     comes = after is not None and (after_image is Image.FULL or op in (Operation.INSERT, Operation.READ))
     if op in (Operation.INSERT, Operation.READ) and comes:
@@ -331,7 +331,7 @@ def _counted(
 
 
 def _spelled(value: bytes, reader: Reader) -> bytes:
-    """A value in the one spelling of its type, or as it is where it does not fit: it is kept aside later."""
+    """A value in the one spelling of its type, or as it is where it does not fit: it is quarantined later."""
     try:
         return normal(value, reader)
     except (Rejected, ValueError, msgspec.DecodeError):

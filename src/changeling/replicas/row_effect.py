@@ -11,14 +11,14 @@ class Effect(StrEnum):
     """On the row of a change's key."""
 
     WHOLE = "whole"
-    """It is what the change tells; columns that are not told are NULL."""
+    """The row is what the change contains; columns that the change does not mention are NULL."""
     PATCH = "patch"
-    """Columns that are told are written, the others stay; a row that is not there comes to be."""
+    """The columns that the change mentions are written, the others stay; a missing row is created."""
     PART = "part"
-    """It is new, and not all of it is told: the rest is that of the row which it was under another key. Where nobody knows
+    """It is new with a partial image: the other columns are those of the row that it was under another key. Where nobody knows
     which row that was, it is stale."""
     TOUCH = "touch"
-    """It changed, and nobody told how: it is stale from now on, and stays as it was."""
+    """It changed, and the change does not say how: it keeps its values and is stale from now on."""
     GONE = "gone"
 
 
@@ -47,7 +47,7 @@ def _is_first_half(op: Operation, before_image: Image, after_image: Image, encod
 
 
 def old_key(key: str | bytes | None, before: str | bytes | None) -> str | None:
-    """The key of the row before a change, where its image tells all of it; None where it does not."""
+    """The key of the row before a change, where its image contains all of it; None otherwise."""
     if before is None or key is None:
         return None
     was, now = json_text.members(before), json_text.members(key)

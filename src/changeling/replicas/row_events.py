@@ -1,4 +1,4 @@
-"""Row events of rows, and the tables of a fold that they belong to: what its two kernels share."""
+"""Row events, and the tables of a fold that they belong to: what its two kernels share."""
 
 from dataclasses import dataclass, field
 from zlib import crc32
@@ -14,8 +14,8 @@ from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.snapshot_attempts import Attempt
 
 PLUS, MINUS, UNPLACED, UNSETTLED = "plus", "minus", "unplaced", "unsettled"
-"""Beside the effects on rows with a key: one row more, one less, a change that has no place in the replica, and a new row told in
-part of which nobody has looked up yet where it came from."""
+"""In addition to the effects on rows with a key: one row more, one less, a change that has no place in the replica, and a new row
+with a partial image whose origin has not been looked up yet."""
 
 READ_COLUMNS = (
     "source",
@@ -52,8 +52,8 @@ ROW_EVENTS = pa.schema(
         ("attempt", pa.int32()),
     ]
 )
-"""Row events. Those of one group are folded together; `again` tells rows that are folded from an earlier state on, `images` is a
-checksum of images that `told` does not hold, `attempt` numbers the attempt at a snapshot."""
+"""Row events. Those of one group are folded together; `again` marks rows that are folded from an earlier state on, `images` is a
+checksum of images that `values` does not contain, `attempt` numbers the attempt at a snapshot."""
 
 
 def read_columns(changes: DataFrame) -> DataFrame:
@@ -100,9 +100,9 @@ class FoldTable:
     columns: Columns
     shape: Shape
     stored: bool
-    """There are rows below the fold."""
+    """The fold starts on top of stored rows."""
     floor: str = ""
-    """It begins behind this position."""
+    """It begins after this position."""
     top: str = ""
     """Row events up to this position are in the stored rows already."""
     again: frozenset[str] = frozenset()
@@ -110,7 +110,7 @@ class FoldTable:
     groups: dict[str, str] = field(default_factory=dict)
     """Keys that must be folded together, since rows moved between them: one name for all of them."""
     moved: Moved = field(default_factory=Moved)
-    """Where new rows that are told in part came from, as far as it was looked up."""
+    """The origins of new rows with a partial image, as far as they were looked up."""
     staged: bool = True
     """Rows are written with what became of them; else as the replica has them, which only holds where nothing is stored."""
     history: bool = False
@@ -125,7 +125,7 @@ class FoldTable:
 
     @property
     def goes_on(self) -> bool:
-        """Whether what was folded before stands, and this comes beside it."""
+        """Whether the result of earlier folds stays, and this one adds to it."""
         return self.counted[1] > 0
 
     def is_new(self, batch: int, position: str) -> bool:

@@ -83,7 +83,7 @@ def _content(change: Change) -> tuple[str, ...]:
 
 
 def _delete_and_create_moves(changes: Sequence[Change], events: Sequence[RowEvent | None]) -> Moved:
-    """The moves that are told as a delete and a create."""
+    """The moves that appear as a delete and a create."""
     creates = [change for change, event in zip(changes, events, strict=True) if event and event.effect is Effect.PART]
     if not creates:
         return Moved()
@@ -104,7 +104,7 @@ def _old_key(change: Change, moves: Moved) -> str | None:
 
 
 def _repeats_move(change: Change, key: str, moves: Moved) -> bool:
-    """Whether a create took the row away from a key, which a delete of that key tells."""
+    """Whether a create already took the row away from a key, so that a delete of that key only repeats it."""
     taken = {delete for at, delete in moves.deletes if at <= (change.position or "")}
     return text_of(change.key) != key and moves.origins.get(_place(change)) == key and key in taken
 
@@ -122,7 +122,7 @@ def _event(change: Change, encoding: str) -> RowEvent | None:
     found = effect(change.op, change.before_image, change.after_image, encoding)
     if found is None or change.key is None:
         return None
-    # Some dialects tell key columns in the key alone, and a row that moves has those of its new key.
+    # Some dialects carry key columns in the key alone, and a row that moves has those of its new key.
     values = {**json_text.members(change.key), **json_text.members(change.after or b"{}")}
     cells = {name: Cell(value, encoding, None) for name, value in values.items()}
     return RowEvent(text_of(change.key), change.position or "", found, cells, old_key(change.key, change.before))

@@ -156,18 +156,18 @@ def completed(rows: pa.Table, scan: Scan, columns: pa.Schema, key: Sequence[int]
     mentioned = _mentioned(rows.column(staged.MENTIONED).take(pa.array(patched)), len(columns))
     filled = []
     for place, name in enumerate(names):
-        told = rows.column(name).take(pa.array(patched)).combine_chunks()
+        written = rows.column(name).take(pa.array(patched)).combine_chunks()
         if place in key or scan.below is None:
-            filled.append(told)
+            filled.append(written)
             continue
         stored = scan.below.column(place).combine_chunks().take(places)
-        filled.append(pc.if_else(pa.array(mentioned[:, place]), told, stored.cast(told.type)))
+        filled.append(pc.if_else(pa.array(mentioned[:, place]), written, stored.cast(written.type)))
     return pa.concat_tables([plain, pa.table(filled, schema=plain.schema)])
 
 
-def _mentioned(told: pa.ChunkedArray, width: int) -> np.ndarray:
+def _mentioned(flags: pa.ChunkedArray, width: int) -> np.ndarray:
     """Which columns each row mentions."""
-    flat = told.combine_chunks().flatten()
+    flat = flags.combine_chunks().flatten()
     found: np.ndarray = np.asarray(flat, bool).reshape(-1, width)
     return found
 

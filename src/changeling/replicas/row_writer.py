@@ -37,7 +37,7 @@ class RowWriter:
         self._cells: list[Row] = []
 
     def wholes(self, rows: pa.Table) -> None:
-        """Rows that their last event tells whole."""
+        """Rows whose last event contains all of them."""
         for start in range(0, rows.num_rows, _FLUSH):
             part = rows.slice(start, _FLUSH)
             for encoding, version, alike in _alike(part):
@@ -67,16 +67,19 @@ class RowWriter:
 
     def listed(self, rows: pa.Table) -> None:
         """Changes, each a row of its own."""
-        beside = service_names(self._table.shape, "changes")
+        service = service_names(self._table.shape, "changes")
         for start in range(0, rows.num_rows, _FLUSH):
             for encoding, version, alike in _alike(rows.slice(start, _FLUSH)):
                 keys = alike.column("key").to_pylist()
                 arrays = self.typed.whole(alike.column("values").to_pylist(), keys, encoding, version)
                 micros = pc.divide(alike.column("commit_time").combine_chunks(), 1000)
                 moments = micros.cast(pa.timestamp("us", "UTC"))
-                told = [alike.column(name).combine_chunks() for name in ("op", "effect", "position")]
+                values = [alike.column(name).combine_chunks() for name in ("op", "effect", "position")]
                 self._write(
-                    arrays, keys, alike.column("position").to_pylist(), dict(zip(beside, [*told, moments], strict=True))
+                    arrays,
+                    keys,
+                    alike.column("position").to_pylist(),
+                    dict(zip(service, [*values, moments], strict=True)),
                 )
 
     def gone(self, rows: pa.Table) -> None:
@@ -133,11 +136,11 @@ class RowWriter:
                 },
             )
 
-    def unplaced(self, told: str | None, encoding: str, version: int | None, position: str) -> None:
+    def unplaced(self, image: str | None, encoding: str, version: int | None, position: str) -> None:
         """A change that has no place in the replica: a key that does not fit, or no key and no full image."""
-        if self._table.shape.key and told is not None:
+        if self._table.shape.key and image is not None:
             before = {name: len(kinds) for name, kinds in self.typed.wider.items()}
-            self._meet_key(told, encoding, version)
+            self._meet_key(image, encoding, version)
             if {name: len(kinds) for name, kinds in self.typed.wider.items()} != before:
                 return
         reason = (
@@ -145,11 +148,11 @@ class RowWriter:
             if self._table.shape.key
             else "a table without a key needs the whole row before an update or a delete"
         )
-        self._quarantine_entries([(told or "", None, told, encoding, reason, position)])
+        self._quarantine_entries([(image or "", None, image, encoding, reason, position)])
 
-    def _meet_key(self, told: str, encoding: str, version: int | None) -> None:
+    def _meet_key(self, image: str, encoding: str, version: int | None) -> None:
         """Finds out whether a key column without a schema needs a wider type."""
-        cells = self.typed.cells(told, encoding, version)
+        cells = self.typed.cells(image, encoding, version)
         key = [cells.get(number) for number in self._table.shape.key]
         if all(cell is not None for cell in key):
             columns = [number for number in self._table.shape.key if number.startswith("+")]
@@ -189,7 +192,7 @@ class RowWriter:
             )
 
     def _write(self, arrays: list[pa.Array], keys: list[str], positions: list[str], known: dict[str, pa.Array]) -> None:
-        """Writes rows; `known` has the columns of the layout that are not told by default."""
+        """Writes rows; `known` has the columns of the layout that have no default."""
         count = len(arrays[0]) if arrays else len(keys)
         self._keep_unfit(keys, positions)
         self.rows += count
@@ -213,7 +216,7 @@ class RowWriter:
         self._writer.write(pa.record_batch(columns, schema=_bare(layout)))
 
     def _keep_unfit(self, keys: list[str], positions: list[str]) -> None:
-        """Keeps values aside that do not fit; once, though history tells of the same rows."""
+        """Quarantines values that do not fit; once only, although a history has the same rows."""
         if not self._table.history and self.typed.quarantined:
             self._quarantine_entries(
                 [
@@ -238,7 +241,7 @@ class RowWriter:
         self._quarantine.write(pa.record_batch(columns, schema=QUARANTINE.columns))
 
     def close(self) -> tuple[list[Written], list[Written]]:
-        """The files of rows, and those of values kept aside."""
+        """The files of rows, and those of quarantined values."""
         return self._writer.close(), self._quarantine.close()
 
     def abandon(self) -> None:

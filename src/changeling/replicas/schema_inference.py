@@ -38,7 +38,7 @@ class SchemaInference:
         return columns_of(declared, registry.undeclared(source, table), policy, names)
 
     def look_for_reversions(self, lake: Lake, span: PositionRange, new: TableDelta | None = None) -> None:
-        """Learns which versions hold again; where `new` tells what is new, it may show that there is nothing to look for."""
+        """Registers the versions that hold again; `new`, if given, may show that there is nothing to look for."""
         if new is None or may_revert(self._registry, new):
             self._register(hold_again(lake, self._registry, span))
 
@@ -49,7 +49,7 @@ class SchemaInference:
         source, table = folded.source, folded.table
         if self._registry.of(source, table) and self._policy(source, table) == "fail":
             raise ChangelingError(
-                f"source {source}: {table} has columns that its schema does not tell of ({', '.join(sorted(kinds))}), and its "
+                f"source {source}: {table} has columns that its schema does not declare ({', '.join(sorted(kinds))}), and its "
                 "policy is to fail. Set `schema: evolve` for this table to add them, or `schema: ignore` to pass them over."
             )
         sample = Sampled(table, kinds, tuple(column.source_name for column in folded.shape.key_columns))

@@ -1,8 +1,7 @@
-"""Where the schema of a table turns back: changes of an earlier version behind those of a later one.
+"""Where the schema of a table reverts: changes of an earlier version after those of a later one.
 
-From there on that version holds again for the replica, and a column that it brings back is another one than before. The registry
-sees this of batches that come one after another; within a batch, and among changes that come late, only the positions of the
-log tell.
+From there on that version holds again for the replica, and a column that it brings back is a different one than before. The
+registry detects this across consecutive batches; within a batch, and among late changes, only the positions in the log show it.
 """
 
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from changeling.replicas.merge_tasks import of_table
 from changeling.replicas.pending_changes import TableDelta
 
 MIXED = 20
-"""More turns than these at once are no life of a table, but records of several schemas side by side: nothing goes for them."""
+"""More reversions than these at once are not the history of a table, but interleaved records of several schemas: no column is dropped."""
 
 
 class PositionRange(NamedTuple):
@@ -33,7 +32,7 @@ class PositionRange(NamedTuple):
 
 
 def hold_again(lake: Lake, registry: Registry, span: PositionRange) -> list[Version]:
-    """The versions that begin to hold again within a span; they are in the registry then."""
+    """The versions that begin to hold again within a range; registers them."""
     carried = _carried(registry, span.source, span.table)
     kinds = _kinds(carried)
     if len(set(kinds.values())) < 2:
@@ -78,7 +77,7 @@ def _kinds(versions: list[Version]) -> dict[int, int]:
 
 
 def may_revert(registry: Registry, table: TableDelta) -> bool:
-    """Whether what is new of a table may turn anything: changes behind all others that have the newest schema do not."""
+    """Whether new changes of a table may revert its schema: those after all others that have the newest schema do not."""
     carried = _carried(registry, table.source, table.table)
     kinds = _kinds(carried)
     return bool(carried) and (

@@ -1,7 +1,7 @@
 """Which columns a replica has, and where the values of each version of a schema go.
 
 A column keeps its identity over versions: one that is renamed stays the same column, one that is dropped and comes again is
-another. A column that no schema tells of has the type that its values need.
+another. A column that no schema declares has the type that its values need.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _START = ""
 
 
 class ReplicaColumn(msgspec.Struct, frozen=True):
-    """One column of a replica. `id` tells it from every other that the table ever had."""
+    """One column of a replica. `id` distinguishes it from every other column that the table ever had."""
 
     id: str
     name: str
@@ -68,28 +68,28 @@ class Columns:
     places: dict[int, dict[str, Place]] = field(default_factory=dict)
     """By the number of a version and the name of a column in it."""
     shapes: dict[int, Shape] = field(default_factory=dict)
-    """By the number of a version; the told columns only. One that is passed over has the shape of the one before it."""
+    """By the number of a version; the declared columns only. One that is passed over has the shape of the one before it."""
     begun: dict[str, str] = field(default_factory=dict)
     """The first position of each column, by its id."""
     extra: tuple[ReplicaColumn, ...] = ()
-    """Columns that values have and no schema tells of."""
+    """Columns that values have and no schema declares."""
     versions: tuple[tuple[str, int], ...] = ()
     """From which position on which version holds."""
     policy: Policy = "evolve"
     key: tuple[str, ...] = ()
-    """The ids of the key columns where no schema tells them."""
+    """The ids of the key columns where no schema declares them."""
     reversions: tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...] = ()
-    """Versions that say the same as others: of a change that has one of these, its position tells which it is."""
+    """Versions that say the same as others: for a change that has one of these, its position decides which it is."""
 
     def shape(self, version: int | None = None) -> Shape:
         """What the replica looks like when a version holds; without one, when the last does."""
         if version not in self.shapes:
             version = self.versions[-1][1] if self.versions else None
-        told = Shape(()) if version is None else self.shapes[version]
-        names = {column.name for column in told.columns}
-        columns = _storable(told.columns + tuple(column for column in self.extra if column.name not in names))
+        declared = Shape(()) if version is None else self.shapes[version]
+        names = {column.name for column in declared.columns}
+        columns = _storable(declared.columns + tuple(column for column in self.extra if column.name not in names))
         known = {column.id for column in columns}
-        return Shape(columns, told.key or tuple(number for number in self.key if number in known))
+        return Shape(columns, declared.key or tuple(number for number in self.key if number in known))
 
     def holding(self, position: str) -> int | None:
         """The version that holds at a position, for changes that do not say which they have."""
@@ -97,7 +97,7 @@ class Columns:
         return held[-1] if held else self.versions[0][1] if self.versions else None
 
     def version_at(self, version: int | None, position: str) -> int | None:
-        """The version that a change has which tells that one: at its position, another may hold that says the same."""
+        """The version that holds for a change which carries this one: at its position, another version with the same schema may hold."""
         for alike, starts in self.reversions:
             if version in alike:
                 held = [number for start, number in starts if start <= position]
@@ -116,7 +116,7 @@ class Columns:
     def fits(self, stored: Shape, version: int | None, wanted: Shape, held: str) -> bool:
         """Whether stored rows, whose columns a version named, can go on to another shape as they are.
 
-        A version that comes late may show that two columns are one, or that one is two; and a column may come back that stored
+        A version that comes late may show that two columns are one, or that one is two; and a column may return that stored
         rows up to a position do not have any more.
         """
         if self.identified(stored, version) != stored:
@@ -138,7 +138,7 @@ class Columns:
 def columns_of(
     versions: Sequence[Version], undeclared: TableSchema | None, policy: Policy, key: Sequence[str]
 ) -> Columns:
-    """What is known of a table's columns: from the versions that were told, by position, and from what values showed.
+    """What is known of a table's columns: from the declared versions, by position, and from the values seen.
 
     `key` names the key columns where no schema does.
     """
@@ -182,13 +182,13 @@ def _storable(columns: tuple[ReplicaColumn, ...]) -> tuple[ReplicaColumn, ...]:
     )
 
 
-def _extra(told: set[str], undeclared: TableSchema | None, policy: Policy) -> tuple[ReplicaColumn, ...]:
-    if undeclared is None or (told and policy == "ignore"):
+def _extra(declared: set[str], undeclared: TableSchema | None, policy: Policy) -> tuple[ReplicaColumn, ...]:
+    if undeclared is None or (declared and policy == "ignore"):
         return ()
     return tuple(
         ReplicaColumn(_extra_id(column.name), column.name, column.type)
         for column in undeclared.columns
-        if column.name not in told
+        if column.name not in declared
     )
 
 

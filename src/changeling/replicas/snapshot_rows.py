@@ -1,4 +1,4 @@
-"""The rows of snapshots in the log: between which positions they lie, and which attempts at one their marks tell of."""
+"""The rows of snapshots in the log: between which positions they lie, and which attempts their marks delimit."""
 
 from typing import NamedTuple
 
@@ -49,11 +49,11 @@ def reads_of(lake: Lake, source: str, table: TableName, before: str | None, batc
 
 def _mark() -> Column | None:
     """What the record of a change says of its place in a snapshot, by the dialect that it has."""
-    told = None
+    found = None
     for name in registry.names():
         path = registry.get(name).snapshot_mark
         if path is not None:
             value = f.get_json_object("meta", path)
             own = f.col("encoding") == name
-            told = f.when(own, value) if told is None else told.when(own, value)
-    return told
+            found = f.when(own, value) if found is None else found.when(own, value)
+    return found

@@ -1,4 +1,4 @@
-"""The folder beside the points where folds put rows that are completed next: who put them there, and what was left behind."""
+"""The folder alongside the points where folds stage rows before they are completed: who staged them, and what was left behind."""
 
 import re
 from collections import defaultdict
@@ -46,7 +46,7 @@ def place_of_reader(points: str) -> str:
 def remove_leftovers(points: str, last: int, before: datetime) -> tuple[int, int]:
     """Removes what nobody needs any more; counts the files that were there, and those that went.
 
-    A merge has let go of its rows when its point is there, be it `last` or an earlier one: no clock is asked, since a merge may
+    A merge has released its rows when its point exists, be it `last` or an earlier one: no clock is asked, since a merge may
     take any time. Readers leave no such trace: theirs go when nothing of them was written since `before`.
     """
     store, path = filesystem(f"{points}/{_FOLDER}")

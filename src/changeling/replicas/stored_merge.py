@@ -1,4 +1,4 @@
-"""Stored rows and what a fold found out, together: rows that were told in part are completed, and all become one state.
+"""Merges stored rows with the result of a fold: rows with partial images are completed, and all become one state.
 
 Columns go by their places here (`c0`, `c1`, …), since their names may be anything.
 """
@@ -61,10 +61,10 @@ def same(pairs: Sequence[tuple[Column, Column]]) -> Column:
     return reduce(lambda one, other: one & other, (left.eqNullSafe(right) for left, right in pairs), f.lit(True))
 
 
-def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, beside: Sequence[str] = ()) -> DataFrame:
+def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, service: Sequence[str] = ()) -> DataFrame:
     """Rows of a table with a key as they are now: whole, or gone. Rows that were only touched are as they were.
 
-    `beside` names what else of them is wanted.
+    `service` names the other columns that are wanted.
     """
     names, effect, whole = (
         columns(shape),
@@ -74,8 +74,8 @@ def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, beside: Seq
     patched = effect == Effect.PATCH.value
     if base is None:
         written = f.when(patched, Effect.WHOLE.value).otherwise(effect).alias(staged_rows.EFFECT)
-        return rows.where(effect != Effect.TOUCH.value).select(*names, written, *beside)
-    plain = rows.where(~effect.isin(Effect.PATCH.value, Effect.TOUCH.value)).select(*names, effect, *beside)
+        return rows.where(effect != Effect.TOUCH.value).select(*names, written, *service)
+    plain = rows.where(~effect.isin(Effect.PATCH.value, Effect.TOUCH.value)).select(*names, effect, *service)
     below = base.select(*(f.col(name).alias(f"t{name}") for name in names))
     keys = key_places(shape)
     on = same([(f.col(staged_rows.base_name(place)), f.col(f"t{name}")) for place, name in enumerate(keys)])
@@ -87,7 +87,7 @@ def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, beside: Seq
         .alias(name)
         for place, name in enumerate(names)
     ]
-    return plain.unionByName(rows.where(patched).join(below, on, "left").select(*filled, whole, *beside))
+    return plain.unionByName(rows.where(patched).join(below, on, "left").select(*filled, whole, *service))
 
 
 def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:

@@ -64,15 +64,15 @@ class Replica:
 def columns_of(shape: Shape, kind: str) -> pa.Schema:
     """All columns of a replica."""
     own = [(column.name, arrow_type(column.kind)) for column in shape.columns]
-    beside = zip(service_names(shape, kind), (entry[1] for entry in SERVICE[kind]), strict=True)
-    return pa.schema([*own, *beside])
+    service = zip(service_names(shape, kind), (entry[1] for entry in SERVICE[kind]), strict=True)
+    return pa.schema([*own, *service])
 
 
 class ReplicaTables:
     """The replicas of a pipeline, in `<pipeline>_replica`."""
 
     def __init__(self, lake: Lake) -> None:
-        self.lake = lake.beside(f"{lake.namespace}_replica")
+        self.lake = lake.in_namespace(f"{lake.namespace}_replica")
         self._log = lake
         self.known: dict[Identity, Replica] = {}
         self._names: dict[Identity, str] = {}
@@ -94,7 +94,7 @@ class ReplicaTables:
 
     def _state(self, java: Any) -> tuple[ReplicaState, int | None]:
         current = java.currentSnapshot()
-        return _told_by(java, current), None if current is None else current.snapshotId()
+        return _state_of(java, current), None if current is None else current.snapshotId()
 
     def snapshots(self, replica: Replica) -> set[int]:
         """Those that a replica still has."""
@@ -104,10 +104,10 @@ class ReplicaTables:
         """What the commit of a snapshot said, or the last before it that said anything."""
         java = self.lake.load(replica.table)
         found = java.snapshot(snapshot)
-        return _told_by(java, found)
+        return _state_of(java, found)
 
     def make_room(self, coming: Iterable[Identity]) -> list[str]:
-        """Gives replicas the names that they have beside those that come, and says which have another one now."""
+        """Gives replicas the names that they have alongside new ones, and returns which of them were renamed."""
         self._names = replica_names({*self.known, *coming})
         held = {replica.name for replica in self.known.values()}
         renamed = [replica for replica in self.known.values() if replica.name != self._names[replica.identity]]
@@ -163,7 +163,7 @@ class ReplicaTables:
         return f"LOCATION '{place}/{self.lake.namespace}/{folder}'"
 
     def reshape(self, replica: Replica, shape: Shape) -> Replica | None:
-        """The replica with other columns, in one commit; None where rows must be written anew for it."""
+        """The replica with other columns, in one commit; None where that requires rewriting the rows."""
         if shape == replica.shape:
             return replica
         before = {column.id: column for column in replica.shape.columns}
@@ -242,12 +242,12 @@ def _takes_a_name(before: Mapping[str, ReplicaColumn], shape: Shape) -> bool:
     return any(staying.get(column.name, column.id) != column.id for column in shape.columns)
 
 
-def _told_by(java: Any, snapshot: Any) -> ReplicaState:
-    """What a snapshot says, or the last before it that says anything: upkeep says nothing."""
+def _state_of(java: Any, snapshot: Any) -> ReplicaState:
+    """The state in a snapshot, or in the last one before it that has one: snapshots of maintenance have none."""
     while snapshot is not None:
-        told = snapshot.summary().get(STATE)
-        if told is not None:
-            return msgspec.json.decode(told, type=ReplicaState)
+        text = snapshot.summary().get(STATE)
+        if text is not None:
+            return msgspec.json.decode(text, type=ReplicaState)
         parent = snapshot.parentId()
         snapshot = None if parent is None else java.snapshot(parent)
     return ReplicaState()
@@ -264,8 +264,8 @@ def properties(replica: Replica) -> dict[str, str]:
     }
 
 
-def _listed(told: Mapping[str, str]) -> str:
-    return ", ".join(f"'{_text(name)}' = '{_text(value)}'" for name, value in told.items())
+def _listed(options: Mapping[str, str]) -> str:
+    return ", ".join(f"'{_text(name)}' = '{_text(value)}'" for name, value in options.items())
 
 
 def _text(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Rows of JSON values into typed columns of one replica; values that do not fit are kept aside, never NULL in silence."""
+"""Rows of JSON values into typed columns of one replica; values that do not fit are quarantined, never silently NULL."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ class QuarantinedValue:
 
 @dataclass
 class TypedRows:
-    """Makes columns. What it finds out on the way: values kept aside, and columns that need a wider type or are new."""
+    """Builds columns. It also collects values to quarantine, and columns that need a wider type or are new."""
 
     columns: Columns
     shape: Shape
@@ -46,7 +46,7 @@ class TypedRows:
     def whole(
         self, texts: Sequence[str | None], keys: Sequence[str], encoding: str, version: int | None
     ) -> list[pa.Array]:
-        """Rows that are told whole, all in one convention and version; texts are JSON objects."""
+        """Rows with full images, all in one convention and version; texts are JSON objects."""
         self.quarantined = []
         rows = _ROWS.decode("[" + ",".join(text or "{}" for text in texts) + "]")
         by_id: dict[str, str] = {}
@@ -70,7 +70,7 @@ class TypedRows:
         return made
 
     def parts(self, rows: Sequence[dict[str, Cell]], keys: Sequence[str]) -> list[pa.Array]:
-        """Rows of which some columns are told, each in a convention and version of its own; by column id."""
+        """Rows with partial images, each in a convention and version of its own; by column id."""
         self.quarantined = []
         key_arrays = self.keys(keys)
         made = []
@@ -126,7 +126,7 @@ class TypedRows:
         return self._readers[place]
 
     def _is_new(self, version: int | None, name: str) -> bool:
-        """Whether no schema and no value before told of a column, and it is wanted."""
+        """Whether a column is in no schema and no earlier value, and is wanted."""
         if version is not None and self.columns.policy == "ignore":
             return False
         return self.columns.place(version, name) is None

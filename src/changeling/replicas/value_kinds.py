@@ -37,7 +37,7 @@ def undeclared(values: Sequence[bytes | None], kind: Type, read: Convert | None 
     texts = _one_spelling(raw(values if read is None else [_plain(value, read) for value in values]), kind)
     alike = matches(texts, _LOOKS[kind.kind])
     kinds = {_kind(value) for value in texts.filter(pc.invert(alike)).to_pylist()}
-    # The readers of told types take more, such as a number that is sent as text.
+    # The readers of declared types accept more, such as a number that is sent as text.
     array, unfit = stored(pc.if_else(alike, texts, _NULL) if kinds else texts, kind)
     return array, kinds | {_wider(texts[place].as_py(), kind) for place in unfit}
 
