@@ -1,4 +1,4 @@
-"""States of replicas: now, at a point, after a transaction, or as of any moment within retention.
+"""States of replicas: now, at a point, after a transaction, or as of any time within retention.
 
 A state is a prefix of a source's positions. It begins with the nearest point that is such a prefix too, and takes the changes
 from there on: what it costs follows those, not the length of the log.
@@ -60,14 +60,14 @@ class Moment:
 
 @dataclass(frozen=True)
 class State:
-    """Rows, and which columns they have."""
+    """Rows, and their columns."""
 
     rows: DataFrame
     shape: Shape
 
 
 class States:
-    """Reads the states of a pipeline's tables; it writes nothing that stays."""
+    """Reads the states of a pipeline's tables; it leaves nothing behind."""
 
     def __init__(self, log: Log, policy: Policies, unknown: UnknownOf = nothing_unknown) -> None:
         self._lake = log.lake
@@ -109,7 +109,7 @@ class States:
         return self._folded(identity, replica, Moment(base, after(held), point.of(identity.source).batch))
 
     def as_of(self, table: WantedTable, moment: int) -> State:
-        """The state before the first transaction that is later than a moment, in nanoseconds."""
+        """The state before the first transaction that is later than a time, in nanoseconds."""
         identity, replica = self._find(table)
         source = identity.source
         fitting: list[Point] = []
@@ -136,7 +136,7 @@ class States:
                 gap.check(identity, limit, wanted)
 
     def _check_was_known(self, identity: Identity, limit: str, moment: int) -> None:
-        """Raises `UsageError` where a table is known from its snapshot on, and that is later: it was not empty before."""
+        """Raises `UsageError` where a table is known only from its snapshot on, and the snapshot is later."""
         reads = self._lake.frame(layout.CHANGES).where(
             of_table(identity.source, identity.table) & (f.col("op") == "read")
         )
@@ -145,7 +145,7 @@ class States:
             Unknown("", after(found[0]), found[1]).check(identity, limit, times.to_text(moment))
 
     def from_base(self, table: WantedTable, base: str, before: int | None) -> State:
-        """A full load and the changes of the log on top of it, strictly before a moment where one is given."""
+        """A full load and the changes of the log on top of it, strictly before a time if one is given."""
         identity, _ = self._find(table)
         end = self._points.last.of(identity.source).position or ""
         limit = None if before is None else first_later(self._lake, identity.source, before - 1, "", end)
@@ -186,7 +186,7 @@ class States:
         )
 
     def given(self, source: str, table: TableName, changes: DataFrame, version: int) -> State:
-        """The state that changes make, by a version of the table's schema; the log is not asked."""
+        """The state that the given changes produce, in a version of the table's schema; the log is not read."""
         columns = self._inference.columns(source, table, None)
         folded = FoldTable(source, table, columns, columns.shape(version), stored=False)
         return self._together(folded, changes, None, lambda shape: None, version)
@@ -197,7 +197,7 @@ class States:
         return [TableName(row.catalog, row.schema, row.name) for row in rows]
 
     def _find(self, table: WantedTable) -> tuple[Identity, Replica | None]:
-        """The table that is meant: one that has a replica, else one of the log."""
+        """The table that is meant: one with a replica if there is one, else one of the log."""
         known = [(identity.source, identity.table) for identity in self._tables.known if identity.kind == "rows"]
         of_source = [place for place in known if table.source in (None, place[0])]
         place = table.among(of_source) or table.among([*known, *tables_named(self._lake, table.name.name)])

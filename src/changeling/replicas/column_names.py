@@ -1,4 +1,4 @@
-"""The names that columns have in a replica: their own, but for those that Iceberg or Spark cannot have."""
+"""The names of columns in a replica: their own, except those that Iceberg or Spark cannot store."""
 
 import unicodedata
 from collections.abc import Sequence

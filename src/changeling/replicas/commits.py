@@ -1,4 +1,4 @@
-"""Commits of replicas: each brings rows and what it says of them at once, or nothing."""
+"""Commits of replicas: each commits rows and the replica's state atomically."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ _SAID = f"spark.sql.iceberg.snapshot-property.{STATE}"
 
 
 class Committer:
-    """Writes what folds found out."""
+    """Commits the results of folds."""
 
     def __init__(self, lake: Lake, tables: ReplicaTables, quarantine: Quarantine) -> None:
         self._tables, self._quarantine = tables, quarantine
@@ -52,7 +52,7 @@ class Committer:
         """An interrupted merge may have quarantined something already."""
 
     def rows_at(self, replica: Replica, snapshot: int | None, shape: Shape) -> DataFrame:
-        """The rows of a snapshot, or those of now, in the places of a shape."""
+        """The rows of a snapshot, or the current ones, in the columns of a shape."""
         if snapshot is None or snapshot == replica.snapshot:
             return placed(self._lake.frame(replica.table), replica.shape, shape)
         rows = self._spark.read.option("versionAsOf", snapshot).table(self._lake.name(replica.table))
@@ -77,11 +77,11 @@ class Committer:
         return self._tables.committed(made, state)
 
     def needs_spark(self, task: MergeTask, outcome: TableOutcome) -> bool:
-        """Whether the commit of a table runs statements of Spark: others may be committed at the same time."""
+        """Whether the commit of a table runs Spark statements; others may be committed concurrently."""
         return task.from_scratch and (task.folded.history or (task.folded.staged and bool(outcome.files)))
 
     def commit(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
-        """Brings the outcome of a fold into a replica; the replica as it is then."""
+        """Commits the outcome of a fold to a replica; returns the new replica."""
         if task.folded.history:
             return self._history(task, outcome, state)
         if task.folded.staged:
@@ -112,7 +112,7 @@ class Committer:
             span = HistoryRange("" if task.base is None else task.base.position, truncates[0] if truncates else None)
 
             def states(stored: Stored) -> Iterator[tuple[Scan, pa.Table]]:
-                # A truncate ends what no row of the fold touches: for that all of them must be known.
+                # A truncate also ends states that no row of the fold touches: so all of them must be known.
                 rows = read_staged(outcome.files, shape, history=True, most=None if truncates else MOST_ROWS)
                 nothing = staged_rows.staged_layout(shape, history=True).empty_table()
                 for part in rows if outcome.files else [nothing]:
@@ -131,7 +131,7 @@ class Committer:
         return committed
 
     def _overwritten(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
-        """The rows that changed and those of the base take the place of all that is stored."""
+        """Replaces all stored rows by the changed rows and those of the base."""
         shape, base = task.folded.shape, task.base
         rows = staged_frame(self._spark, outcome.files)
         below = None if base is None or base.snapshot is None else self.rows_at(task.replica, base.snapshot, shape)
@@ -142,7 +142,7 @@ class Committer:
         return self._tables.committed(task.replica, state)
 
     def _replaced(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
-        """The rows that changed take the place of those that are stored."""
+        """Replaces the stored versions of the changed rows."""
         shape = task.folded.shape
         below = self._below(task, outcome) if task.folded.again else None
 
@@ -158,13 +158,13 @@ class Committer:
         return self._rows.replace(task.replica, found, state)
 
     def _below(self, task: MergeTask, outcome: TableOutcome) -> Stored:
-        """The rows on which those stand that are folded again: of the base, in the types that the replica has now."""
+        """The base rows of the rows that are folded again, in the current types of the replica."""
         shape, base = task.folded.shape, task.base
         snapshot = None if base is None else base.snapshot
         stored = self._rows.at(task.replica, snapshot, shape)
         if stored is not None:
             return stored
-        # Some columns were rewritten since: what is wanted of the base is converted as they were.
+        # Some columns were rewritten since: the base rows are converted in the same way.
         rows = staged_frame(self._spark, outcome.files).where(staged_rows.AGAIN)
         names = columns(shape)
         keys = key_places(shape) or names
@@ -196,7 +196,7 @@ class Committer:
 
     @contextmanager
     def _saying(self, state: ReplicaState) -> Iterator[None]:
-        """What Spark commits meanwhile says this of its replica."""
+        """Commits that Spark makes in this context carry this state of the replica."""
         self._spark.conf.set(_SAID, msgspec.json.encode(state).decode())
         try:
             yield

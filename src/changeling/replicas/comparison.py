@@ -30,7 +30,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of it."""
+    """The result of a comparison."""
 
     rows: int
     """Of the source."""
@@ -67,7 +67,7 @@ def _names(shape: Shape) -> list[str]:
 
 
 def _aligned(state: State, shape: Shape) -> DataFrame:
-    """Rows with the columns of a shape in their places, and how often each stands there."""
+    """Rows with the columns of a shape, and the number of copies of each."""
     there = {column.name: column for column in state.shape.columns}
     values: list[Column] = []
     for place, column in enumerate(shape.columns):
@@ -104,7 +104,7 @@ def _pairs(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:
 
     on = same([(f.col(f"l_{name}"), f.col(f"r_{name}")) for name in keys])
     joined = packed(left, "l").join(packed(right, "r"), on, "full").where(~f.col("l").eqNullSafe(f.col("r")))
-    # Not as structs: their fields that are never NULL are so where a side has no row.
+    # Not as structs: their non-nullable fields would not be NULL where a side has no row.
     return joined.select(
         *(f.col(f"{side}.{name}").alias(f"{side}_{name}") for side in ("l", "r") for name in left.columns),
         *(f.col(side).isNull().alias(f"{side}_missing") for side in ("l", "r")),

@@ -52,14 +52,14 @@ class Row:
 
 
 class Repetitions:
-    """Finds changes that come once more. They must be met in the order of positions, those of one position as they arrived."""
+    """Finds repeated changes. They must be passed in the order of positions, those of one position in the order of arrival."""
 
     def __init__(self) -> None:
         self._position: str | None = None
         self._met: dict[str, set[Hashable]] = {}
 
     def meet(self, key: str, position: str, content: Hashable) -> int:
-        """0 for a new change; for one that comes once more, how many different changes have its key and position."""
+        """0 for a new change; for a repeated one, how many different changes have its key and position."""
         if position != self._position:
             self._position, self._met = position, {}
         known = self._met.setdefault(key, set())
@@ -84,19 +84,19 @@ class Fold:
         """Applies the next event."""
         below = self.row(event.key)
         if event.origin is not None and event.origin != event.key and event.effect is not Effect.GONE:
-            # What the row lacks comes from the row that moves here, not from one that stood here.
+            # Missing columns come from the row that moves here, not from an earlier row with this key.
             below = self.row(event.origin)
             self.rows[event.origin] = None
         self.rows[event.key] = self._after(event, below)
 
     def row(self, key: str) -> Row | None:
-        """What is known of a row now; None where there is none."""
+        """What is known of a row now; None where it does not exist."""
         if key in self.rows:
             return self.rows[key]
         return Row(base=key, exists=False) if self._stored else None
 
     def truncate(self) -> None:
-        """All rows go, and those below as well."""
+        """Removes all rows, including the stored ones."""
         self.rows = dict.fromkeys(self.rows)
         self._stored = False
 

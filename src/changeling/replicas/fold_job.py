@@ -1,4 +1,4 @@
-"""Runs a fold on Spark: changes to events, events by row and in order, rows to files."""
+"""Runs a fold on Spark: changes become row events, which are ordered by row and folded into files of rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -68,7 +68,7 @@ def _run(
 
 
 def _joined(table: FoldTable, moves: Sequence[tuple[str, str]]) -> FoldTable:
-    """The table with keys in one group between which rows moved."""
+    """The table with those keys in one group between which rows moved."""
     parents: dict[str, str] = dict(table.groups)
 
     def root(key: str) -> str:
@@ -80,7 +80,7 @@ def _joined(table: FoldTable, moves: Sequence[tuple[str, str]]) -> FoldTable:
         one, other = sorted((root(old), root(new)))
         parents[other] = one
     groups = {key: root(key) for key in list(parents)}
-    # A key that is folded again takes those along that rows moved to and from.
+    # With a key that is folded again, the keys that its rows moved to and from are folded again too.
     again = {groups[key] for key in table.again if key in groups}
     more = {key for key, name in groups.items() if name in again}
     return replace(table, groups=groups, again=table.again | more)

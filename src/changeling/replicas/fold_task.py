@@ -1,4 +1,4 @@
-"""The second kernel of a fold: the events of each row, in order, into what became of it; typed, and written to files."""
+"""The second kernel of a fold: folds the ordered events of each row, types the result and writes it to files."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The events so cut that no group is in two parts."""
+    """The events, split so that no group is in two parts."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         if not batch.num_rows:
@@ -165,7 +165,7 @@ class _TableFold:
         self._unsettled = 0
 
     def take(self, rows: pa.Table) -> None:
-        """Takes whole groups."""
+        """Folds complete groups."""
         self._events += rows.num_rows
         if self._table.listed:
             self._row_writer.listed(rows)
@@ -184,7 +184,7 @@ class _TableFold:
             self._fold(rows, starts)
 
     def _fresh(self, rows: pa.Table, starts: np.ndarray) -> np.ndarray:
-        """Which events do not come once more. Equal rows of a snapshot without keys are different rows."""
+        """Which events are not repetitions. Equal rows of a snapshot without keys are different rows."""
         fresh: np.ndarray = starts | _differs(rows, "position")
         if fresh.all():
             return fresh
@@ -269,7 +269,7 @@ class _TableFold:
         for number, event in self._placed(rows):
             pass_truncates(event.position)
             fold.apply(event)
-            # A row that was touched has no other values than before, as far as anyone knows.
+            # A row that was only touched keeps its values, as far as is known.
             if event.effect is not Effect.TOUCH:
                 for key in {event.key, event.origin or event.key}:
                     found = states.setdefault(key, [(*passed[0], "truncate", None)] if passed else [])
@@ -314,7 +314,7 @@ class _TableFold:
             unsettled=self._unsettled,
         )
         if found.wider or found.moves or found.unsettled:
-            # It is folded again with what was found out: these files are of no use.
+            # The table is folded again with what was found: these files are useless.
             self.abandon()
             return found
         files, quarantine = row_writer.close()

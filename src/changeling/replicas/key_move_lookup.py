@@ -44,7 +44,7 @@ def _half(row: Any) -> Half:
 
 
 def with_halves_merged_before(lake: Lake, delta: Delta, tasks: Iterable[MergeTask]) -> Delta | None:
-    """The delta where moves are late of which a delete was merged before its create came; None where there is none.
+    """The delta in which moves count as late if their delete was merged before their create arrived; None without such moves.
 
     `tasks` are folded. What is late is folded from a state on that has the row under its old key.
     """
@@ -67,7 +67,7 @@ def with_halves_merged_before(lake: Lake, delta: Delta, tasks: Iterable[MergeTas
 
 
 def _first_merged_before(lake: Lake, delta: Delta, task: MergeTask) -> str | None:
-    """The first delete behind which a fold began, and whose create it has."""
+    """The first delete that was merged before the fold began, and whose create the fold has."""
     folded = task.folded
     if task.from_scratch or folded.listed or len(folded.moved.deletes) == len(folded.moved.origins):
         return None

@@ -1,4 +1,4 @@
-"""Keys of rows in one spelling: equal by type means equal as text, whatever the wire wrote.
+"""Normalised keys of rows: keys that are equal by type are equal as text, however the record spelled them.
 
 A key is a JSON array of canonical values in the order of the replica's key columns, so that names may change.
 """
@@ -21,7 +21,7 @@ from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.values import fitted
 
 _SAFE_DIGITS = {"int64": 18, "int32": 9, "uint32": 9, "uint64": 18}
-"""So many digits fit for certain."""
+"""Numbers with this many digits always fit."""
 
 
 def types_of(encoding: str) -> TypeTable:
@@ -56,12 +56,12 @@ def reader_of(columns: Columns, shape: Shape, encoding: str, version: int | None
 
 
 def same(raw: bytes) -> bytes:
-    """A value that is plain already."""
+    """A value that needs no conversion."""
     return raw
 
 
 def _widened(read: Convert, declared: Type, kind: Type) -> Convert:
-    """Values of a narrower type: each is what a column of that type holds, or it does not fit, as before the column was wider."""
+    """Values of a narrower type: each is what a column of that type stores, or it does not fit, as before the column was widened."""
     fit, widen = fitted(declared), canonical.reader(kind)
 
     def both(raw: bytes) -> bytes:
@@ -80,7 +80,7 @@ class KeyReader:
         self._order = {number: place for place, number in enumerate(shape.key)}
 
     def __call__(self, keys: pa.Array) -> list[str | None]:
-        """The keys in one spelling; None for one that does not fit the key's columns."""
+        """The normalised keys; None for one that does not fit the key's columns."""
         quick = self._quick(keys)
         return quick if quick is not None else [None if key is None else self.one(key) for key in keys.to_pylist()]
 
@@ -109,7 +109,7 @@ class KeyReader:
         return self._readers[name]
 
     def _quick(self, keys: pa.Array) -> list[str | None] | None:
-        """For keys of one column whose values are spelled in the one way already."""
+        """For keys of one column whose values are normalised already."""
         if len(self._order) != 1 or keys.null_count or not len(keys):
             return None
         name = next(iter(json_text.members(keys[0].as_py())), None)
@@ -133,7 +133,7 @@ def _spelled_alike(reader: Reader, encoding: str) -> bool:
 
 
 def normal(raw: bytes, reader: Reader) -> bytes:
-    """A value in the one spelling of its type; raises `ValueError` where it does not fit."""
+    """The normalised value of its type; raises `ValueError` where it does not fit."""
     value = reader.read(raw)
     if value == b"null":
         return value
@@ -171,5 +171,5 @@ def object_text(key: str, shape: Shape) -> str:
 
 
 def content_key(cells: Sequence[tuple[str, bytes]]) -> str:
-    """The key of a row without one: its values by column, those that are NULL left out."""
+    """The key of a row without one: its values by column, without NULLs."""
     return json_text.join(sorted((number, value) for number, value in cells if value != b"null")).decode()

@@ -20,7 +20,7 @@ _MERGED_FOR = timedelta(days=1)
 
 
 def merged_until(lake: Lake) -> datetime:
-    """From when on changes may not be in every replica yet: the log must keep them, whatever their age."""
+    """The time from which on changes may not be in every replica yet: the log must keep them, whatever their age."""
     last = points_of(lake).last
     return last.made_at - _MERGED_FOR
 

@@ -40,12 +40,12 @@ from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import translated_errors
 
 _COMMITS = 6
-"""Commits at a time: each waits for files and the catalog most of its time."""
+"""Concurrent commits: each mostly waits for files and the catalog."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What the user says of tables."""
+    """The user's settings of tables."""
 
     mode: Modes = lambda source, table: "merge"
     policy: Policies = lambda source, table: "evolve"
@@ -53,7 +53,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Merged:
-    """What one replica got."""
+    """What was merged into one replica."""
 
     table: TableName
     changes: int
@@ -83,7 +83,7 @@ class Merge:
         self._begin()
 
     def _begin(self) -> None:
-        """Reads from the lake how far the replicas are: at the start, and again after a failure, which may have come anywhere."""
+        """Reads from the lake how far the replicas are: at the start, and again after a failure, which may have happened anywhere."""
         self._points = points_of(self._lake)
         self._tables = ReplicaTables(self._lake)
         self._committer = Committer(self._lake, self._tables, self._quarantine)
@@ -96,7 +96,7 @@ class Merge:
 
     @contextmanager
     def _resumable(self) -> Iterator[None]:
-        """What fails meanwhile is finished from what the lake has, just as by another process."""
+        """After a failure in this context, the merge is finished from the state in the lake, as another process would."""
         with translated_errors():
             if self._failed:
                 self._log.reload()
@@ -106,7 +106,7 @@ class Merge:
             self._failed = False
 
     def _cut_off(self) -> Delta | None:
-        """The plan of a merge that some replicas have and others do not."""
+        """The plan of a merge that is committed to some replicas and not to others."""
         last = self._points.last.number
         plans = [known.state.plan for known in self._tables.known.values() if known.state.point > last]
         return msgspec.json.decode(read_plan(plans[0]), type=Delta) if plans else None
@@ -133,7 +133,7 @@ class Merge:
         return Report(point, merged, monotonic() - begun, self._planner.warnings())
 
     def _merge(self, tasks: list[MergeTask], delta: Delta) -> tuple[Delta, list[Merged]]:
-        """Brings the replicas to a point; what is late of it may show only when it is folded."""
+        """Brings the replicas to a point; some late changes show only when they are folded."""
         if not tasks:
             return delta, []
         places = {(task.folded.source, task.folded.table, task.folded.history): task for task in tasks}
@@ -261,7 +261,7 @@ class Merge:
         self._tables.catch_up(self._committer.commit(task, outcome, state))
 
     def _record(self, delta: Delta) -> Point:
-        """Writes the point down: from now on it is there."""
+        """Records the point: from now on it exists."""
         tables = {known.name: known.snapshot for known in self._tables.known.values() if known.is_current}
         point = msgspec.structs.replace(delta.point, made_at=datetime.now(UTC), tables=tables)
         reach("point.before")
@@ -274,7 +274,7 @@ class Merge:
 
 
 def _disturbed(delta: Delta, tasks: list[MergeTask]) -> Delta:
-    """The point, with earlier ones no bases any more for sources of which a table's columns are not what they were."""
+    """The delta, whose point makes earlier ones unusable as bases for sources with a table whose columns were renamed."""
     renamed = {task.delta.source for task in tasks if task.renamed}
     if not renamed:
         return delta

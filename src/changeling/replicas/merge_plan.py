@@ -1,4 +1,4 @@
-"""What a merge has to do for each replica: on top of what is stored where all is newer, again from an earlier state else."""
+"""Plans a merge for each replica: on top of the stored rows where all changes are newer, from an earlier state otherwise."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -67,7 +67,7 @@ class Planner:
         return made
 
     def changes(self, tasks: Sequence[MergeTask], delta: Delta) -> Column:
-        """The changes that the tables take: of most of them what is new, by one condition a source; each fold passes over the rest."""
+        """The changes that the tables need: for most of them what is new, by one condition per source; each fold skips the rest."""
         fresh = {task.delta.source for task in tasks if self._takes_new(task)}
         parts = [
             (f.col("source") == source) & self._new(self._points.last.of(source), delta, source)
@@ -77,7 +77,7 @@ class Planner:
         return reduce(Column.__or__, parts)
 
     def _takes_new(self, task: MergeTask) -> bool:
-        """Whether a table takes what the last point does not have, and nothing older."""
+        """Whether a table needs only changes that the last point does not have."""
         on_top = task.folded.floor == (self._points.last.of(task.delta.source).position or "")
         return not task.from_scratch and (task.folded.listed or on_top)
 
@@ -87,14 +87,14 @@ class Planner:
         return of_table(source, task.delta.table) & span
 
     def _new(self, before: SourcePoint, delta: Delta, source: str) -> Column:
-        """What the last point does not have, late or not."""
+        """Changes that the last point does not have, late or not."""
         span = between("", delta.limits.get(source), delta.point.of(source).batch, before.whole_batch)
         if before.position is None:
             return span
         return span & ((f.col("batch") > before.batch) | (f.col("position") > before.position))
 
     def again(self, replica: Replica, delta: Delta) -> MergeTask:
-        """All of a replica from the first change on."""
+        """Rebuilds a replica from the first change on."""
         (table,) = delta.tables
         if not self._bases.log_is_whole():
             raise ChangelingError(
@@ -139,7 +139,7 @@ class Planner:
         if not folded.columns.fits(replica.shape, replica.state.version, folded.shape, held):
             if self._bases.log_is_whole():
                 return replace(self._from_scratch(table, replica, delta), renamed=True)
-            # Rows that the log does not have any more go on under the names that they have.
+            # Rows that are no longer in the log keep their column names.
             named = folded.columns.identified(replica.shape, replica.state.version)
             replica = self._tables.note(replace(replica, shape=named))
         if folded.listed:
@@ -164,7 +164,7 @@ class Planner:
         return table.truncated <= (self._points.last.of(table.source).position or "") and self._bases.log_is_whole()
 
     def _from_scratch(self, table: TableDelta, replica: Replica, delta: Delta) -> MergeTask:
-        """All changes, or those behind the last truncate."""
+        """All changes, or those after the last truncate."""
         if not self._bases.log_is_whole():
             self._warnings.append(
                 f"the log does not reach back to the first change of every table: the replica of {table.table} is made of the "
@@ -209,7 +209,7 @@ class Planner:
         return MergeTask(table, replica, folded, base, from_scratch=True)
 
     def _passed_by(self, table: TableDelta) -> str:
-        """What is not in the replica, since the log does not reach back to where it belongs."""
+        """Warns of changes that are not in the replica, since the log does not reach back to their position."""
         if table.first_late is None:
             return (
                 f"the log does not reach back to the first snapshot of {table.table}, which has no key: rows of a later one are "
@@ -246,7 +246,7 @@ def _position_range(table: TableDelta, first: str, delta: Delta) -> PositionRang
 
 
 def _version(table: TableDelta, replica: Replica) -> tuple[int | None, str]:
-    """The version of the schema that a table's last change has, and where that stands."""
+    """The schema version of a table's last change, and its position."""
     state = replica.state
     if state.version is not None and state.version_at > table.version_at:
         return state.version, state.version_at

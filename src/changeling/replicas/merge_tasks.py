@@ -1,4 +1,4 @@
-"""What a merge has to do for one replica: from which base on it is folded, and which changes that takes."""
+"""The task of a merge for one replica: the base on which it is folded, and the changes that this needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from changeling.replicas.row_events import FoldTable, read_columns
 from changeling.replicas.tables import Replica
 
 MANY = 20_000
-"""More keys than these are not folded again one by one: the whole table is."""
+"""With more keys than this, the whole table is folded again instead of single keys."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class MergeTask:
     replica: Replica
     folded: FoldTable
     base: Base | None = None
-    """Where rows that are folded again begin; None where there are none of them."""
+    """The base of rows that are folded again; None without such rows."""
     from_scratch: bool = False
-    """The result takes the place of all rows."""
+    """The result replaces all rows."""
     version: int | None = None
-    """The version of the schema that its columns are of, and the position of the last change that has it."""
+    """The schema version of its columns, and the position of the last change that has it."""
     version_at: str = ""
     renamed: bool = False
-    """What is known of its columns now is not what was known: earlier states are no bases any more."""
+    """Its columns are now known differently: earlier states can no longer be bases."""
 
 
 def points_of(lake: Lake) -> Points:
@@ -103,12 +103,12 @@ class Bases:
         return Base() if self.log_is_whole() else None
 
     def log_is_whole(self) -> bool:
-        """Whether the log still has every change that ever came in."""
+        """Whether the log still has every change that was ever ingested."""
         return DROPPED not in dict(self._lake.load(layout.CHANGES).properties())
 
 
 def last_truncate(lake: Lake, source: str, table: TableName, after: str, before: str | None, batch: int) -> str | None:
-    """The last position at which all rows of a table went."""
+    """The position of the last truncate of a table."""
     wanted = of_table(source, table) & between(after, before, batch) & (f.col("op") == "truncate")
     found = lake.frame(layout.CHANGES).where(wanted).agg(f.max("position")).first()
     return None if found is None else found[0]
@@ -117,14 +117,14 @@ def last_truncate(lake: Lake, source: str, table: TableName, after: str, before:
 def all_truncates(
     lake: Lake, source: str, table: TableName, after: str, before: str | None, batch: int
 ) -> tuple[tuple[str, int | None], ...]:
-    """The positions at which all rows of a table went, each with its moment."""
+    """The positions of all truncates of a table, each with its commit time."""
     wanted = of_table(source, table) & between(after, before, batch) & (f.col("op") == "truncate")
     found = lake.frame(layout.CHANGES).where(wanted).select("position", "commit_time").distinct().collect()
     return tuple(sorted((row.position, row.commit_time) for row in found))
 
 
 def first_later(lake: Lake, source: str, moment: int, start: str, end: str) -> str | None:
-    """Where the first transaction between two positions begins that is later than a moment; None where there is none."""
+    """The start of the first transaction between two positions that is later than a time; None where there is none."""
     changes = lake.frame(layout.CHANGES).where(
         (f.col("source") == source) & (f.col("position") > start) & (f.col("position") <= end)
     )
@@ -160,7 +160,7 @@ def last_version(lake: Lake, source: str, table: TableName) -> tuple[int | None,
 
 
 def after(position: str) -> str:
-    """A text behind a position and before every other that follows it."""
+    """A text that sorts after a position and before every later one."""
     return f"{position}!"
 
 

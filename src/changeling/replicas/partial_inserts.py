@@ -24,7 +24,7 @@ def without_deletes_of_moves(
 def settled(
     batch: pa.RecordBatch, effects: np.ndarray, moved: Moved, moves: dict[int, str], reader: KeyReader
 ) -> np.ndarray:
-    """The effects, with those rows marked of which nobody has looked up yet where they came from.
+    """The effects, with rows marked whose origin has not been looked up yet.
 
     What is known goes into `moves`: the key that the row had, by the number of the change.
     """

@@ -16,18 +16,18 @@ from changeling.replicas.points import Point, SourcePoint
 
 
 class TableDelta(msgspec.Struct, frozen=True):
-    """What is new of one table."""
+    """The new changes of one table."""
 
     source: str
     table: TableName
     changes: int
     late: int
-    """Of them, those that belong before what the replica has."""
+    """How many of them belong before what the replica has."""
     first_late: str | None
     truncated: str | None
-    """The last position at which all its rows went."""
+    """The position of the last truncate."""
     key: str | None
-    """Some key, for its columns."""
+    """A key of one of its rows, for its columns."""
     version: int | None = None
     """The schema version of its last change that has one, and its position."""
     version_at: str = ""
@@ -36,11 +36,11 @@ class TableDelta(msgspec.Struct, frozen=True):
     first: str = ""
     """The first position."""
     reads: bool = False
-    """It has rows of a snapshot."""
+    """It has snapshot rows."""
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """What is new."""
+    """The new changes of all tables."""
 
     point: Point
     """The point that the replicas reach with it; its tables are still those of the last one."""
@@ -50,7 +50,7 @@ class Delta(msgspec.Struct, frozen=True):
 
 
 class PendingChanges:
-    """Looks at the log from the last point on."""
+    """Finds the changes of the log after the last point."""
 
     def __init__(self, lake: Lake, settle: timedelta) -> None:
         self._lake, self._settle = lake, settle
@@ -124,7 +124,7 @@ class PendingChanges:
         for name in batches:
             open_ones = open_ones | ((f.col("source") == name) & (f.col("last") >= passed.get(name, "")))
         for row in found.where(open_ones).collect():
-            # A run may be slow, or its source out of reach: what is there and was not read yet may be the rest of it.
+            # A run may be slow, or its source unreachable: records that were not read yet may be the rest of the transaction.
             if row.source in looked and row.seen.astimezone(UTC) + self._settle <= looked[row.source]:
                 complete = False
                 continue
@@ -202,7 +202,7 @@ class PendingChanges:
 
 
 def stats_since(before: SourcePoint, batch: int, known: Mapping[int, BatchStats]) -> BatchStats | None:
-    """The stats of all batches behind a point; None where they are not all known, or where a change is late."""
+    """The statistics of all batches after a point; None where they are not all known, or where a change is late."""
     numbers = range(before.whole_batch + 1, batch + 1)
     if before.batch != before.whole_batch or any(number not in known for number in numbers):
         return None
@@ -212,7 +212,7 @@ def stats_since(before: SourcePoint, batch: int, known: Mapping[int, BatchStats]
 
 
 def delta_of(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchStats]) -> Delta:
-    """What is new by its stats, where all of it is taken."""
+    """The new changes by their statistics, where all of them are taken."""
     sources, tables = {}, []
     for name, batch in batches.items():
         before, found = last.of(name), stats[name]

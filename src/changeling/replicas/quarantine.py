@@ -22,7 +22,7 @@ class Quarantine:
         self._lake = lake
 
     def target(self) -> Target:
-        """Where files of it go."""
+        """Where its files are written."""
         return self._lake.target(QUARANTINE, datetime.now(UTC))
 
     def take(

@@ -1,4 +1,4 @@
-"""The names of replicas: decided by which tables there are, never by which of them came first."""
+"""The names of replicas: they depend on which tables exist, never on which of them came first."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from changeling.replicas.replica_reader import Identity
 
 _SUFFIXES = {"history": "__history"}
 _CHANGES_SUFFIX = "__changes"
-"""Behind the name of a list of changes, where the rows of its table have a replica as well."""
+"""The suffix of a list of changes, where the rows of its table have a replica as well."""
 
 
 def replica_names(identities: Iterable[Identity]) -> dict[Identity, str]:

@@ -15,13 +15,13 @@ STATE = "changeling.replica"
 IDENTITY = "changeling.table"
 SHAPE = "changeling.shape"
 BEHIND = "changeling.behind"
-"""Changes passed a replica by, since its table was kept in another mode meanwhile."""
+"""The replica missed changes, since its table was in another mode for a time."""
 FORMER = "changeling.names"
 """The names that a replica had before."""
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Whose rows a replica has: it is kept with the table."""
+    """Whose rows a replica has: stored with the table."""
 
     source: str
     table: TableName
@@ -30,7 +30,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class ReplicaState(msgspec.Struct, frozen=True):
-    """What a commit says of its replica."""
+    """The state of a replica, stored in its commits."""
 
     point: int = 0
     applied: int = 0
@@ -46,7 +46,7 @@ class ReplicaState(msgspec.Struct, frozen=True):
     """The version of the schema that gave them, and the position of the last change that had it."""
     version_at: str = ""
     plan: str = ""
-    """The point as it was planned: whoever finds one replica ahead of the others goes on with the same."""
+    """The point as it was planned: whoever finds one replica ahead of the others continues with the same plan."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The first kernel of a fold: each change becomes the events of the rows that it touches, under keys in one spelling.
+"""The first kernel of a fold: each change becomes the events of the rows that it touches, under normalised keys.
 
 Rows without a key are counted: a row that comes is one more of its kind, a row that goes one less.
 """
@@ -186,7 +186,7 @@ class _RowChanges:
         """Row events; the last ones of a table with a key may be of rows that leave theirs."""
         table, count = self.table, len(keys)
         groups = keys if not table.groups else [table.groups.get(key, key) for key in keys]
-        # A row that left a key which is folded again is seen there, and so takes its new key along.
+        # A row that left a key which is folded again appears there, so its new key is folded again too.
         again = [key in table.again or origin in table.again for key, origin in zip(keys, origins, strict=True)]
         columns = [
             pa.repeat(pa.scalar(self._number, pa.int32()), count),
@@ -283,14 +283,14 @@ def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: list[str | None], r
     names = tuple(json_text.members(own[0]))
     was, now = _keys_in(texts, names), _keys_in(own, names)
     for place, old, new, text, key in zip(candidates.to_pylist(), was, now, texts, own, strict=True):
-        # The same bytes, so the same key: nothing else need be looked at.
+        # The same bytes are the same key: no need to compare further.
         if old != new and (other := _old(key, text, reader)) is not None and other != keys[place]:
             moved[place] = other
     return moved
 
 
 def _keys_in(texts: list[str], names: tuple[str, ...]) -> list[Any]:
-    """The values of some columns in each object; what else is there is not looked at."""
+    """The values of some columns in each object; other members are ignored."""
     return _decoder(names).decode("[" + ",".join(texts) + "]")
 
 
@@ -314,7 +314,7 @@ def _old(key: str, before: str, reader: KeyReader) -> str | None:
 def _counted(
     op: Operation, before: str | None, after: str | None, before_image: Image, after_image: Image, halves: bool
 ) -> list[tuple[str, str | None]]:
-    """Which rows go and come. Without a key only a full image identifies a row."""
+    """Which rows are removed and added. Without a key only a full image identifies a row."""
     goes = before is not None and before_image is Image.FULL
     comes = after is not None and (after_image is Image.FULL or op in (Operation.INSERT, Operation.READ))
     if op in (Operation.INSERT, Operation.READ) and comes:
@@ -331,7 +331,7 @@ def _counted(
 
 
 def _spelled(value: bytes, reader: Reader) -> bytes:
-    """A value in the one spelling of its type, or as it is where it does not fit: it is quarantined later."""
+    """The normalised value of its type, or the value as it is where it does not fit: it is quarantined later."""
     try:
         return normal(value, reader)
     except (Rejected, ValueError, msgspec.DecodeError):

@@ -1,4 +1,4 @@
-"""What a change does to its row: the meaning of operations and images, said once for every fold."""
+"""What a change does to its row: the meaning of operations and images, in one place for every fold."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
 
 class Effect(StrEnum):
-    """On the row of a change's key."""
+    """The effect on the row of a change's key."""
 
     WHOLE = "whole"
     """The row is what the change contains; columns that the change does not mention are NULL."""
@@ -26,7 +26,7 @@ _COMING = frozenset({Operation.INSERT, Operation.READ})
 
 
 def effect(op: Operation, before_image: Image, after_image: Image, encoding: str) -> Effect | None:
-    """What a change of one row does; None for changes that say nothing of one row."""
+    """The effect of a change of one row; None for changes that do not concern one row."""
     if op not in ROW_OPERATIONS:
         return None
     if op is Operation.DELETE or _is_first_half(op, before_image, after_image, encoding):
@@ -41,7 +41,7 @@ def effect(op: Operation, before_image: Image, after_image: Image, encoding: str
 
 
 def _is_first_half(op: Operation, before_image: Image, after_image: Image, encoding: str) -> bool:
-    """The first half of an update that comes as two records: it removes its key, and the second half writes it whole."""
+    """The first half of an update that comes as two records: it removes its key, and the second half writes all of it."""
     is_half = op is Operation.UPDATE and after_image is Image.NONE and before_image is not Image.NONE
     return is_half and encoding != "canonical" and registry.get(encoding).halves
 

@@ -84,7 +84,7 @@ def image_sums(batch: pa.RecordBatch, leaving: int) -> pa.Array:
 
 
 def _sums(images: pa.Array) -> np.ndarray:
-    """A number for each image: equal ones have one, and different ones hardly ever."""
+    """A checksum for each image."""
     found: np.ndarray = np.zeros(len(images), np.int64)
     if images.null_count < len(images):
         found[:] = [0 if text is None else crc32(text) + 1 for text in images.cast(pa.binary()).to_pylist()]
@@ -112,16 +112,16 @@ class FoldTable:
     moved: Moved = field(default_factory=Moved)
     """The origins of new rows with a partial image, as far as they were looked up."""
     staged: bool = True
-    """Rows are written with what became of them; else as the replica has them, which only holds where nothing is stored."""
+    """Rows are staged with their effects; otherwise they are written as final rows, which requires that nothing is stored."""
     history: bool = False
     listed: bool = False
     """Nothing is folded: every change is a row."""
     attempts: tuple[Attempt, ...] = ()
     """Attempts at a snapshot of a table without a key: the rows of each count, and one attempt counts for all."""
     counted: tuple[int, int, str] = (0, 0, "")
-    """What was folded before: batches up to the first number whole, up to the second those up to the position."""
+    """What was folded before: all of the batches up to the first number, and of those up to the second the changes up to the position."""
     truncates: tuple[tuple[str, int | None], ...] = ()
-    """Where all rows went, and when; for history alone: other folds begin behind the last one."""
+    """The truncates and their times; for histories only: other folds begin after the last one."""
 
     @property
     def goes_on(self) -> bool:
@@ -129,7 +129,7 @@ class FoldTable:
         return self.counted[1] > 0
 
     def is_new(self, batch: int, position: str) -> bool:
-        """Whether no fold had a change before."""
+        """Whether no earlier fold had this change."""
         whole, last, held = self.counted
         return batch > last or (batch > whole and position > held)
 

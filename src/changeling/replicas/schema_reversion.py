@@ -18,7 +18,7 @@ from changeling.replicas.merge_tasks import of_table
 from changeling.replicas.pending_changes import TableDelta
 
 MIXED = 20
-"""More reversions than these at once are not the history of a table, but interleaved records of several schemas: no column is dropped."""
+"""More reversions than these at once are not the history of a table, but interleaved records of several schemas: none is registered."""
 
 
 class PositionRange(NamedTuple):
@@ -54,7 +54,7 @@ def hold_again(lake: Lake, registry: Registry, span: PositionRange) -> list[Vers
 
 
 def _is_reversion(position: str, kind: int, starts: list[tuple[str, int]]) -> bool:
-    """Whether a run is none that is known, nor the first one of a version that only begins earlier than was known."""
+    """Whether a run is new, and not just the first run of a version that begins earlier than was known."""
     if (position, kind) in starts:
         return False
     following = [other for start, other in starts if start > position][:1]
@@ -71,7 +71,7 @@ def _carried(registry: Registry, source: str, table: TableName) -> list[Version]
 
 
 def _kinds(versions: list[Version]) -> dict[int, int]:
-    """Versions that say the same have one number."""
+    """Versions with the same schema have the same number."""
     schemas = [version.schema for version in versions]
     return {version.id: schemas.index(version.schema) for version in versions}
 
@@ -90,7 +90,7 @@ def _runs(lake: Lake, span: PositionRange, kinds: Mapping[int, int], most: int) 
     kind = f.create_map(*(f.lit(part) for pair in kinds.items() for part in pair))[f.col("schema_id")]
     wanted = of_table(span.source, span.table) & f.col("schema_id").isin(list(kinds))
     wanted = wanted & (f.col("position") >= span.first) & (f.col("batch") <= span.batch)
-    # Places of arrival are in no order that the source has.
+    # The order of arrival is not an order of the source.
     wanted = wanted & ~f.coalesce(f.col("arrived"), f.lit(False))
     if span.limit is not None:
         wanted = wanted & (f.col("position") < span.limit)
