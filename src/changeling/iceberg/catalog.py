@@ -1,4 +1,4 @@
-"""One Iceberg catalog, spoken to by two clients: the settings that Spark and PyIceberg need for it."""
+"""One Iceberg catalog with two clients: the settings that Spark and PyIceberg need for it."""
 
 import os
 import sqlite3
@@ -19,7 +19,7 @@ class Catalog:
     """The catalog of a pipeline."""
 
     spark: dict[str, str]
-    """Spark's settings, whole."""
+    """All of Spark's settings."""
     pyiceberg: dict[str, str]
     database: Path | None
     """The SQLite file, where the catalog is the embedded one."""
@@ -62,7 +62,7 @@ def catalog(warehouse: str, folder: Path, given: Mapping[str, str]) -> Catalog:
 
 
 def prepare(database: Path) -> None:
-    """Makes the embedded catalog, as Iceberg's two clients would: they do it in steps, and fail where both do it at once."""
+    """Creates the embedded catalog as Iceberg's two clients would: theirs is not atomic, and fails where both do it at once."""
     database.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(database, timeout=60)) as connection, connection:
         for statement in _TABLES:
@@ -126,7 +126,7 @@ def _store(warehouse: str) -> dict[str, str]:
 
 
 def _python_names(options: Mapping[str, str]) -> dict[str, str]:
-    """PyIceberg's words for what Java calls otherwise."""
+    """PyIceberg's names of options that Java names differently."""
     if options.get("type") != "jdbc":
         return {}
     uri = options.get("uri", "")

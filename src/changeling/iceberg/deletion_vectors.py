@@ -24,7 +24,7 @@ _POSITION_FIELD = 2147483645
 
 
 class Vector(msgspec.Struct, frozen=True):
-    """Where the deleted positions of one data file stand."""
+    """Where the deleted positions of one data file are stored."""
 
     path: str
     offset: int

@@ -80,7 +80,7 @@ class Lock:
         self._write()
 
     def leaves_out(self, tables: dict[str, str], source: str) -> None:
-        """Notes the tables that a source goes on without."""
+        """Notes the tables that a source skips."""
         if tables != self._holder.left_out.get(source, {}):
             others = {name: found for name, found in self._holder.left_out.items() if name != source}
             left_out = {**others, source: tables} if tables else others
@@ -98,7 +98,7 @@ class Lock:
         self._write()
 
     def _write(self) -> None:
-        # Written over in place: a file renamed over this one would be another file, which nobody has locked.
+        # Overwritten in place: a file renamed over this one would be a different file, which nobody has locked.
         with open(self._file, "r+b") as file:
             file.write(msgspec.json.encode(self._holder) + b"\n")
             file.truncate()

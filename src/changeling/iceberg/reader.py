@@ -30,7 +30,7 @@ class Tables:
             yield from _summaries(found, tag)
 
     def rows(self, table: Table, where: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)) -> pa.Table:
-        """The rows of a table, or those of them that a condition lets through."""
+        """The rows of a table, or those that match a condition."""
         found = self._load(table)
         if found is None:
             return table.columns.empty_table()
@@ -43,7 +43,7 @@ class Tables:
         return made
 
     def names(self) -> list[str]:
-        """The tables that are there; none where the namespace is not."""
+        """The existing tables; none where the namespace does not exist."""
         try:
             catalog = self._open()
             return [] if catalog is None else [name for _, name in catalog.list_tables(self._namespace)]

@@ -1,4 +1,4 @@
-"""Batch after batch from one source into the log, exactly once.
+"""Ingests batch after batch from one source into the log, exactly once.
 
 A batch is planned, and the plan is written down before anything is read. Then come, each in one commit: new schemas, rejects,
 changes. The commit of changes ends the batch, since it brings the source's new state with it. A batch that was interrupted before
@@ -70,7 +70,7 @@ class Ingest:
         self._declare()
 
     def _begin(self) -> None:
-        """Takes from the log how far the source is: at the start, and again after a failure, which may have come anywhere."""
+        """Reads from the log how far the source is: at the start, and again after a failure, which may have happened anywhere."""
         source = self.source
         done = self._log.state.batch(source.name)
         plans = self._log.plans.of(source.name)
@@ -89,7 +89,7 @@ class Ingest:
 
     @contextmanager
     def _resumable(self) -> Iterator[None]:
-        """What fails meanwhile is resumed from what the log has, just as by another process."""
+        """After a failure in this context, ingest resumes from the state of the log, as another process would."""
         if self._failed:
             self._log.reload()
             self._begin()
@@ -131,7 +131,7 @@ class Ingest:
         return self._log.state.of(self.source.name)
 
     def step(self, started: Callable[[Spread], None] = lambda spread: None) -> Report | None:
-        """Brings the next batch in; None where there is none."""
+        """Ingests the next batch; None where there is none."""
         with self._resumable():
             return self._step(started)
 
@@ -153,7 +153,7 @@ class Ingest:
             except ChangelingError:
                 if self.source.broken(plan.text) is None:
                     raise
-                # What is still being written is left for another time.
+                # Files that are still being written are left for a later batch.
                 plan = self._pending_plan() or plan
         return self._read_plan(plan, started)
 
@@ -164,7 +164,7 @@ class Ingest:
         return self._bring_in(plan, given, spread, rejects_stay=False)
 
     def bring_in_again(self, given: Input) -> Report:
-        """Reads records that were rejected before, as a batch of its own: those that give changes now are in the log then."""
+        """Reads records that were rejected before, as a batch of its own: those that decode now are added to the log."""
         with self._resumable():
             if self.read_is_pending:
                 raise AssertionError("the interrupted batch comes first, or its records would count as read")
@@ -246,7 +246,7 @@ class Ingest:
     def _read(
         self, plan: Plan, given: Input, moment: datetime, rejects_stay: bool
     ) -> tuple[Outcome, tuple[Version, ...]]:
-        """Reads until every schema in the batch is known: a new one costs a second reading of its batch."""
+        """Reads until every schema in the batch is known: a new one makes its batch be read a second time."""
         written = (layout.CHANGES,) if rejects_stay else (layout.CHANGES, layout.REJECTS)
         targets = {table.name: self._lake.target(table, moment) for table in written}
         seen = [

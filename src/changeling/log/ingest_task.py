@@ -36,7 +36,7 @@ class Batch:
     source: str
     number: int
     format: str | None
-    """None where the reader gives changes in place of records."""
+    """None where the reader returns changes instead of records."""
     options: ReadOptions
     moment: int
     """When it is read, in microseconds."""
@@ -54,7 +54,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class IngestKernel:
-    """Parts of a batch into outcomes, one a task, in layout `OUTCOME`."""
+    """Turns parts of a batch into outcomes, one per task, in the layout `OUTCOME`."""
 
     reader: Reader
     batch: Batch
@@ -66,7 +66,7 @@ class IngestKernel:
             for records, rejects in self.reader(batches):
                 if self.batch.looks:
                     task.take(records.slice(0, _LOOKED_AT), rejects)
-                    # Spark ends a process that leaves some of its input, and has to start another one.
+                    # Spark ends a worker process that does not read all of its input, and has to start another one.
                     deque(batches, maxlen=0)
                     break
                 task.take(records, rejects)
@@ -95,7 +95,7 @@ class _Task:
         self._refused: Refused | None = None
 
     def take(self, records: pa.RecordBatch, no_records: pa.RecordBatch) -> None:
-        """Decodes a batch of records and writes what comes of it."""
+        """Decodes a batch of records and writes the changes and rejects."""
         decoded = self._decode(records)
         changes = decoded.changes
         if self._batch.topics is not None:
@@ -152,7 +152,7 @@ class _Task:
         furthest = pc.max(positions).as_py()
         self._position = furthest if self._position is None else max(self._position, furthest)
         if self._batch.last_position is not None:
-            # A snapshot shows what was there before, and is not late.
+            # A snapshot shows rows that existed before, and is not late.
             late = pc.and_(pc.less(positions, self._batch.last_position), pc.not_equal(changes.column("op"), "read"))
             self._late += pc.sum(late).as_py() or 0
         self._ahead += pc.sum(pc.greater(times, self._batch.moment * 1000)).as_py() or 0
@@ -217,7 +217,7 @@ def reject_id(source: str, origin: Origin) -> str:
 
 
 def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:
-    """Places of arrival with the topic's number behind them."""
+    """Arrival positions with the topic's number as a suffix."""
     arrived = changes.column("arrived")
     if not pc.any(arrived).as_py():
         return changes

@@ -1,4 +1,4 @@
-"""How the tables of a pipeline look: names, columns, what they are sorted and partitioned by."""
+"""The layout of a pipeline's tables: names, columns, what they are sorted and partitioned by."""
 
 import pyarrow as pa
 
@@ -6,7 +6,7 @@ from changeling.iceberg.table import Table
 from changeling.model import layout
 
 VERSION = 1
-"""The layout that this code writes; a table says its own in the property `changeling.layout`."""
+"""The layout that this code writes; a table has its own in the property `changeling.layout`."""
 MOMENT = pa.timestamp("us", "UTC")
 
 
@@ -37,7 +37,7 @@ REJECTS = Table(
     ),
     days="ingested_at",
 )
-"""Records that gave no change, whole. `id` is the source and the place of the record in it."""
+"""Complete records that could not be decoded. `id` is the source and the place of the record in it."""
 
 SCHEMAS = Table(
     "schemas",
@@ -123,7 +123,7 @@ QUARANTINE = Table(
         ]
     ),
 )
-"""What replicas cannot hold: values that do not fit their columns (NULL there), changes that have no place (no column), and
+"""Quarantine, what replicas cannot store: values that do not fit their columns (NULL there), changes that have no place (no column), and
 rows that a change touched without giving their values (no column, no value)."""
 
 TABLES = (CHANGES, REJECTS, SCHEMAS, BATCHES, POINTS, QUARANTINE)

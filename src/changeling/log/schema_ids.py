@@ -1,4 +1,4 @@
-"""Schemas that changes carry into the numbers that the registry gave them, in the tasks."""
+"""Maps the schemas that changes carry to their numbers in the registry, in the tasks."""
 
 from collections.abc import Iterable
 from typing import TypeAlias
@@ -16,13 +16,13 @@ _NOWHERE = TableName(None, None, "")
 
 
 class SchemaIds:
-    """Looks up the schemas of batch after batch, and remembers which came between which positions."""
+    """Looks up the schemas of batch after batch, and records their ranges of positions."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
         self._seen: dict[tuple[TableName, str], Seen] = {}
         self.unknown = False
-        """A schema came that has no number yet."""
+        """A schema has no number yet."""
 
     def __call__(self, changes: pa.RecordBatch) -> tuple[pa.Array, dict[int, str]]:
         """The number of each change's schema, and the rows to quarantine with the reason for each."""

@@ -175,7 +175,7 @@ class Registry:
         )
 
     def forget(self, versions: Iterable[Version]) -> None:
-        """Takes versions back that could not be written down: they must not be given to changes."""
+        """Removes versions that could not be stored: they must not be assigned to changes."""
         gone = {version.id for version in versions}
         self.versions = [version for version in self.versions if version.id not in gone]
 

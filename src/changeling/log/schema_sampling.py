@@ -11,7 +11,7 @@ from changeling.log.task_result import Sampled
 from changeling.model.table import TableName
 
 ROWS = 1_000
-"""Rows of a table that each task looks at. The log keeps values as the wire has them, so that nothing hangs on a sample."""
+"""Rows of a table that each task samples. The log keeps values as they were sent, so nothing depends on a sample."""
 _KINDS = {bool: "bool", int: "int", float: "number", str: "text", dict: "json", list: "json"}
 _INT64 = 2**63
 
@@ -26,7 +26,7 @@ class Sampling:
         self._done: set[TableName] = set()
 
     def __call__(self, changes: pa.RecordBatch) -> None:
-        """Takes rows of tables that have not enough yet."""
+        """Samples rows of tables that do not have enough yet."""
         if not changes.column("schema").null_count:
             return
         names = changes.column("table")
@@ -59,7 +59,7 @@ class Sampling:
             self._keys[table] = tuple(msgspec.json.decode(key))
 
     def found(self) -> list[Sampled]:
-        """What was seen."""
+        """The samples."""
         return [
             Sampled(table, {name: sorted(kinds) for name, kinds in columns.items()}, self._keys.get(table, ()))
             for table, columns in self._columns.items()

@@ -43,7 +43,7 @@ class StatsCounter:
         self._ended.update(pc.unique(ids.filter(ends)).to_pylist())
         self._seen.update(pc.unique(ids.drop_null()).to_pylist())
         if self._seen <= self._ended:
-            # A transaction's changes come together, or its end is looked for in the log.
+            # A transaction's changes arrive together; otherwise its end is looked up in the log.
             self._seen.clear()
             self._ended.clear()
 

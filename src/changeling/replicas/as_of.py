@@ -49,7 +49,7 @@ from changeling.replicas.tables import Replica, ReplicaTables
 
 
 @dataclass(frozen=True)
-class Moment:
+class Prefix:
     """A prefix of a source: the state to begin with, and where it ends (None where it ends with the last point)."""
 
     base: Base
@@ -83,7 +83,7 @@ class States:
         identity, replica = self._find(table)
         if replica is not None and replica.is_current:
             return State(self._tables.lake.frame(replica.table), replica.shape)
-        return self._folded(identity, replica, Moment(Base(), None))
+        return self._folded(identity, replica, Prefix(Base(), None))
 
     def at_point(self, table: WantedTable, number: int) -> State:
         """The state of one point."""
@@ -106,7 +106,7 @@ class States:
             base = Base()
         if base is None:
             raise self._too_early(identity, replica, f"point {number}")
-        return self._folded(identity, replica, Moment(base, after(held), point.of(identity.source).batch))
+        return self._folded(identity, replica, Prefix(base, after(held), point.of(identity.source).batch))
 
     def as_of(self, table: WantedTable, moment: int) -> State:
         """The state before the first transaction that is later than a time, in nanoseconds."""
@@ -128,7 +128,7 @@ class States:
         base = self._base(identity, replica, limit, times.to_text(moment))
         if base.snapshot is None and limit is not None:
             self._check_was_known(identity, limit, moment)
-        return self._folded(identity, replica, Moment(base, limit))
+        return self._folded(identity, replica, Prefix(base, limit))
 
     def _check_is_known(self, identity: Identity, limit: str | None, wanted: str) -> None:
         if limit is not None:
@@ -149,7 +149,7 @@ class States:
         identity, _ = self._find(table)
         end = self._points.last.of(identity.source).position or ""
         limit = None if before is None else first_later(self._lake, identity.source, before - 1, "", end)
-        return self._folded(identity, None, Moment(Base(), limit), base)
+        return self._folded(identity, None, Prefix(Base(), limit), base)
 
     def as_of_transaction(self, table: WantedTable, number: str) -> State:
         """The state after a transaction."""
@@ -169,7 +169,7 @@ class States:
             )
         self._check_is_known(identity, after(position), f"transaction {number}")
         base = self._base(identity, replica, after(position), f"transaction {number}")
-        return self._folded(identity, replica, Moment(base, after(position)))
+        return self._folded(identity, replica, Prefix(base, after(position)))
 
     def before(self, source: str, table: TableName, position: str) -> State:
         """The state of all that comes before a position; it must be in the last point.
@@ -182,7 +182,7 @@ class States:
         if replica is not None and replica.is_current and last < position:
             return State(self._tables.lake.frame(replica.table), replica.shape)
         return self._folded(
-            identity, replica, Moment(self._base(identity, replica, position, f"position {position}"), position)
+            identity, replica, Prefix(self._base(identity, replica, position, f"position {position}"), position)
         )
 
     def given(self, source: str, table: TableName, changes: DataFrame, version: int) -> State:
@@ -231,7 +231,7 @@ class States:
                 return times.to_text(moment)
         return "none is kept"
 
-    def _folded(self, identity: Identity, replica: Replica | None, moment: Moment, given: str | None = None) -> State:
+    def _folded(self, identity: Identity, replica: Replica | None, moment: Prefix, given: str | None = None) -> State:
         source, table, base, limit = identity.source, identity.table, moment.base, moment.limit
         last = self._points.last.of(source)
         batch = moment.batch or last.batch

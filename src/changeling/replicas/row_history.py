@@ -1,4 +1,4 @@
-"""The life of one row: every change that wrote it, moved it or removed it, in order, with the columns that changed."""
+"""The history of one row: every change that wrote it, moved it or removed it, in order, with the columns that changed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ Image = Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
-class Moment:
-    """One change in the life of a row, and the row before and after it; None where there was or is none."""
+class RowChange:
+    """One change in the history of a row, and the row before and after it; None where it did not or does not exist."""
 
     row: pa.RecordBatch
     """The change itself, as the log has it."""
@@ -32,14 +32,14 @@ class Moment:
 
     @property
     def changed(self) -> list[str]:
-        """The columns whose value is another one now; all of them where the row came or went."""
+        """The columns whose value changed; all of them where the row was created or removed."""
         before, after = self.before or {}, self.after or {}
         names = [*after, *(name for name in before if name not in after)]
         return [name for name in names if before.get(name) != after.get(name)]
 
 
-def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
-    """The moments of the row with that key (a JSON object), by position.
+def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
+    """The changes of the row with that key (a JSON object), by position.
 
     A change that moves the row to this key or away from it is one of them. Raises `UsageError` where the log has no such
     table, several of that name, or no such key.
@@ -61,10 +61,10 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
         was = wanted if text_of(change.key) != wanted else _old_key(change, moves)
         before = _image(fold, wanted) or _image(fold, was)
         if _place(change) in moves.deletes:
-            # The row goes with the create that it belongs to.
+            # The fold moves the row when it reaches the create.
             if text_of(change.key) == wanted and _place(change) != last:
                 last = _place(change)
-                yield Moment(batch.slice(place, 1), before, None)
+                yield RowChange(batch.slice(place, 1), before, None)
             continue
         if change.op is Operation.TRUNCATE:
             fold.truncate()
@@ -74,11 +74,11 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
             fold.apply(event._replace(origin=_old_key(change, moves)))
         is_own = wanted in origins[place] and not _repeats_move(change, wanted, moves)
         if is_own or (change.op is Operation.TRUNCATE and before is not None):
-            yield Moment(batch.slice(place, 1), before, _image(fold, wanted))
+            yield RowChange(batch.slice(place, 1), before, _image(fold, wanted))
 
 
 def _content(change: Change) -> tuple[str, ...]:
-    """What a change says: one that says the same at the same position comes once more."""
+    """The content of a change: one with the same content at the same position is a repetition."""
     return change.op, change.before_image, change.after_image, text_of(change.before), text_of(change.after)
 
 
@@ -104,13 +104,13 @@ def _old_key(change: Change, moves: Moved) -> str | None:
 
 
 def _repeats_move(change: Change, key: str, moves: Moved) -> bool:
-    """Whether a create already took the row away from a key, so that a delete of that key only repeats it."""
+    """Whether a create took the row away from a key, which the delete of that key reports already."""
     taken = {delete for at, delete in moves.deletes if at <= (change.position or "")}
     return text_of(change.key) != key and moves.origins.get(_place(change)) == key and key in taken
 
 
 def _order(change: Change, moves: Moved) -> tuple[str, bool, bool]:
-    """By position; a truncate comes behind all that share its position, as it does in the fold.
+    """By position; a truncate comes after all changes that share its position, as in the fold.
 
     A delete that is part of a move comes before the rest of it.
     """
@@ -157,7 +157,7 @@ def _family(origins: Sequence[set[str]], key: str) -> set[str]:
 
 
 def _logged_key(key: str, table: TableName, known: set[str]) -> str:
-    """The key as the log has it; one whose values differ only in being text or numbers is taken for the same."""
+    """The key as the log has it; a key whose values differ only in being text or numbers counts as the same."""
     try:
         wanted = json_text.canonical_key(json_text.members(key).items()).decode()
     except ValueError:
@@ -196,7 +196,7 @@ def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[t
 
 
 def _arrival(batch: int, origin: Origin) -> tuple[int, ...]:
-    """In the order that the fold has: batch, file or topic, partition, record or offset."""
+    """In the order of the fold: batch, file or topic, partition, record or offset."""
     if origin.offset is None:
         return batch, origin.ordinal or 0, -1, origin.record or 0
     return batch, origin.ordinal or 0, origin.partition or 0, origin.offset

@@ -1,4 +1,4 @@
-"""Collects what became of the rows of one table, types them a few thousand at a time, and writes them to files."""
+"""Collects the folded rows of one table, types them a few thousand at a time, and writes them to files."""
 
 from typing import Any
 
@@ -23,11 +23,11 @@ STALE = "a change touched the row and did not tell its values"
 CLOSE = "close"
 """The state that was open in the stored history ends here."""
 State = tuple[str, int | None, str, Row | None]
-"""From a position and a moment on, by an operation: the row, or none."""
+"""The row from a position and a time on, by an operation; None where it was removed."""
 
 
 class RowWriter:
-    """Takes rows, and writes them: final ones where nothing is stored below, else as `staged_layout` has them."""
+    """Writes rows: final ones where no rows are stored yet, otherwise in the layout `staged_layout`."""
 
     def __init__(self, table: FoldTable, writer: Writer, quarantine: Writer, point: int) -> None:
         self._table, self._writer, self._quarantine, self._point = table, writer, quarantine, point
@@ -83,7 +83,7 @@ class RowWriter:
                 )
 
     def gone(self, rows: pa.Table) -> None:
-        """Rows that are not there any more."""
+        """Rows that no longer exist."""
         again = rows.column("again").to_pylist()
         for key, place in zip(rows.column("key").to_pylist(), again, strict=True):
             self.row(key, None, bool(place), "")
@@ -166,7 +166,7 @@ class RowWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Types and writes what waits."""
+        """Types and writes the buffered rows."""
         if not self._waiting:
             return
         waiting, rows = self._waiting, self._cells
@@ -264,7 +264,7 @@ _OWN = {
 
 def _effect(row: Row) -> str:
     if not row.exists:
-        # A row that went and was only touched since is not there, whatever is stored.
+        # A row that was removed and only touched since does not exist, whatever is stored.
         return (Effect.GONE if row.base is None else Effect.TOUCH).value
     return (Effect.WHOLE if row.base is None else Effect.PATCH).value
 
@@ -277,7 +277,7 @@ def _readable(row: str, shape: Shape) -> str:
 
 
 def _bare(layout: pa.Schema) -> pa.Schema:
-    """The same names and types without the numbers that files carry."""
+    """The same names and types without the field ids of files."""
     return pa.schema([(field.name, field.type) for field in layout])
 
 

@@ -1,4 +1,4 @@
-"""What is known of the columns of tables, and what folds find out about them."""
+"""The known columns of tables, and what folds learn about them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ Policies = Callable[[str, TableName], Policy]
 
 
 class SchemaInference:
-    """Columns by the registry; new ones go into it, and to whoever writes it down."""
+    """Columns by the registry; new ones are registered and stored."""
 
     def __init__(self, registry: Registry, policy: Policies, register: Callable[[list[Version]], None]) -> None:
         self._registry, self._policy, self._register = registry, policy, register

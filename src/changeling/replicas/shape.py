@@ -25,7 +25,7 @@ class ReplicaColumn(msgspec.Struct, frozen=True):
     name: str
     type: str
     told_name: str | None = None
-    """Its name in the source, where it cannot be stored under that."""
+    """Its name in the source, where it cannot be stored under that name."""
 
     @property
     def source_name(self) -> str:
@@ -39,7 +39,7 @@ class ReplicaColumn(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """The columns of a replica at one moment, and which of them are the key (by id; none where rows have no key)."""
+    """The columns of a replica at one time, and which of them are the key (by id; none where rows have no key)."""
 
     columns: tuple[ReplicaColumn, ...]
     key: tuple[str, ...] = ()
@@ -79,10 +79,10 @@ class Columns:
     key: tuple[str, ...] = ()
     """The ids of the key columns where no schema declares them."""
     reversions: tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...] = ()
-    """Versions that say the same as others: for a change that has one of these, its position decides which it is."""
+    """Versions with the same schema as others: for a change that has one of these, its position decides which it is."""
 
     def shape(self, version: int | None = None) -> Shape:
-        """What the replica looks like when a version holds; without one, when the last does."""
+        """The shape of the replica while a version holds; by default the last one."""
         if version not in self.shapes:
             version = self.versions[-1][1] if self.versions else None
         declared = Shape(()) if version is None else self.shapes[version]
@@ -92,7 +92,7 @@ class Columns:
         return Shape(columns, declared.key or tuple(number for number in self.key if number in known))
 
     def holding(self, position: str) -> int | None:
-        """The version that holds at a position, for changes that do not say which they have."""
+        """The version that holds at a position, for changes that carry none."""
         held = [number for start, number in self.versions if start <= position]
         return held[-1] if held else self.versions[0][1] if self.versions else None
 
@@ -114,7 +114,7 @@ class Columns:
         return None
 
     def fits(self, stored: Shape, version: int | None, wanted: Shape, held: str) -> bool:
-        """Whether stored rows, whose columns a version named, can go on to another shape as they are.
+        """Whether stored rows, whose columns a version named, can be kept in another shape as they are.
 
         A version that comes late may show that two columns are one, or that one is two; and a column may return that stored
         rows up to a position do not have any more.
@@ -128,7 +128,7 @@ class Columns:
         )
 
     def identified(self, stored: Shape, version: int | None) -> Shape:
-        """Stored columns under the ids that they have by what is known now."""
+        """Stored columns under the ids that they have by the current knowledge."""
         places = {column.id: self.place(version, column.source_name) for column in stored.columns}
         ids = {number: number if place is None else place.id for number, place in places.items()}
         columns = tuple(msgspec.structs.replace(column, id=ids[column.id]) for column in stored.columns)
@@ -249,7 +249,7 @@ class _Chain:
         return lines
 
     def _continued(self, version: Version, last: tuple[TableSchema, dict[str, int]] | None) -> dict[str, int]:
-        """The columns that were there before."""
+        """The columns that existed before."""
         if last is None:
             return {}
         before, known = last
@@ -261,12 +261,12 @@ class _Chain:
 
 
 def _is_one(before: Column | None, now: Column) -> bool:
-    """Whether values of both versions of a column fit into one: what was text and is a number is another column."""
+    """Whether values of both versions of a column fit into one: a column that was text and is a number is a different one."""
     return before is None or common(before.canonical, now.canonical) is not None
 
 
 def _shape(before: Shape, schema: TableSchema, numbers: dict[str, str]) -> Shape:
-    """Columns that were there keep their order, and have a type that holds all they had; new ones stand behind them."""
+    """Existing columns keep their order, and have a type that holds all their values; new ones come after them."""
     there = {column.id: column for column in before.columns}
     now = {numbers[column.name]: column for column in schema.columns}
     order = [number for number in there if number in now] + [number for number in now if number not in there]

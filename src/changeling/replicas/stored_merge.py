@@ -22,7 +22,7 @@ INSERT = "insert"
 
 
 def staged_frame(spark: SparkSession, files: Sequence[Written]) -> DataFrame:
-    """What a fold wrote down."""
+    """The staged rows of a fold."""
     return spark.read.parquet(*(written.path for written in files))
 
 
@@ -62,7 +62,7 @@ def same(pairs: Sequence[tuple[Column, Column]]) -> Column:
 
 
 def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, service: Sequence[str] = ()) -> DataFrame:
-    """Rows of a table with a key as they are now: whole, or gone. Rows that were only touched are as they were.
+    """Rows of a table with a key as they are now: complete, or removed. Rows that were only touched are unchanged.
 
     `service` names the other columns that are wanted.
     """
@@ -91,7 +91,7 @@ def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, service: Se
 
 
 def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
-    """Rows without a key: each kind goes as a whole, and comes again as often as there are rows of it now."""
+    """Rows without a key: all copies of a row are removed, and as many are added as there are now."""
     names = columns(shape)
     changed = rows.groupBy(*names).agg(f.sum(staged_rows.COUNT).alias(staged_rows.COUNT))
     now = f.col(staged_rows.COUNT)
@@ -111,7 +111,7 @@ def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFram
 
 
 def together(base: DataFrame | None, now: DataFrame, shape: Shape) -> DataFrame:
-    """A whole state: stored rows that nothing changed, and the rows that `completed` or `recounted` gave."""
+    """A complete state: unchanged stored rows, and the rows that `completed` or `recounted` returned."""
     names = columns(shape)
     coming = now.where(f.col(staged_rows.EFFECT) != Effect.GONE.value).select(*names)
     if base is None:

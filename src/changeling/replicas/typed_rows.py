@@ -37,7 +37,7 @@ class TypedRows:
     columns: Columns
     shape: Shape
     quarantined: list[QuarantinedValue] = field(default_factory=list)
-    """Of the rows that were made last."""
+    """Of the rows that were converted last."""
     wider: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Kinds of values that columns without a schema do not hold yet."""
     _readers: dict[tuple[str, int | None, str], Reader | None] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class TypedRows:
         return made
 
     def keys(self, keys: Sequence[str]) -> dict[str, pa.Array]:
-        """The columns of the key, by id, from keys in their one spelling."""
+        """The columns of the key, by id, from normalised keys."""
         if not self.shape.key:
             return {}
         rows = _KEYS.decode("[" + ",".join(keys) + "]")
