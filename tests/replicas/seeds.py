@@ -44,7 +44,7 @@ def then(made: Shop, table: str, **when: Any) -> Contents:
 
 
 def stored(made: Shop, name: str) -> Contents:
-    """A table beside the log by its own name, such as a history."""
+    """A table of the replicas' namespace by its own name, such as a history."""
     found = tables_of(load(made.file)).in_namespace("shop_replica").load(name)
     assert found is not None, f"there is no table {name}"
     return _of(found.scan().to_arrow())

@@ -74,7 +74,7 @@ def then(made: Shop, table: str = "public.users", **when: Any) -> list[dict[str,
 
 
 def asides(made: Shop) -> list[tuple[Any, ...]]:
-    """What is kept aside: table, key, column, value."""
+    """The quarantine: table, key, column, value."""
     rows = made.rows(layout.QUARANTINE)
     return sorted((row["table"]["name"], row["key"], row["column"], row["value"]) for row in rows)
 

@@ -111,13 +111,13 @@ def test_changes_that_share_positions_are_told_apart_by_what_they_say(seed: int,
 
 
 def test_a_row_may_leave_its_key_twice_at_one_position(tmp_path: Path) -> None:
-    """Both moves tell the whole row, and have the same row before them."""
+    """Both moves contain the whole row, and have the same row before them."""
     database = Database(random.Random(0))
     row = {"id": 1, **dict.fromkeys(COLUMNS)}
     moved = [{**row, "id": number} for number in (2, 3)]
     for after in moved:
-        database.tell(Operation.INSERT, 1, after=row)
-        database.tell(Operation.UPDATE, after["id"], before=row, after=after)
+        database.emit(Operation.INSERT, 1, after=row)
+        database.emit(Operation.UPDATE, after["id"], before=row, after=after)
     events = [msgspec.structs.replace(event, position=encode(7)) for event in database.events]
     events[2] = msgspec.structs.replace(events[2], op=Operation.REPLACE)
     rows, _ = folded([*events, *events], tmp_path)

@@ -24,7 +24,7 @@ HISTORIES = 40
 
 @pytest.fixture(autouse=True)
 def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is new by the stats of batches is looked up in the log as well."""
+    """Whatever is new by the statistics of batches is looked up in the log as well."""
     following = PendingChanges.next
 
     def both(
@@ -38,7 +38,7 @@ def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def comparable(delta: Delta | None) -> Any:
-    """Without the moment at which it was made; which key is told does not matter."""
+    """Without the time at which it was created; which key it reports does not matter."""
     if delta is None:
         return None
     tables = [msgspec.structs.replace(table, key=table.key and "some") for table in delta.tables]
@@ -55,7 +55,7 @@ def database(seed: int, transactions: int) -> Database:
     return made
 
 
-def told(made: Shop, database: Database, count: int, disorder: str) -> None:
+def feed(made: Shop, database: Database, count: int, disorder: str) -> None:
     """Runs the pipeline batch after batch."""
     for number, records in enumerate(batches(database, count, disorder)):
         made.write(f"{number}.json", *records)
@@ -90,7 +90,7 @@ def then(made: Shop, table: str, **when: Any) -> State:
 
 
 def lives(made: Shop, table: str) -> list[Any]:
-    """Every state of every row, as the history tells it."""
+    """Every state of every row, as the history has it."""
     history = tables_of(load(made.file)).in_namespace("shop_replica").load(f"public__{table}__history")
     assert history is not None
     found = []
@@ -127,7 +127,7 @@ def check(folder: Path, seed: int, transactions: int, count: int, disorder: str)
     """Replicas now, their histories, and states of some moment are those of the database."""
     source = database(seed, transactions)
     made = shop(folder, SOURCE, tables=[{"name": "public.told", "mode": "history"}])
-    told(made, source, count, disorder)
+    feed(made, source, count, disorder)
     last = source.committed[-1]
     for table, expected in last.tables.items():
         assert differences(current(made, table), model(expected)) == {}, table

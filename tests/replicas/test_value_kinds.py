@@ -1,4 +1,4 @@
-"""Columns of inferred types: a value is of the very kind, or its kind is told."""
+"""Columns of inferred types: a value is of exactly that kind, or its kind is reported."""
 
 import pytest
 from hypothesis import given

@@ -88,7 +88,7 @@ def check_place(catalog: Catalog, namespace: str) -> None:
         if not _lies_in(file, warehouse):
             folder = file.partition(f"/{namespace}/")[0]
             raise ChangelingError(
-                f"the warehouse {warehouse} was moved or copied: its tables lie in {folder}. Move it back there, or begin "
+                f"the warehouse {warehouse} was moved or copied: its tables lie in {folder}. Move it back there, or start "
                 "with an empty warehouse"
             )
 

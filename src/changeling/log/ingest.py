@@ -76,7 +76,7 @@ class Ingest:
         plans = self._log.plans.of(source.name)
         if done and (not plans or plans[-1].batch < done):
             raise ChangelingError(
-                f"source {source.name}: its log has {done} batches, but only {len(plans)} plans of them are there, so that it "
+                f"source {source.name}: its log has {done} batches, but only {len(plans)} plans of them exist, so that it "
                 "is not known what was read: restore the table `batches`, or start again under another name"
             )
         self._pending: Plan | None = None

@@ -98,7 +98,7 @@ class Planner:
         (table,) = delta.tables
         if not self._bases.log_is_whole():
             raise ChangelingError(
-                f"the log does not reach back to the first change of {table.table}: what is past retention cannot be made again"
+                f"the log does not reach back to the first change of {table.table}: what is past retention cannot be rebuilt"
             )
         self._inference.look_for_reversions(self._lake, _position_range(table, "", delta))
         task = self._from_scratch(table, replica, delta)
@@ -167,7 +167,7 @@ class Planner:
         """All changes, or those after the last truncate."""
         if not self._bases.log_is_whole():
             self._warnings.append(
-                f"the log does not reach back to the first change of every table: the replica of {table.table} is made of the "
+                f"the log does not reach back to the first change of every table: the replica of {table.table} is built from the "
                 "changes that it still has"
             )
         folded = replace(self._folded(table, replica, delta), stored=False, counted=(0, 0, ""))

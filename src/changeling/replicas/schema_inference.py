@@ -57,7 +57,7 @@ class SchemaInference:
         columns = self.columns(source, table, key)
         if columns.extra == folded.columns.extra:
             raise ChangelingError(
-                f"source {source}: no column of {table} can be made for the values of {', '.join(map(repr, sorted(kinds)))}: "
+                f"source {source}: no column of {table} can be created for the values of {', '.join(map(repr, sorted(kinds)))}: "
                 "declare the table's columns in the pipeline file, with `schema: ignore`"
             )
         shape = columns.shape(version)
