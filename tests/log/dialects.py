@@ -50,7 +50,7 @@ def _image(row: int, number: int) -> str:
 
 @dataclass(frozen=True)
 class Dialect:
-    """A dialect, what its source is told at first and after the mend, and how a record needs the mend."""
+    """A dialect, the settings of its source at first and after the fix, and how a record needs the fix."""
 
     format: str
     spoilt: Callable[[Row], Row]
@@ -78,8 +78,8 @@ class Dialect:
         return [{**rule, "source": self.source} for rule in (self.mended_rules if mended else self.rules)]
 
     def reading(self) -> dict[str, Any]:
-        """What `decode` is told to read all records."""
-        told = {name: value for name, value in self.mended.items() if name != "options"}
+        """The options of `decode` to read all records."""
+        carried = {name: value for name, value in self.mended.items() if name != "options"}
         schemas = tuple(
             TableSchema(
                 tuple(Column(name, kind) for name, kind in rule.get("columns", {}).items()),
@@ -89,7 +89,7 @@ class Dialect:
             )
             for rule in self.mended_rules
         )
-        return {**told, **self.mended.get("options", {}), "schemas": schemas}
+        return {**carried, **self.mended.get("options", {}), "schemas": schemas}
 
     def records(self, count: int) -> list[Row]:
         """So many records, as this dialect writes the shared changes."""

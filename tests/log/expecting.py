@@ -19,8 +19,8 @@ def expected(
     changes, rejects = changeling.decode(records, format, source=source, **options)
     rows = changes.drop_columns(["schema_id"]).to_pylist()
     for row in rows:
-        told = None if row["schema"] is None else schema_from_json(row["schema"])
-        row |= {"schema": told and TableSchema(told.columns, told.key), "batch": batch}
+        carried = None if row["schema"] is None else schema_from_json(row["schema"])
+        row |= {"schema": carried and TableSchema(carried.columns, carried.key), "batch": batch}
     kept = rejects.drop_columns(["feature"]).to_pylist()
     return rows, [rejected(row, source, batch) for row in kept]
 
@@ -42,8 +42,8 @@ def resolved(rows: list[Row], schemas: list[Row]) -> list[Row]:
         schema = known[row["schema_id"]] if row["schema_id"] is not None else None
         if schema is not None:
             assert (schema["source"], schema["table"]) == (row["source"], row["table"] or NAMELESS)
-        told = None if schema is None else schema_from_json(schema["schema"])
-        found.append({**{name: row[name] for name in row if name != "schema_id"}, "schema": told})
+        carried = None if schema is None else schema_from_json(schema["schema"])
+        found.append({**{name: row[name] for name in row if name != "schema_id"}, "schema": carried})
     return found
 
 

@@ -90,7 +90,7 @@ def dataworks(number: int, columns: Columns) -> str:
 
 
 def ydb(number: int, columns: Columns | None = None, version: int = 1) -> str:
-    """The record that tells the table's schema from here on, or without columns an update."""
+    """The record that declares the table's schema from here on, or without columns an update."""
     if columns is None:
         return json.dumps({"key": [number], "update": {"n": number}, "ts": [number, 7]})
     types = {name: {"type": kind} for name, kind in columns.items()}

@@ -22,9 +22,9 @@ from tests.log.lakes import Shop, message
 from tests.log.lakes import log_only as shop
 
 OWN = ("table", "key", "columns")
-"""Settings that stand beside a source's options."""
+"""Settings outside of a source's options."""
 UNLIKE = ("public.basic_types", "public.orders")
-"""Tables of which golden cases tell schemas that do not fit each other."""
+"""Tables for which golden cases carry schemas that do not fit each other."""
 
 
 @dataclass(frozen=True)

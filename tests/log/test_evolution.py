@@ -125,7 +125,7 @@ OLD = "id int64, name string, n int32"
 
 
 @pytest.mark.parametrize(
-    ("new", "expected", "told"),
+    ("new", "expected", "description"),
     [
         (OLD, Difference(), "says the same of other names"),
         (f"{OLD}, note string", Difference(added=("note",)), "adds note"),
@@ -172,14 +172,14 @@ OLD = "id int64, name string, n int32"
         ),
     ],
 )
-def test_what_a_new_version_changes(new: str, expected: Difference, told: str) -> None:
+def test_what_a_new_version_changes(new: str, expected: Difference, description: str) -> None:
     found = difference(schema(OLD, "id"), schema(new, "id"))
     assert found == expected
-    assert str(found) == told
+    assert str(found) == description
 
 
 @pytest.mark.parametrize(
-    ("old_key", "new_key", "told"),
+    ("old_key", "new_key", "description"),
     [
         (("id",), (), "the key was (id) and is ()"),
         ((), ("id",), "the key was () and is (id)"),
@@ -188,8 +188,8 @@ def test_what_a_new_version_changes(new: str, expected: Difference, told: str) -
         (("id", "n"), ("n", "id"), "the key was (id, n) and is (n, id)"),
     ],
 )
-def test_another_key_is_a_conflict(old_key: tuple[str, ...], new_key: tuple[str, ...], told: str) -> None:
-    assert difference(schema(OLD, *old_key), schema(OLD, *new_key)) == Difference(conflicts=(told,))
+def test_another_key_is_a_conflict(old_key: tuple[str, ...], new_key: tuple[str, ...], description: str) -> None:
+    assert difference(schema(OLD, *old_key), schema(OLD, *new_key)) == Difference(conflicts=(description,))
 
 
 def test_a_key_column_may_be_renamed() -> None:

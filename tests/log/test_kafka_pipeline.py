@@ -62,8 +62,8 @@ def test_002_01_and_002_16_topics_by_pattern_are_one_source_with_one_order(
     made = bus(tmp_path, broker, prefix)
     (totals,) = made.pipeline.run(once=True)
     assert (totals.read, totals.accepted, totals.rejected) == (len(events), len(events), 0)
-    told = [json.loads(text)["transaction"] for text in events]
-    assert ids(made) == [(one["id"], one["data_collection_order"]) for one in told]
+    carried = [json.loads(text)["transaction"] for text in events]
+    assert ids(made) == [(one["id"], one["data_collection_order"]) for one in carried]
     found = sorted((row["origin"]["topic"], row["origin"]["partition"], row["origin"]["offset"]) for row in made.log())
     assert found == sorted((place.topic, place.partition, place.offset) for place in places)
     assert {row["source"] for row in made.log()} == {"bus"}

@@ -42,8 +42,8 @@ def test_a_replay_does_not_swallow_a_batch_that_was_cut_off(
     run(made)
     assert numbers(made) == [1, 2, 3]
     assert sorted(row["raw"] for row in made.rows(layout.REJECTS)) == [b"bad2", b"garbage"]
-    told = source_of(made)
-    assert (told["read"], told["accepted"], told["rejected"]) == (5, 3, 2)
+    reported = source_of(made)
+    assert (reported["read"], reported["accepted"], reported["rejected"]) == (5, 3, 2)
 
 
 def test_a_copied_or_moved_warehouse_is_refused_and_the_original_stays(spark: SparkSession, tmp_path: Path) -> None:
@@ -52,14 +52,14 @@ def test_a_copied_or_moved_warehouse_is_refused_and_the_original_stays(spark: Sp
     run(made)
     shutil.copytree(tmp_path / "here", tmp_path / "copy")
     copy = Shop(tmp_path / "copy")
-    told = (
+    reported = (
         f"the warehouse {tmp_path}/copy/lake was moved or copied: its tables lie in {tmp_path}/here/lake. Move it back there, "
-        "or begin with an empty warehouse"
+        "or start with an empty warehouse"
     )
     for call in (copy.pipeline.status, copy.pipeline.remove, copy.pipeline.maintain, lambda: run(copy)):
         with pytest.raises(ChangelingError) as refused:
             call()
-        assert str(refused.value) == told
+        assert str(refused.value) == reported
     assert numbers(made) == [1]
 
 
@@ -73,8 +73,8 @@ def test_a_warehouse_is_the_same_by_every_way_to_it(
     for number, way in enumerate(ways, start=1):
         made.write(f"{number}.json", event(number))
         Pipeline.load(way).run(once=True)
-        told = [row["read"] for row in Pipeline.load(way).status() if row["kind"] == "source"]
-        assert told == [number]
+        reported = [row["read"] for row in Pipeline.load(way).status() if row["kind"] == "source"]
+        assert reported == [number]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "link"]
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["lake", "pipelines"]
 
@@ -108,9 +108,9 @@ def test_odd_entries_of_a_folder_are_passed_over_and_told(spark: SparkSession, t
     (tmp_path / "in" / "gone.json").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "in" / "pipe.json")
     Path(os.fsdecode(os.fsencode(tmp_path / "in") + b"/x\xff.json")).write_text(event(2))
-    told = run(made)
-    assert len(told) == 3
-    assert all(line.endswith(": it is skipped") for line in told)
+    reported = run(made)
+    assert len(reported) == 3
+    assert all(line.endswith(": it is skipped") for line in reported)
     assert numbers(made) == [1]
 
 

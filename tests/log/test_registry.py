@@ -20,10 +20,10 @@ CLASH = schema("id int64, n string", "id")
 
 
 def seen(
-    told: TableSchema, first: str, last: str | None = None, table: TableName = USERS, arrived: bool = False
+    given: TableSchema, first: str, last: str | None = None, table: TableName = USERS, arrived: bool = False
 ) -> Seen:
     """Records of positions `first` to `last` carried this schema."""
-    return Seen(table, told.to_json(), first, last or first, arrived)
+    return Seen(table, given.to_json(), first, last or first, arrived)
 
 
 def policy(chosen: Policy) -> Callable[[TableName], Policy]:
@@ -35,7 +35,7 @@ def learn(registry: Registry, *batch: Seen, by: Policy = "evolve", furthest: str
     return registry.learn("bus", batch, policy(by), lambda version: furthest)
 
 
-def version(number: int, told: TableSchema, position: str | None, **parts: Any) -> Version:
+def version(number: int, given: TableSchema, position: str | None, **parts: Any) -> Version:
     """A version of `users` as a record carried it, unless `parts` say otherwise."""
     fields = {
         "source": "bus",
@@ -46,7 +46,7 @@ def version(number: int, told: TableSchema, position: str | None, **parts: Any) 
         "note": None,
         **parts,
     }
-    return Version(id=number, schema=told, position=position, **fields)
+    return Version(id=number, schema=given, position=position, **fields)
 
 
 def test_each_change_of_a_schema_is_a_version_with_its_position_and_what_it_changes() -> None:
@@ -143,7 +143,7 @@ def test_evolve_keeps_a_conflict_aside_and_says_why() -> None:
     assert learn(registry, seen(CLASH, "0220")) == [aside]
     assert learn(registry, seen(CLASH, "0230"), seen(A, "0240"), furthest=None) == []
     assert registry.known("bus")[USERS, CLASH.to_json()] == note
-    # What comes next is compared with the version that its rows have, not with the one that was kept aside.
+    # What comes next is compared with the version that its rows have, not with the quarantined one.
     assert learn(registry, seen(B, "0250")) == [version(3, B, "0250", note="adds note")]
 
 
@@ -159,11 +159,11 @@ def test_evolve_keeps_another_key_aside() -> None:
 
 
 @pytest.mark.parametrize(
-    ("new", "told"), [(B, "adds note"), (CLASH, "column n was int32 and is string")], ids=["fitting", "conflict"]
+    ("new", "note"), [(B, "adds note"), (CLASH, "column n was int32 and is string")], ids=["fitting", "conflict"]
 )
-def test_ignore_notes_a_version_and_lets_its_records_in(new: TableSchema, told: str) -> None:
+def test_ignore_notes_a_version_and_lets_its_records_in(new: TableSchema, note: str) -> None:
     registry = Registry([version(1, A, "0210")])
-    assert learn(registry, seen(new, "0220"), by="ignore") == [version(2, new, "0220", status="ignored", note=told)]
+    assert learn(registry, seen(new, "0220"), by="ignore") == [version(2, new, "0220", status="ignored", note=note)]
     assert registry.known("bus")[USERS, new.to_json()] == 2
 
 
@@ -189,8 +189,8 @@ def test_fail_keeps_no_version_of_the_batch_that_it_stopped() -> None:
 def test_what_was_kept_aside_is_let_in_once_the_policy_is_to_ignore() -> None:
     registry = Registry([version(1, A, "0210")])
     learn(registry, seen(CLASH, "0220"))
-    told = "column n was int32 and is string"
-    ignored = version(3, CLASH, "0215", status="ignored", note=told)
+    note = "column n was int32 and is string"
+    ignored = version(3, CLASH, "0215", status="ignored", note=note)
     assert learn(registry, seen(CLASH, "0215", "0220"), by="ignore") == [ignored]
     assert learn(registry, seen(CLASH, "0215", "0220"), by="ignore") == []
     assert registry.known("bus")[USERS, CLASH.to_json()] == 3
@@ -211,8 +211,8 @@ def test_a_record_that_names_a_version_by_its_number_has_that_number_in_any_tabl
     aside = version(2, CLASH, "0220", status="aside", note="does not fit")
     registry = Registry([version(1, A, "0210"), aside])
     one, other = (
-        seen(TableSchema(told.columns, told.key, None, number), "0240", table=ORDERS)
-        for number, told in ((1, A), (2, CLASH))
+        seen(TableSchema(given.columns, given.key, None, number), "0240", table=ORDERS)
+        for number, given in ((1, A), (2, CLASH))
     )
     assert registry.learn("bus", [one, other], policy("evolve"), lambda version: None, by_number=True) == []
     known = registry.known("bus", [one, other], by_number=True)

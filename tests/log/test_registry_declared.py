@@ -20,12 +20,12 @@ from tests.log.test_evolution import schema
 from tests.log.test_registry import CLASH, ORDERS, USERS, A, B, learn, policy, seen, version
 
 
-def with_id(told: TableSchema, number: int) -> TableSchema:
-    return msgspec.structs.replace(told, id=number)
+def with_id(given: TableSchema, number: int) -> TableSchema:
+    return msgspec.structs.replace(given, id=number)
 
 
-def declared(number: int, told: TableSchema, **parts: Any) -> Version:
-    return version(number, told, None, **{"origin": "declared", **parts})
+def declared(number: int, given: TableSchema, **parts: Any) -> Version:
+    return version(number, given, None, **{"origin": "declared", **parts})
 
 
 def test_what_is_declared_holds_from_the_start_and_is_registered_once() -> None:
@@ -140,7 +140,7 @@ def test_a_schema_that_is_told_later_is_not_compared_with_what_was_inferred() ->
 
 
 class Store(Lake):
-    """Keeps the rows of tables in memory, and loses the connection when it is told to."""
+    """Keeps the rows of tables in memory, and loses the connection on demand."""
 
     def __init__(self) -> None:
         self.kept: list[dict[str, object]] = []

@@ -127,19 +127,19 @@ def pipeline(folder: Path, mended: bool) -> Shop:
 
 
 @dataclass(frozen=True)
-class Told:
-    """All that a pipeline tells: its log and its rejects by source and in order, and the counts of `status`."""
+class Reported:
+    """All that a pipeline shows: its log and its rejects by source and in order, and the counts of `status`."""
 
     log: dict[str, list[Row]]
     rejects: dict[str, list[Row]]
     counts: dict[str, dict[str, int]]
 
 
-def told(made: Shop) -> Told:
+def reported(made: Shop) -> Reported:
     log = resolved(made.table(tables.CHANGES).to_pylist(), made.table(tables.SCHEMAS).to_pylist())
     status = [row for row in made.pipeline.status() if row["kind"] == "source"]
     counts = {row["name"]: {name: row[name] for name in COUNTS} for row in status}
-    return Told(_by_source(log), _by_source(made.rejects()), counts)
+    return Reported(_by_source(log), _by_source(made.rejects()), counts)
 
 
 def _by_source(rows: list[Row]) -> dict[str, list[Row]]:
@@ -149,9 +149,9 @@ def _by_source(rows: list[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def due(given: dict[str, Given], mended: bool) -> Told:
-    """What must be told before the mend, or after it and a replay."""
-    made = Told({}, {}, {})
+def due(given: dict[str, Given], mended: bool) -> Reported:
+    """What must be shown before the fix, or after it and a replay."""
+    made = Reported({}, {}, {})
     for dialect in DIALECTS:
         name, parts = dialect.source, given[dialect.source]
         log = changes_of(dialect, parts.good, batch=1)
@@ -173,7 +173,7 @@ def changes_of(dialect: Dialect, rows: list[Row], batch: int) -> list[Row]:
     return log
 
 
-def same(found: Told, wanted: Told) -> None:
+def same(found: Reported, wanted: Reported) -> None:
     """Asserts that both are equal, part by part: the difference of all of them at once would take minutes to print."""
     assert found.counts == wanted.counts
     for name in wanted.counts:
@@ -190,15 +190,15 @@ def test_broken_records_of_every_dialect_are_kept_whole_and_replayed_once_after_
     totals = made.pipeline.run(once=True)
     before = due(given, mended=False)
     assert {total.source: {name: getattr(total, name) for name in COUNTS} for total in totals} == before.counts
-    same(told(made), before)
+    same(reported(made), before)
     made = pipeline(tmp_path, mended=True)
     shares = {name: (len(parts.mendable), len(parts.hopeless)) for name, parts in given.items()}
     assert made.pipeline.replay() == shares
     after = due(given, mended=True)
-    same(told(made), after)
+    same(reported(made), after)
     assert made.pipeline.replay() == {name: (0, stay) for name, (_, stay) in shares.items()}
     assert [total.read for total in made.pipeline.run(once=True)] == [0] * len(DIALECTS)
-    same(told(made), after)
+    same(reported(made), after)
 
 
 FAILING = {"name": "drop", "type": "files", "path": "in/*.json", "format": "xtdb", "on_error": "fail", "batch_files": 1}

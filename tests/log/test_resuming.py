@@ -21,7 +21,7 @@ from tests.log.test_crashes import READING
 SOURCE = {"name": "bus", "type": "files", "path": "in/*.dbz", "format": "debezium-json"}
 TABLES = (layout.CHANGES, layout.REJECTS, layout.SCHEMAS, layout.BATCHES)
 TAGGED = {"plan"}
-"""Plans tell when files were written."""
+"""Plans contain the times at which files were written."""
 
 
 def begun(folder: Path) -> tuple[Shop, Ingest]:
@@ -33,7 +33,7 @@ def begun(folder: Path) -> tuple[Shop, Ingest]:
 
 
 def more(made: Shop, number: int) -> None:
-    """Changes of a table that nothing told of before, and a record that is none."""
+    """Changes of a table that was not known before, and a record that is not a change."""
     made.write(f"b{number}.dbz", debezium(10 * number, table=f"t{number}"), "broken", debezium(10 * number + 1))
 
 

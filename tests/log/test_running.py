@@ -1,4 +1,4 @@
-"""What a pipeline's user meets: one writer, files read once, clean stops, upkeep beside a run, removal."""
+"""What a pipeline's user meets: one writer, files read once, clean stops, maintenance during a run, removal."""
 
 import json
 import os
@@ -87,11 +87,11 @@ def test_a_file_that_changed_later_is_reported_and_not_read_again(spark: SparkSe
     run(made)
     made.write("a.json", event(1), event(2))
     before, now = len(event(1)) + 1, len(event(1)) + len(event(2)) + 2
-    told = (
+    expected = (
         f"drop: in/a.json changed after it was read (it had {before:,} bytes and has {now:,}); only its first version is in "
         "the log: give the new version another name to have it read"
     )
-    assert run(made) == [told]
+    assert run(made) == [expected]
     assert numbers(made) == [1]
 
 
@@ -160,7 +160,7 @@ def test_a_log_without_its_plans_is_refused(spark: SparkSession, tmp_path: Path)
     run(made)
     lake = lake_of(load(made.file))
     lake.sql(f"DELETE FROM {lake.name(layout.BATCHES)}")
-    with pytest.raises(ChangelingError, match="its log has 1 batches, but only 0 plans of them are there"):
+    with pytest.raises(ChangelingError, match="its log has 1 batches, but only 0 plans of them exist"):
         run(made)
 
 

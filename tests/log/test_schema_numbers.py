@@ -1,4 +1,4 @@
-"""Records that carry the number of a schema alone: the registry tells its columns, whoever registered it."""
+"""Records that carry the number of a schema alone: the registry has its columns, whoever registered it."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def pipeline(folder: Path, *rules: dict[str, Any]) -> Shop:
     return shop(folder, *sources, tables=list(rules))
 
 
-def told(made: Shop) -> list[tuple[str, int, str, TableSchema]]:
+def logged(made: Shop) -> list[tuple[str, int, str, TableSchema]]:
     """Source, position, row and schema of each change, by source and position."""
     known = {row["id"]: row for row in made.table(tables.SCHEMAS).to_pylist()}
     rows = sorted(made.table(tables.CHANGES).to_pylist(), key=lambda row: (row["source"], row["position"]))
@@ -51,7 +51,7 @@ def told(made: Shop) -> list[tuple[str, int, str, TableSchema]]:
 
 
 def change(source: str, number: int, schema: TableSchema, schema_id: int) -> tuple[str, int, str, TableSchema]:
-    """A change as `told` has it."""
+    """A change as `logged` returns it."""
     row = {"id": number, "n": number, "note": f"note {number}"}
     after = json.dumps({column.name: row[column.name] for column in schema.columns}, separators=(",", ":"))
     return source, number, after, msgspec.structs.replace(schema, id=schema_id)
@@ -73,7 +73,7 @@ def test_a_number_is_resolved_by_the_registry_and_an_unknown_one_after_it_is_dec
     made.write("other/0.json", transferia(1, 50))
     made.pipeline.run(once=True)
     first = [change("bus", 1, DECLARED, 50), change("bus", 3, LEARNED, 51), change("other", 1, DECLARED, 50)]
-    assert told(made) == first
+    assert logged(made) == first
     assert [(row["raw"], row["reason"]) for row in made.rejects()] == [(transferia(2, 99).encode(), unknown(99))]
 
     # What another tool writes by the number that the registry gave.
@@ -86,17 +86,17 @@ def test_a_number_is_resolved_by_the_registry_and_an_unknown_one_after_it_is_dec
     made.write("bus/1.json", line, transferia(5, 50), transferia(6, 99))
     made.pipeline.run(once=True)
     second = [change("bus", 4, LEARNED, 51), change("bus", 5, DECLARED, 50)]
-    assert told(made) == [*first[:2], *second, first[2]]
+    assert logged(made) == [*first[:2], *second, first[2]]
     assert sorted(row["raw"] for row in made.rejects()) == [transferia(number, 99).encode() for number in (2, 6)]
 
     made = pipeline(tmp_path, {**RULE, "id": 50}, {**RULE, "name": "users", "id": 99})
     assert made.pipeline.replay() == {"bus": (2, 0)}
     late = [change("bus", 2, DECLARED, 99), change("bus", 6, DECLARED, 99)]
-    assert told(made) == [first[0], late[0], first[1], *second, late[1], first[2]]
+    assert logged(made) == [first[0], late[0], first[1], *second, late[1], first[2]]
     assert made.rejects() == []
     made.write("bus/2.json", transferia(7, 99))
     made.pipeline.run(once=True)
-    assert change("bus", 7, DECLARED, 99) in told(made)
+    assert change("bus", 7, DECLARED, 99) in logged(made)
 
 
 def test_a_number_that_is_taken_cannot_be_declared(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A schema that changes: `evolve` takes what fits and keeps the rest aside, `ignore` takes all, `fail` stops."""
+"""A schema that changes: `evolve` takes what fits and quarantines the rest, `ignore` takes all, `fail` stops."""
 
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,7 @@ def test_a_conflict_is_kept_aside_or_ignored_and_what_was_aside_can_be_let_in(
     assert versions(made, "strict") == [(1, 1, "accepted", None), (3, 2, "aside", CONFLICT)]
     assert versions(made, "easy") == [(2, 1, "accepted", None), (4, 2, "ignored", "column n was int32 and is string")]
     assert (counts(made, "strict"), counts(made, "easy")) == ((6, 4, 2, 4), (6, 6, 0, 6))
-    # A new pipeline object knows what was kept aside.
+    # A new pipeline object knows what was quarantined.
     assert made.pipeline.replay() == {"strict": (0, 2)}
     assert in_order(made.rejects()) == due_rejects(clashing, "strict")
     made = pipeline(tmp_path, strict="ignore", easy="ignore")

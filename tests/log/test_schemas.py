@@ -108,7 +108,7 @@ class Given:
         for name, (form, versions) in VERSIONS.items():
             lines = [versions[version](position) for position, version in places]
             if form == "ydb-json":
-                # Rows follow the record that tells their schema.
+                # Rows follow the record that declares their schema.
                 lines += [ydb(position + 1) for position, _ in places]
             file = self.made.write(f"{name}/{self._files}.json", *lines)
             self._given[name] += [
@@ -133,10 +133,10 @@ def in_log(made: Shop) -> dict[str, list[Row]]:
     return {name: [row for row in rows if row["source"] == name] for name in VERSIONS}
 
 
-def registered(rows: dict[str, list[Row]], told: Sequence[tuple[int, str, int, int, str | None]]) -> list[Row]:
+def registered(rows: dict[str, list[Row]], expected_rows: Sequence[tuple[int, str, int, int, str | None]]) -> list[Row]:
     """Rows of the registry: number, source, version, the position of the first change that has it, what it changes."""
     found = []
-    for number, source, version, place, note in told:
+    for number, source, version, place, note in expected_rows:
         first = next(row for row in rows[source] if row["schema"] is not None and _place(row) == place)
         found.append(
             {
@@ -184,7 +184,7 @@ def stages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> lis
 
 
 WIDER, DROPPED, ADDED = "widens n from int32 to int64", "drops note", "adds note"
-TOLD: list[tuple[int, str, int, int, str | None]] = [
+CARRIED: list[tuple[int, str, int, int, str | None]] = [
     *((number, name, 1, 10, None) for number, name in enumerate(VERSIONS, 1)),
     *((number, name, 2, 40, ADDED) for number, name in enumerate(VERSIONS, 6)),
     (11, "dbz", 3, 70, WIDER),
@@ -201,7 +201,7 @@ TOLD: list[tuple[int, str, int, int, str | None]] = [
 
 def test_each_dialect_registers_the_schemas_that_its_records_carry(stages: list[Stage]) -> None:
     first, _, _ = stages
-    assert first.schemas == registered(first.due, TOLD)
+    assert first.schemas == registered(first.due, CARRIED)
     assert first.log == first.due
 
 
@@ -214,6 +214,6 @@ def test_late_records_with_old_schemas_add_nothing(stages: list[Stage]) -> None:
 def test_an_old_schema_that_holds_again_is_a_version_with_a_higher_number(stages: list[Stage]) -> None:
     _, late, back = stages
     numbers = enumerate(("dbz", "tr", "ydb", "twin"), 20)
-    told = [(number, name, 5, 100, "narrows n from int64 to int32") for number, name in numbers]
-    assert back.schemas == late.schemas + registered(back.due, told)
+    expected_rows = [(number, name, 5, 100, "narrows n from int64 to int32") for number, name in numbers]
+    assert back.schemas == late.schemas + registered(back.due, expected_rows)
     assert back.log == back.due

@@ -27,8 +27,12 @@ def family(process: int) -> dict[int, str]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                told = (folder / "stat").read_text().rpartition(")")[2].split()
-                parents[int(folder.name)] = (int(told[1]), told[0], (folder / "cmdline").read_text().replace("\0", " "))
+                record = (folder / "stat").read_text().rpartition(")")[2].split()
+                parents[int(folder.name)] = (
+                    int(record[1]),
+                    record[0],
+                    (folder / "cmdline").read_text().replace("\0", " "),
+                )
             except OSError:
                 continue
     found: dict[int, str] = {}
@@ -123,7 +127,7 @@ def test_signals_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) -
     assert batches(made) == []
 
     with reading(made) as run:
-        # To the group, and to each process of the service besides, as systemd sends it.
+        # To the group, and to each process of the service as well, as systemd sends it.
         others = family(run.process.pid)
         os.killpg(run.process.pid, signal.SIGTERM)
         for number in others:
@@ -144,11 +148,11 @@ def test_signals_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) -
             "more can be done without it. What is in the log stays; run the command again, and where memory is short give it "
             "less with spark.driver.memory, or more to the machine\n"
         )
-    (told,) = [row for row in made.pipeline.status() if row["kind"] == "source"]
-    assert told["last_error"].startswith(f"Spark's JVM (process {jvm}) was killed by SIGKILL")
+    (record,) = [row for row in made.pipeline.status() if row["kind"] == "source"]
+    assert record["last_error"].startswith(f"Spark's JVM (process {jvm}) was killed by SIGKILL")
 
     with reading(made) as run:
-        # Nobody can tell the others; they find out.
+        # Nobody can notify the others; they find out.
         run.process.kill()
     assert batches(made) == [EVENTS]
 

@@ -1,4 +1,4 @@
-"""Random histories of a small database, told in Transferia's dialect, and what its tables hold: dictionaries, nothing else.
+"""Random histories of a small database, encoded in Transferia's dialect, and what its tables hold: dictionaries, nothing else.
 
 Many histories stand side by side in one table, each with keys of its own; truncates and schema changes are the table's. Changes
 that follow one another may share a position: then they say different things.
@@ -69,12 +69,12 @@ class Database:
         self._clock = 1_700_000_000_000_000_000
         self._records: list[str] = []
         self._order = 0
-        self._told_here: list[Any] = []
+        self._records_here: list[Any] = []
         self.versions: dict[str, dict[tuple[int, int], list[Version]]] = {table.name: {} for table in tables}
 
     def commit(self) -> None:
         """One transaction of a few changes."""
-        self._records, self._order, self._told_here = [], 0, []
+        self._records, self._order, self._records_here = [], 0, []
         # Clocks run backwards now and then.
         self._clock += self.random.choice([1, 1, 1, 1, -3]) * self.random.randrange(1, 5) * 1_000_000_000
         for _ in range(self.random.randint(1, 6)):
@@ -111,21 +111,21 @@ class Database:
             if place in table.rows:
                 continue
             table.rows[place] = dict(row)
-            self._tell(table, "insert", row)
+            self._emit(table, "insert", row)
             self._begin(table, place, "insert")
 
     def _update(self, table: Table, key: tuple[int, int], row: Row) -> None:
         old = dict(row)
         row.update(self._values(table, self._free(table)))
-        self._tell(table, "update", row, old if not table.keyed else self._key(old))
+        self._emit(table, "update", row, old if not table.keyed else self._key(old))
         self._begin(table, key, "update")
 
     def _patch(self, table: Table, key: tuple[int, int], row: Row) -> None:
-        told = self._values(
+        carried = self._values(
             table, self.random.sample(self._free(table), self.random.randint(0, len(self._free(table))))
         )
-        row.update(told)
-        self._tell(table, "update", {**self._key(row), **told}, self._key(row))
+        row.update(carried)
+        self._emit(table, "update", {**self._key(row), **carried}, self._key(row))
         self._begin(table, key, "update")
 
     def _move(self, table: Table, key: tuple[int, int], row: Row) -> None:
@@ -140,19 +140,19 @@ class Database:
             return
         old = self._key(row)
         del table.rows[key]
-        told = {"h": other[0], "id": other[1], **self._values(table, names)}
-        table.rows[other] = {**row, **told}
-        self._tell(table, "update", told, old)
+        carried = {"h": other[0], "id": other[1], **self._values(table, names)}
+        table.rows[other] = {**row, **carried}
+        self._emit(table, "update", carried, old)
         self._end(table, key)
         self._begin(table, other, "update")
 
     def _delete(self, table: Table, key: tuple[int, int], row: Row) -> None:
         del table.rows[key]
-        self._tell(table, "delete", None, self._key(row) if table.keyed else row)
+        self._emit(table, "delete", None, self._key(row) if table.keyed else row)
         self._end(table, key)
 
     def _truncate(self, table: Table) -> None:
-        self._tell(table, "truncate", None)
+        self._emit(table, "truncate", None)
         for key in table.rows:
             self._end(table, key)
         table.rows.clear()
@@ -203,13 +203,13 @@ class Database:
         )
 
     def _end(self, table: Table, key: tuple[int, int]) -> None:
-        """The state that holds ends with the record that was told just now."""
+        """The state that holds ends with the record that was emitted last."""
         found = self.versions[table.name].get(key)
         if found and found[-1].ended is None:
             last = found[-1]
             found[-1] = Version(last.row, last.op, last.begun, self._number * 1000 + self._order)
 
-    def _tell(self, table: Table, kind: str, row: Row | None, old: Row | None = None) -> None:
+    def _emit(self, table: Table, kind: str, row: Row | None, old: Row | None = None) -> None:
         self._place((table.name, kind, row, old), shared=kind != "truncate")
         schema = [
             {"name": name, "type": of, "key": table.keyed and name in ("h", "id"), "required": False}
@@ -230,14 +230,14 @@ class Database:
         }
         self._records.append(json.dumps(record))
 
-    def _place(self, told: tuple[Any, ...], *, shared: bool) -> None:
+    def _place(self, carried: tuple[Any, ...], *, shared: bool) -> None:
         """The position of the next record: that of the one before now and then, unless it would be taken for a repetition."""
-        here = self._told_here
-        told = copy.deepcopy(told)
-        if not (shared and here and told not in here and here[-1][1] != "truncate" and self.random.random() < 0.3):
+        here = self._records_here
+        carried = copy.deepcopy(carried)
+        if not (shared and here and carried not in here and here[-1][1] != "truncate" and self.random.random() < 0.3):
             self._order += 1
             here.clear()
-        here.append(told)
+        here.append(carried)
 
 
 def batches(database: Database, count: int, disorder: str) -> list[list[str]]:
@@ -252,9 +252,9 @@ def batches(database: Database, count: int, disorder: str) -> list[list[str]]:
         made.shuffle(order)
     elif disorder == "late":
         order.sort(key=lambda place: place + (made.random() < 0.1) * made.randrange(len(records)))
-    told = [records[place] for place in _ties_in_order(order, records)]
-    cuts = sorted(made.randrange(len(told) + 1) for _ in range(count - 1))
-    parts = [told[start:end] for start, end in zip([0, *cuts], [*cuts, len(told)], strict=True)]
+    carried = [records[place] for place in _ties_in_order(order, records)]
+    cuts = sorted(made.randrange(len(carried) + 1) for _ in range(count - 1))
+    parts = [carried[start:end] for start, end in zip([0, *cuts], [*cuts, len(carried)], strict=True)]
     if disorder != "ordered":
         for place, part in enumerate(parts):
             seen = [record for earlier in parts[: place + 1] for record in earlier]

@@ -44,15 +44,15 @@ def then(made: Shop, table: str, **when: Any) -> Contents:
 
 
 def stored(made: Shop, name: str) -> Contents:
-    """A table beside the log by its own name, such as a history."""
-    found = tables_of(load(made.file)).beside("shop_replica").load(name)
+    """A table of the replicas' namespace by its own name, such as a history."""
+    found = tables_of(load(made.file)).in_namespace("shop_replica").load(name)
     assert found is not None, f"there is no table {name}"
     return _of(found.scan().to_arrow())
 
 
-def kept_aside(made: Shop, table: str) -> list[tuple[str, str | None, str | None]]:
+def quarantined(made: Shop, table: str) -> list[tuple[str, str | None, str | None]]:
     """What the replica of a table could not hold: key, column and value; neither of them for a row that is stale."""
-    rows = [row for row in made.rows(layout.ASIDES) if row["table"]["name"] == table]
+    rows = [row for row in made.rows(layout.QUARANTINE) if row["table"]["name"] == table]
     return sorted((row["key"], row["column"], row["value"]) for row in rows)
 
 

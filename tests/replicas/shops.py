@@ -58,14 +58,14 @@ def moment(number: int) -> str:
 
 def replica(made: Shop, name: str = "public__users") -> list[dict[str, Any]]:
     """All rows of a replica, as PyIceberg reads it, in an order of their own."""
-    found = tables_of(load(made.file)).beside("shop_replica").load(name)
+    found = tables_of(load(made.file)).in_namespace("shop_replica").load(name)
     assert found is not None
     return sorted(found.scan().to_arrow().to_pylist(), key=repr)
 
 
 def replicas(made: Shop) -> list[str]:
     """The names of all replicas."""
-    return sorted(tables_of(load(made.file)).beside("shop_replica").names())
+    return sorted(tables_of(load(made.file)).in_namespace("shop_replica").names())
 
 
 def then(made: Shop, table: str = "public.users", **when: Any) -> list[dict[str, Any]]:
@@ -74,8 +74,8 @@ def then(made: Shop, table: str = "public.users", **when: Any) -> list[dict[str,
 
 
 def asides(made: Shop) -> list[tuple[Any, ...]]:
-    """What is kept aside: table, key, column, value."""
-    rows = made.rows(layout.ASIDES)
+    """The quarantine: table, key, column, value."""
+    rows = made.rows(layout.QUARANTINE)
     return sorted((row["table"]["name"], row["key"], row["column"], row["value"]) for row in rows)
 
 

@@ -142,7 +142,7 @@ def test_a_column_that_no_schema_tells_of_is_passed_over_or_stops_the_run(
     rule = {"name": "users", "columns": {"_id": "string", "n": "int64"}, "schema": policy}
     made = shop(tmp_path, tables=[rule])
     if policy == "fail":
-        with pytest.raises(ChangelingError, match="users has columns that its schema does not tell of \\(extra\\)"):
+        with pytest.raises(ChangelingError, match="users has columns that its schema does not declare \\(extra\\)"):
             run(made, "a", event(1, extra=1))
         return
     run(made, "a", event(1, extra=1))

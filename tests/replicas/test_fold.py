@@ -12,7 +12,7 @@ from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode
-from changeling.replicas.fold import Cell, Fold, Repetitions, Row, Step
+from changeling.replicas.fold import Cell, Fold, Repetitions, Row, RowEvent
 from changeling.replicas.row_effect import effect, old_key
 
 COLUMNS = ("a", "b", "c")
@@ -43,44 +43,44 @@ class Database:
 
     def insert(self, number: int, row: Any) -> None:
         self.rows[number] = {"id": number, **self.values(COLUMNS)}
-        self.tell(Operation.INSERT, number, after=self.rows[number])
+        self.emit(Operation.INSERT, number, after=self.rows[number])
 
     def upsert(self, number: int, row: Any) -> None:
-        told = {"id": number, **self.values(self.some())}
-        self.rows[number] = {**(row or {}), **told}
-        self.tell(Operation.UPSERT, number, after=told, image=Image.PARTIAL)
+        written = {"id": number, **self.values(self.some())}
+        self.rows[number] = {**(row or {}), **written}
+        self.emit(Operation.UPSERT, number, after=written, image=Image.PARTIAL)
 
     def replace(self, number: int, row: Any) -> None:
         self.rows[number] = {"id": number, **self.values(self.some())}
-        self.tell(Operation.REPLACE, number, after=self.rows[number], image=Image.PARTIAL)
+        self.emit(Operation.REPLACE, number, after=self.rows[number], image=Image.PARTIAL)
 
     def update(self, number: int, row: Any) -> None:
         before = dict(row)
         self.rows[number] = {"id": number, **self.values(COLUMNS)}
-        self.tell(Operation.UPDATE, number, before=before, after=self.rows[number])
+        self.emit(Operation.UPDATE, number, before=before, after=self.rows[number])
 
     def patch(self, number: int, row: Any) -> None:
-        told = self.values(self.some())
-        self.rows[number] = {**row, **told}
-        self.tell(Operation.UPDATE, number, after=told, image=Image.PARTIAL)
+        written = self.values(self.some())
+        self.rows[number] = {**row, **written}
+        self.emit(Operation.UPDATE, number, after=written, image=Image.PARTIAL)
 
     def move(self, number: int, row: Any) -> None:
         other = self.random.choice([key for key in range(6) if key != number])
-        told = {"id": other, **self.values(self.some())}
+        written = {"id": other, **self.values(self.some())}
         del self.rows[number]
-        self.rows[other] = {**row, **told}
-        self.tell(Operation.UPDATE, other, before={"id": number}, after=told, image=Image.PARTIAL)
+        self.rows[other] = {**row, **written}
+        self.emit(Operation.UPDATE, other, before={"id": number}, after=written, image=Image.PARTIAL)
 
     def delete(self, number: int, row: Any) -> None:
         del self.rows[number]
-        self.tell(Operation.DELETE, number, before={"id": number})
+        self.emit(Operation.DELETE, number, before={"id": number})
 
     def stale(self, number: int, row: Any) -> None:
-        self.tell(Operation.UPDATE, number, after=None)
+        self.emit(Operation.UPDATE, number, after=None)
 
     def truncate(self, number: int, row: Any) -> None:
         self.rows.clear()
-        self.tell(Operation.TRUNCATE, None)
+        self.emit(Operation.TRUNCATE, None)
 
     def some(self) -> list[str]:
         return self.random.sample(COLUMNS, self.random.randint(1, len(COLUMNS)))
@@ -91,7 +91,7 @@ class Database:
             for name in names
         }
 
-    def tell(
+    def emit(
         self,
         op: Operation,
         number: int | None,
@@ -112,14 +112,14 @@ class Database:
         self.events.append(change)
 
 
-def step(change: Change, encoding: str) -> Step:
+def step(change: Change, encoding: str) -> RowEvent:
     found = effect(change.op, change.before_image, change.after_image, encoding)
     assert found is not None
     assert isinstance(change.key, str)
     assert change.position is not None
-    told = {**json_text.members(change.key), **json_text.members(change.after or b"{}")}
-    cells = {name: Cell(value, encoding, None) for name, value in told.items()}
-    return Step(change.key, change.position, found, cells, old_key(change.key, change.before))
+    written = {**json_text.members(change.key), **json_text.members(change.after or b"{}")}
+    cells = {name: Cell(value, encoding, None) for name, value in written.items()}
+    return RowEvent(change.key, change.position, found, cells, old_key(change.key, change.before))
 
 
 def fold(events: list[Change], encoding: str = "canonical", *, stored: bool = False) -> Fold:
@@ -129,9 +129,9 @@ def fold(events: list[Change], encoding: str = "canonical", *, stored: bool = Fa
         if change.op is Operation.TRUNCATE:
             made.truncate()
             continue
-        told = step(change, encoding)
-        if not met.meet(told.key, told.position, (change.op, change.before, change.after)):
-            made.apply(told)
+        written = step(change, encoding)
+        if not met.meet(written.key, written.position, (change.op, change.before, change.after)):
+            made.apply(written)
     return made
 
 
@@ -172,15 +172,15 @@ def test_any_arrival_with_repeats_gives_the_rows_of_every_moment(seed: int) -> N
 
 def test_a_repetition_says_the_same_as_any_earlier_change_of_its_row_and_position() -> None:
     met = Repetitions()
-    told = [met.meet("k", "1", content) for content in "abcabcb"]
-    assert told == [0, 0, 0, 3, 3, 3, 3]
+    written = [met.meet("k", "1", content) for content in "abcabcb"]
+    assert written == [0, 0, 0, 3, 3, 3, 3]
     assert [met.meet("other", "1", "a"), met.meet("other", "1", "a"), met.meet("k", "1", "a")] == [0, 1, 3]
     assert [met.meet("k", "2", "a"), met.meet("k", "2", "a")] == [0, 1]
 
 
 @pytest.mark.parametrize("seed", range(300))
 def test_changes_that_share_positions_take_place_as_they_arrive(seed: int) -> None:
-    """Of events of one position those that say the same are one, the first; dictionaries tell what the others do."""
+    """Of events of one position those with the same content count once, as the first; dictionaries model the others."""
     made = random.Random(seed)
     database = Database(made)
     for _ in range(made.randint(1, 40)):
@@ -191,13 +191,13 @@ def test_changes_that_share_positions_take_place_as_they_arrive(seed: int) -> No
         place += event.op is Operation.TRUNCATE or made.random() < 0.4
         events.append(msgspec.structs.replace(event, position=encode(7, place)))
         place += event.op is Operation.TRUNCATE
-    told: list[tuple[Any, ...]] = []
+    written: list[tuple[Any, ...]] = []
     expected: Rows = {}
     for event in events:
         content = (event.position, event.op, event.key, event.before, event.after)
-        if content not in told:
+        if content not in written:
             apply(expected, event)
-        told.append(content)
+        written.append(content)
     repeated = [*events, *made.choices(events, k=len(events) // 3)]
     assert folded(repeated) == expected
 
@@ -238,17 +238,17 @@ def test_folds_on_top_of_one_another_are_one_fold(seed: int) -> None:
 
 def test_a_column_absent_from_a_full_image_goes_and_one_absent_from_a_partial_image_stays() -> None:
     database = Database(random.Random(0))
-    database.tell(Operation.INSERT, 1, after={"id": 1, "a": 1, "b": 2})
-    database.tell(Operation.UPDATE, 1, after={"a": 3}, image=Image.PARTIAL)
+    database.emit(Operation.INSERT, 1, after={"id": 1, "a": 1, "b": 2})
+    database.emit(Operation.UPDATE, 1, after={"a": 3}, image=Image.PARTIAL)
     assert folded(database.events) == {1: {"id": 1, "a": 3, "b": 2}}
-    database.tell(Operation.UPDATE, 1, after={"id": 1, "a": None})
+    database.emit(Operation.UPDATE, 1, after={"id": 1, "a": None})
     assert folded(database.events) == {1: {"id": 1, "a": None}}
 
 
 def test_a_change_without_values_marks_its_row_stale_and_writes_nothing() -> None:
     database = Database(random.Random(0))
-    database.tell(Operation.INSERT, 1, after={"id": 1, "a": 1})
-    database.tell(Operation.UPDATE, 1, before={"id": 1, "a": 0})
+    database.emit(Operation.INSERT, 1, after={"id": 1, "a": 1})
+    database.emit(Operation.UPDATE, 1, before={"id": 1, "a": 0})
     assert fold(database.events).rows == {
         '{"id":1}': Row({"id": Cell(b"1", "canonical", None), "a": Cell(b"1", "canonical", None)}, stale=True)
     }
@@ -257,8 +257,8 @@ def test_a_change_without_values_marks_its_row_stale_and_writes_nothing() -> Non
 @pytest.mark.parametrize("encoding", ["dataworks", "dataworks-message"])
 def test_the_first_half_of_a_dataworks_update_removes_its_key_and_the_second_writes_it(encoding: str) -> None:
     database = Database(random.Random(0))
-    database.tell(Operation.INSERT, 1, after={"id": 1, "a": 1})
-    database.tell(Operation.UPDATE, 1, before={"id": 1, "a": 1})
+    database.emit(Operation.INSERT, 1, after={"id": 1, "a": 1})
+    database.emit(Operation.UPDATE, 1, before={"id": 1, "a": 1})
     assert folded(database.events, encoding) == {}
-    database.tell(Operation.UPDATE, 1, after={"id": 1, "a": 2})
+    database.emit(Operation.UPDATE, 1, after={"id": 1, "a": 2})
     assert folded(database.events[::-1], encoding) == {1: {"id": 1, "a": 2}}

@@ -1,4 +1,4 @@
-"""The life of one row, as the command line tells it."""
+"""The history of one row, as the command line shows it."""
 
 import json
 import subprocess
@@ -60,17 +60,17 @@ def test_people_see_what_became_of_each_column(users: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "key", "told"),
+    ("table", "key", "message"),
     [
         ("mydb.user", '{"_id": "user-123"}', "the log has no table mydb.user; did you mean 'mydb.users'?"),
         ("users", '{"_id": 7}', 'no change of users has the key {"_id":7}; keys look like {"_id":"user-123"}'),
         ("users", "7", '--key 7: write a JSON object of the key columns, such as {"_id":"user-123"}'),
     ],
 )
-def test_what_is_not_there_is_told(users: Shop, table: str, key: str, told: str) -> None:
+def test_what_is_not_there_is_told(users: Shop, table: str, key: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         users.pipeline.history(table, key)
-    assert str(refused.value) == told
+    assert str(refused.value) == message
 
 
 def test_a_row_is_followed_to_another_key(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from changeling.iceberg.parquet_files import Target
-from changeling.log.layout import ASIDES
+from changeling.log.layout import QUARANTINE
 from changeling.model import layout
 from changeling.model.change import Change
 from changeling.model.operation import Operation
@@ -19,8 +19,8 @@ from changeling.model.position import encode
 from changeling.model.table import Column, TableName, TableSchema
 from changeling.replicas.fold_job import _ORDER, _joined
 from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
-from changeling.replicas.row_changes import SpreadKernel
-from changeling.replicas.row_events import ARRIVAL, READ_COLUMNS, FoldedTable
+from changeling.replicas.row_changes import RowChangesKernel
+from changeling.replicas.row_events import ARRIVAL, READ_COLUMNS, FoldTable
 from changeling.replicas.shape import columns_of
 from tests.replicas.test_fold import COLUMNS, Database, Rows, apply
 
@@ -44,17 +44,17 @@ def changes_batch(changes: list[Change]) -> pa.RecordBatch:
 def folded(changes: list[Change], folder: Path) -> tuple[Rows, TableOutcome]:
     """What Spark makes of changes, on one core."""
     columns = columns_of([], SCHEMA, "evolve", ("id",))
-    table = FoldedTable("s", TABLE, columns, columns.shape(), stored=False, staged=False)
+    table = FoldTable("s", TABLE, columns, columns.shape(), stored=False, staged=False)
     fields = [("id", pa.int64()), *((name, pa.string()) for name in COLUMNS)]
     for attempt in count():
         target = Target(str(folder / str(attempt)), pa.schema(fields))
-        asides = Target(str(folder / f"asides-{attempt}"), ASIDES.columns)
-        steps = pa.Table.from_batches([*SpreadKernel((table,))([changes_batch(changes)])])
+        asides = Target(str(folder / f"asides-{attempt}"), QUARANTINE.columns)
+        events = pa.Table.from_batches([*RowChangesKernel((table,))([changes_batch(changes)])])
         # Spark gives nulls the first places.
-        steps = steps.set_column(
-            steps.schema.get_field_index("partition"), "partition", steps.column("partition").fill_null(-1)
+        events = events.set_column(
+            events.schema.get_field_index("partition"), "partition", events.column("partition").fill_null(-1)
         )
-        ordered = steps.sort_by([(name, "ascending") for name in _ORDER])
+        ordered = events.sort_by([(name, "ascending") for name in _ORDER])
         kernel = FoldKernel((table,), (target,), asides, 1)
         parts = [
             msgspec.json.decode(found.column(0)[0].as_py(), type=TableOutcome)
@@ -111,13 +111,13 @@ def test_changes_that_share_positions_are_told_apart_by_what_they_say(seed: int,
 
 
 def test_a_row_may_leave_its_key_twice_at_one_position(tmp_path: Path) -> None:
-    """Both moves tell the whole row, and have the same row before them."""
+    """Both moves contain the whole row, and have the same row before them."""
     database = Database(random.Random(0))
     row = {"id": 1, **dict.fromkeys(COLUMNS)}
     moved = [{**row, "id": number} for number in (2, 3)]
     for after in moved:
-        database.tell(Operation.INSERT, 1, after=row)
-        database.tell(Operation.UPDATE, after["id"], before=row, after=after)
+        database.emit(Operation.INSERT, 1, after=row)
+        database.emit(Operation.UPDATE, after["id"], before=row, after=after)
     events = [msgspec.structs.replace(event, position=encode(7)) for event in database.events]
     events[2] = msgspec.structs.replace(events[2], op=Operation.REPLACE)
     rows, _ = folded([*events, *events], tmp_path)

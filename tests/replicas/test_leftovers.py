@@ -1,4 +1,4 @@
-"""What folds left beside the points: it goes when nobody needs it, and not before."""
+"""What folds left alongside the points: it is removed when nobody needs it, and not before."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -29,10 +29,10 @@ def test_rows_of_merges_go_when_their_point_is_there_and_those_of_readers_with_t
     kept = [put(place_of_merge(bare, 8), 3, old), put(place_of_merge(bare, 70), 1), put(place_of_reader(bare), 1)]
     mixed = put(place_of_reader(bare), 2, old)
     os.utime(mixed / "0" / "data" / "1.parquet")
-    beside = put(f"{bare}/data", 1, old)
+    other = put(f"{bare}/data", 1, old)
     assert remove_leftovers(points, 7, NOW - timedelta(days=3)) == (11, 4)
     assert [path.exists() for path in gone] == [False] * len(gone)
-    assert [path.exists() for path in (*kept, mixed, beside)] == [True] * 5
+    assert [path.exists() for path in (*kept, mixed, other)] == [True] * 5
     assert remove_leftovers(points, 7, NOW - timedelta(days=3)) == (7, 0)
 
 

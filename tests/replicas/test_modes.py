@@ -93,8 +93,8 @@ def test_a_full_load_and_the_log_on_top_of_it(kind: str, spark: SparkSession, tm
 
     def record(sequence: int, op: str, before: str, after: str, **row: Any) -> str:
         time = 1_700_000_000_000 + sequence * 1000
-        told = {"_sequence_id_": str(sequence), "_operation_type_": op, "_execute_time_": time}
-        return json.dumps({**told, "_before_image_": before, "_after_image_": after, **row})
+        carried = {"_sequence_id_": str(sequence), "_operation_type_": op, "_execute_time_": time}
+        return json.dumps({**carried, "_before_image_": before, "_after_image_": after, **row})
 
     made.write(
         "a.json",

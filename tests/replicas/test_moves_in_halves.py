@@ -1,6 +1,6 @@
-"""A key change told as delete, tombstone and create with the placeholder: the row keeps the value that was not sent.
+"""A key change that appears as delete, tombstone and create with the placeholder: the row keeps the value that was not sent.
 
-Each table tells the same life in another split of batches, once with the key that Debezium's header names, and once with
+Each table has the same history in another split of batches, once with the key that Debezium's header names, and once with
 positions that go on with the number of the change in its transaction.
 """
 
@@ -51,7 +51,7 @@ def tombstone(table: str, number: int, id: int) -> str:
 
 
 def life(table: str, named: bool = False) -> list[str]:
-    """A row is made as 1, changed, moved to 2 and to 3; beside it 8 moves to 9 in the statement that moves 1."""
+    """A row is created as 1, changed, moved to 2 and to 3; in addition 8 moves to 9 in the statement that moves 1."""
     first, second = ({"id": 1}, {"id": 2}) if named else (None, None)
     return [
         message(table, 1, "r", {"id": 1, "n": 1, "doc": "long"}),
@@ -105,8 +105,8 @@ def moves(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Move
     for batch in range(3):
         lines = []
         for table, split in SPLITS.items():
-            told = zip(life(table, table == "named"), split, strict=True)
-            lines += [line for line, wanted in told if wanted == batch]
+            record = zip(life(table, table == "named"), split, strict=True)
+            lines += [line for line, wanted in record if wanted == batch]
         made.write(f"{batch}.json", *lines, tombstone("on_top", batch, batch))
         made.pipeline.run(once=True)
         stale[str(batch)] = len(asides(made))
@@ -177,7 +177,7 @@ def test_where_it_cannot_be_known_the_row_is_stale(spark: SparkSession, tmp_path
         "a.json",
         message("t", 1, "r", {"id": 1, "n": 1, "doc": "one"}),
         message("t", 1, "r", {"id": 2, "n": 2, "doc": "two"}),
-        # Two deletes of one position, and nothing that tells which of them it was; a delete of another position.
+        # Two deletes of one position, and nothing that shows which of them it was; a delete of another position.
         message("t", 3, "d", {"id": 1, "n": None, "doc": None}),
         message("t", 3, "d", {"id": 2, "n": None, "doc": None}),
         message("t", 3, "c", {"id": 5, "n": 5, "doc": UNKNOWN}),

@@ -35,7 +35,7 @@ def of_database(catalog: str, name: str = "users", source: str = "s") -> Identit
         {of_database("north"): "users"},
         {of_database("north"): "north__users", of_database("south"): "south__users"},
         {of_database("north"): "north__users", of_database("south"): "south__users", of_database("south", "a"): "a"},
-        # One of them has no database to tell it by.
+        # One of them has no database to distinguish it.
         {of_database("north"): "north__users", identity("t", "users"): "t__users"},
         {identity("s", "users"): "s__users", identity("t", "users"): "t__users"},
         # A table whose own name is what another's would be.
@@ -67,7 +67,7 @@ def test_any_tables_have_names_of_their_own_whatever_comes_first() -> None:
 
 
 def of_mysql(database: str, number: int, name: str) -> str:
-    """A row of a table `users`, as Debezium tells it of one of several databases."""
+    """A row of a table `users`, as Debezium sends it for one of several databases."""
     source = {"connector": "mysql", "db": database, "table": "users", "file": "log.000001", "pos": number, "row": 0}
     fields = [{"field": "id", "type": "int64"}, {"field": "name", "type": "string", "optional": True}]
     schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields, "optional": True}]}
@@ -99,12 +99,12 @@ def test_tables_of_one_name_have_the_same_replicas_whichever_came_first(spark: S
     found = []
     for place, batches in enumerate([[[NORTH, SOUTH, LATER]], [[NORTH], [SOUTH], [LATER]], [[SOUTH], [LATER, NORTH]]]):
         made = mysql(tmp_path / str(place))
-        told = [ran(made, *records) for records in batches]
+        warned = [ran(made, *records) for records in batches]
         names = [name for name in replicas(made) if "history" not in name]
         found.append({name: replica(made, name) for name in names})
         if place == 1:
-            assert told[0] == told[2] == []
-            assert sorted(told[1]) == [
+            assert warned[0] == warned[2] == []
+            assert sorted(warned[1]) == [
                 f"replicas: the replica of north.users of source bus is called north__users{suffix} from now on, no longer "
                 f"users{suffix}: there is another table that could be called so"
                 for suffix in ("", "__history")
@@ -135,7 +135,7 @@ def test_rows_and_changes_of_a_table_have_the_same_names_whichever_came_first(
             made = bus(folder, tables=[rule])
             ran(made, item(number, "insert", {"id": number, "name": "n", "n": number}))
         assert replicas(made) == ["public__users", "public__users__changes"]
-        # Neither lies in the folder of the other: upkeep removes what is not its own.
+        # Neither lies in the folder of the other: maintenance removes what is not its own.
         assert len(list((folder / "lake" / "shop_replica").iterdir())) == 2
         last = order[-1] is merged
         assert [row["id"] for row in replica(made, "public__users")] == ([1, 2] if last else [1])

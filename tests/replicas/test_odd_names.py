@@ -55,7 +55,7 @@ def test_columns_of_a_schema_may_have_any_name(spark: SparkSession, tmp_path: Pa
     assert [moment.changed for moment in made.pipeline.history("users", json.dumps(key))][1:] == [
         ["_pos", " ", "a_x2Eb"]
     ]
-    assert made.rows(layout.ASIDES) == []
+    assert made.rows(layout.QUARANTINE) == []
 
 
 def test_values_without_a_name_have_a_column(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rows that moved to another key and are told as a delete and a create: which delete belongs to which create."""
+"""Rows that moved to another key and appear as a delete and a create: which delete belongs to which create."""
 
 from changeling.model.change import Transaction
 from changeling.model.position import encode

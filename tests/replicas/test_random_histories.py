@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from changeling.model import times
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
-from changeling.replicas.pending_changes import Delta, Frontier
+from changeling.replicas.pending_changes import Delta, PendingChanges
 from changeling.replicas.points import Point
 from tests.log.lakes import Shop, shop
 from tests.replicas.histories import Database, State, Table, batches
@@ -24,21 +24,21 @@ HISTORIES = 40
 
 @pytest.fixture(autouse=True)
 def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is new by the figures of batches is looked up in the log as well."""
-    following = Frontier.next
+    """Whatever is new by the statistics of batches is looked up in the log as well."""
+    following = PendingChanges.next
 
     def both(
-        self: Frontier, last: Point, batches: dict[str, int], figures: Any = None, looked: Any = None, *, end: bool
+        self: PendingChanges, last: Point, batches: dict[str, int], stats: Any = None, looked: Any = None, *, end: bool
     ) -> Delta | None:
-        found = following(self, last, batches, figures, looked, end=end)
+        found = following(self, last, batches, stats, looked, end=end)
         assert comparable(found) == comparable(following(self, last, batches, None, looked, end=end))
         return found
 
-    monkeypatch.setattr(Frontier, "next", both)
+    monkeypatch.setattr(PendingChanges, "next", both)
 
 
 def comparable(delta: Delta | None) -> Any:
-    """Without the moment at which it was made; which key is told does not matter."""
+    """Without the time at which it was created; which key it reports does not matter."""
     if delta is None:
         return None
     tables = [msgspec.structs.replace(table, key=table.key and "some") for table in delta.tables]
@@ -55,7 +55,7 @@ def database(seed: int, transactions: int) -> Database:
     return made
 
 
-def told(made: Shop, database: Database, count: int, disorder: str) -> None:
+def feed(made: Shop, database: Database, count: int, disorder: str) -> None:
     """Runs the pipeline batch after batch."""
     for number, records in enumerate(batches(database, count, disorder)):
         made.write(f"{number}.json", *records)
@@ -90,8 +90,8 @@ def then(made: Shop, table: str, **when: Any) -> State:
 
 
 def lives(made: Shop, table: str) -> list[Any]:
-    """Every state of every row, as the history tells it."""
-    history = tables_of(load(made.file)).beside("shop_replica").load(f"public__{table}__history")
+    """Every state of every row, as the history has it."""
+    history = tables_of(load(made.file)).in_namespace("shop_replica").load(f"public__{table}__history")
     assert history is not None
     found = []
     for row in history.scan().to_arrow().to_pylist():
@@ -127,7 +127,7 @@ def check(folder: Path, seed: int, transactions: int, count: int, disorder: str)
     """Replicas now, their histories, and states of some moment are those of the database."""
     source = database(seed, transactions)
     made = shop(folder, SOURCE, tables=[{"name": "public.told", "mode": "history"}])
-    told(made, source, count, disorder)
+    feed(made, source, count, disorder)
     last = source.committed[-1]
     for table, expected in last.tables.items():
         assert differences(current(made, table), model(expected)) == {}, table

@@ -68,10 +68,10 @@ def test_rows_with_a_key_are_replaced_completed_moved_and_deleted(tmp_path: Path
         kind = stored.random.choice(["whole", "gone", "patch", "touch", "move"])
         again = stored.random.random() < 0.3
         below = (base if again else stored).rows
-        entry: dict[str, Any] = {"effect": kind, "c0": key, "b0": key, "again": again, "told": [True, True, False]}
+        entry: dict[str, Any] = {"effect": kind, "c0": key, "b0": key, "again": again, "mentioned": [True, True, False]}
         if kind == "whole":
             row = stored.row(key)
-            entry |= {"c1": row[1], "c2": row[2], "told": None}
+            entry |= {"c1": row[1], "c2": row[2], "mentioned": None}
             expected[key] = row
         elif kind == "gone":
             expected.pop(key, None)

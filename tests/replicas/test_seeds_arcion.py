@@ -25,9 +25,9 @@ def life(key: int) -> list[str]:
     ]
 
 
-Told = dict[str, tuple[str, str, int]]
+Values = dict[str, tuple[str, str, int]]
 """New, old and exists of each column."""
-MENTIONED: list[tuple[str, Told]] = [
+MENTIONED: list[tuple[str, Values]] = [
     ("I", {"r_comment": ("a", "NULL", 1), "r_name": ("b", "NULL", 1), "r_regionkey": ("1", "NULL", 1)}),
     ("I", {"r_comment": ("c", "NULL", 1), "r_name": ("d", "NULL", 1), "r_regionkey": ("2", "NULL", 1)}),
     # Region 1 gets a NULL comment and keeps its name; region 2 keeps its comment, and its name becomes NULL.
@@ -43,19 +43,19 @@ def cursor(place: int) -> str:
 
 def of_csv(place: int) -> str:
     """One of the changes above as a row of a realtime file."""
-    op, told = MENTIONED[place]
-    values = [str(part) for name in COLUMNS for part in told[name]]
+    op, carried = MENTIONED[place]
+    values = [str(part) for name in COLUMNS for part in carried[name]]
     return ",".join([*values, op, *(f'"{text}"' for text in (cursor(place).replace('"', '""'), "{}"))])
 
 
 def of_json(place: int) -> str:
     """The same as a record of a JSON file."""
     op, columns = MENTIONED[place]
-    told = json.loads(records("arcion-json/realtime-region")[0])
-    told |= {"opType": op, "cursor": cursor(place)}
+    carried = json.loads(records("arcion-json/realtime-region")[0])
+    carried |= {"opType": op, "cursor": cursor(place)}
     for number, side in enumerate(("after", "before", "exists")):
-        told[side] = {name: str(parts[number]).replace("NULL", "null") for name, parts in columns.items()}
-    return json.dumps(told)
+        carried[side] = {name: str(parts[number]).replace("NULL", "null") for name, parts in columns.items()}
+    return json.dumps(carried)
 
 
 class Regions:
@@ -149,7 +149,7 @@ def test_000_10_a_null_that_was_given_is_written_and_000_11_a_column_not_mention
     regions: Regions,
 ) -> None:
     assert regions.found[-1]["lines.region"] == contents(COLUMNS, KEPT)
-    texts = [{**told, "r_regionkey": str(told["r_regionkey"])} for told in KEPT]
+    texts = [{**carried, "r_regionkey": str(carried["r_regionkey"])} for carried in KEPT]
     assert regions.found[-1]["io_blitzz.region"] == contents(REGION, texts)
 
 

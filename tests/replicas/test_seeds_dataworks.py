@@ -21,8 +21,8 @@ ALICIA: Row = {"name": "Alicia", "balance": Decimal("10.00")}
 
 
 def record(sequence: int, op: str, before: str, after: str, **row: Any) -> str:
-    told = {"_sequence_id_": str(sequence), "_operation_type_": op, "_execute_time_": TIME + sequence}
-    return json.dumps({**told, "_before_image_": before, "_after_image_": after, **row})
+    carried = {"_sequence_id_": str(sequence), "_operation_type_": op, "_execute_time_": TIME + sequence}
+    return json.dumps({**carried, "_before_image_": before, "_after_image_": after, **row})
 
 
 def inserted(sequence: int, id: int, **row: Any) -> str:

@@ -25,14 +25,14 @@ CREATE, UPDATE, DELETE = (records(f"xtdb/seed-{case}")[0] for case in ("create",
 
 def first_order() -> str:
     """The order that 12350 deletes comes to be, in a transaction before all others."""
-    told = json.loads(OLD_ORDER.replace("12350", "12344"))
-    told |= {"op": "c", "before": None, "after": told["before"]}
-    told["transaction"]["data_collection_order"] = 0
-    return json.dumps(told)
+    record = json.loads(OLD_ORDER.replace("12350", "12344"))
+    record |= {"op": "c", "before": None, "after": record["before"]}
+    record["transaction"]["data_collection_order"] = 0
+    return json.dumps(record)
 
 
 class Watch(SilentListener):
-    """Tells when a run has read what is there and has merged what it may."""
+    """Signals when a run has read what exists and has merged what it may."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -107,7 +107,7 @@ def test_002_37_half_a_transaction_is_seen_in_no_table_and_a_later_one_shows_it_
     made.write("0.json", first_order(), CREATE, UPDATE, DELETE)
     with running(made) as watch:
         watch.rest(4)
-        # Nothing tells yet whether 12347 has ended; 12346 has.
+        # It is not known yet whether 12347 has ended; 12346 has.
         assert [row["_id"] for row in now(made, "users").rows] == ["user-123"]
         made.write("1.json", JANE, OLD_ORDER)
         watch.rest(6)

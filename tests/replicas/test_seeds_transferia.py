@@ -119,7 +119,10 @@ def test_003_25_an_append_table_shows_its_rows_on_the_command_line(stores: Store
 
 
 def test_003_20_mutable_and_immutable_tables_of_one_source(stores: Stores) -> None:
-    assert set(tables_of(load(stores.made.file)).beside("shop_replica").names()) == {"public__listed", "public__orders"}
+    assert set(tables_of(load(stores.made.file)).in_namespace("shop_replica").names()) == {
+        "public__listed",
+        "public__orders",
+    }
     kept = [row["table"]["name"] for row in stores.made.log() if row["op"] != "ddl"]
     assert {name: kept.count(name) for name in TABLES} == dict.fromkeys(TABLES, 7)
 

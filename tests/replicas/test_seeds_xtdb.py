@@ -83,7 +83,7 @@ BACK: Row = {
     **{name: value for name, value in PATCHED.items() if name not in ("created_at", "uuid")},
     "last_login": moment("2023-12-25T18:00:00Z"),
 }
-"""What 12350 tells of the same user: a document without created_at and uuid."""
+"""What 12350 contains of the same user: a document without created_at and uuid."""
 JANE: Row = {"_id": "user-999", "name": "Jane Smith", "email": "jane@example.com"}
 ORDER: Row = {
     "_id": "order-456",
@@ -119,13 +119,13 @@ STATES: dict[int, dict[str, list[Row]]] = {
 
 
 def event(number: int, order: int, table: str, op: str, **document: Any) -> str:
-    """An event beside those of the document, as they are."""
+    """An event in addition to those of the document, as they are."""
     (known,) = records("xtdb/seed-sql-insert")
-    told = json.loads(known.replace("12349", str(number)))
-    told["source"]["table"], told["op"], told["after"] = table, op, json.dumps(document)
-    told["before"] = json.dumps({**document, "value": None}) if op == "u" else None
-    told["transaction"]["data_collection_order"] = order
-    return json.dumps(told)
+    record = json.loads(known.replace("12349", str(number)))
+    record["source"]["table"], record["op"], record["after"] = table, op, json.dumps(document)
+    record["before"] = json.dumps({**document, "value": None}) if op == "u" else None
+    record["transaction"]["data_collection_order"] = order
+    return json.dumps(record)
 
 
 @pytest.fixture(scope="module")

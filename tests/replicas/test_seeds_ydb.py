@@ -1,4 +1,4 @@
-"""YDB's rows in each mode of a changefeed (seed 004): those that show values make the table, the others tell which rows are stale."""
+"""YDB's rows in each mode of a changefeed (seed 004): those that show values make the table, the others show which rows are stale."""
 
 import json
 from datetime import UTC, date, datetime
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.log.lakes import Shop, shop
 from tests.replicas.seeds import UTC as MOMENT
-from tests.replicas.seeds import Contents, Row, contents, kept_aside, message, messages, now, records, source
+from tests.replicas.seeds import Contents, Row, contents, message, messages, now, quarantined, records, source
 
 MODES = {"updates": "UPDATES", "new": "NEW_IMAGE", "both": "NEW_AND_OLD_IMAGES"}
 """The tables whose feeds show values."""
@@ -38,7 +38,7 @@ ROWS: list[list[Row]] = [
 ]
 
 
-def told(mode: str, step: int) -> list[str]:
+def feed_records(mode: str, step: int) -> list[str]:
     """The records of a step as a feed has them in a mode; one transaction a step."""
     made = []
     for id, op, before, written in STEPS[step]:
@@ -53,7 +53,7 @@ def told(mode: str, step: int) -> list[str]:
 
 
 def touched(id: int, stamp: int, **more: Any) -> str:
-    """An update that does not tell the row after it, unless `more` does."""
+    """An update without the row after it, unless `more` has it."""
     return json.dumps({"key": [id], "update": {}, **more, "ts": [stamp, 1]})
 
 
@@ -71,7 +71,7 @@ class Feeds:
         self.found.append({table: now(self.made, table) for table in tables})
         names = ("known", "unknown", "scanned")
         self.stale.append(
-            {name: [key for key, column, _ in kept_aside(self.made, name) if column is None] for name in names}
+            {name: [key for key, column, _ in quarantined(self.made, name) if column is None] for name in names}
         )
 
 
@@ -102,13 +102,13 @@ WITHOUT_VALUES: list[list[tuple[str, str]]] = [
         ("unknown", json.dumps({**KEYS_ONLY[3], "ts": [2, 1]})),
     ],
     [
-        # Values again, an erase, and an older change of a row that is written anew meanwhile.
+        # Values again, an erase, and an older change of a row that was written again since.
         ("known", touched(1, 4, newImage={"value": 10})),
         ("known", json.dumps({"key": [4], "erase": {}, "ts": [4, 1]})),
         ("known", touched(1, 3)),
     ],
 ]
-"""What a feed tells that shows no values, step after step; that of `known` showed them at first."""
+"""The records of a feed that shows no values, step by step; that of `known` showed them at first."""
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def feeds(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Feed
     for step, old in enumerate((scan, log[3:4], log[6:])):
         for name, mode in MODES.items():
             if step < len(STEPS):
-                made.write(f"{name}/{step}", *told(mode, step))
+                made.write(f"{name}/{step}", *feed_records(mode, step))
         lines = enumerate(WITHOUT_VALUES[step])
         made.write(f"keys/{step}", *(message(f"/{name}/feed", line, place) for place, (name, line) in lines))
         made.write(f"old/{step}", *old)

@@ -22,10 +22,10 @@ FIRST, LAST = "first_in_data_collection", "last_in_data_collection"
 
 
 def change(op: str, row: dict[str, Any], table: str, scn: int = 9, **source: Any) -> str:
-    """An event of Oracle; all of one SCN have one position, unless `source` tells more."""
-    told = {"connector": "oracle", "db": "D", "schema": "S", "table": table, "ts_ms": scn, "scn": str(scn)}
+    """An event of Oracle; all of one SCN have one position, unless `source` has more."""
+    carried = {"connector": "oracle", "db": "D", "schema": "S", "table": table, "ts_ms": scn, "scn": str(scn)}
     before, after = (row, None) if op == "d" else (None, row)
-    return json.dumps({"before": before, "after": after, "source": {**told, **source}, "op": op, "ts_ms": 1})
+    return json.dumps({"before": before, "after": after, "source": {**carried, **source}, "op": op, "ts_ms": 1})
 
 
 def named(op: str, value: str | None, number: int = 1, table: str = "T", **source: Any) -> str:
@@ -45,7 +45,7 @@ def ties(made: Shop, table: str) -> int:
 
 def lives(made: Shop, table: str) -> list[tuple[Any, ...]]:
     """Every state that the history has."""
-    held = tables_of(load(made.file)).beside("shop_replica").load(f"S__{table}__history")
+    held = tables_of(load(made.file)).in_namespace("shop_replica").load(f"S__{table}__history")
     assert held is not None
     found = held.scan().to_arrow().to_pylist()
     names = ("N", "op", "valid_from_position", "valid_to_position", "is_current")
@@ -65,8 +65,8 @@ def rows(values: str, marks: tuple[str, ...], table: str, position: int = 154) -
 
 def other_rows(values: str, **source: Any) -> list[str]:
     """Rows of another connector's snapshot, without marks."""
-    told = {"db": "inv", "snapshot": "true", "ts_ms": 1, "table": "log", **source}
-    events = [{"before": None, "after": {"msg": value}, "source": told, "op": "r"} for value in values]
+    carried = {"db": "inv", "snapshot": "true", "ts_ms": 1, "table": "log", **source}
+    events = [{"before": None, "after": {"msg": value}, "source": carried, "op": "r"} for value in values]
     return [json.dumps(event) for event in events]
 
 
@@ -92,7 +92,7 @@ def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
         *three,
         named("c", "a", table="SPLIT"),
         *(named("u", value, 2) for value in ("b", "a", "b")),
-        # What the record tells besides orders them, whatever the arrival.
+        # The other fields of the record order them, whatever the arrival.
         *(named("u", value, 3, **redo, ssn=ssn) for value, ssn in (("c", 3), ("a", 1), ("b", 2))),
         named("d", "x", 4),
         named("c", "back", 4),

@@ -1,4 +1,4 @@
-"""JSON values into stored columns: whole columns exactly as one by one, nothing lost, and what does not fit is told."""
+"""JSON values into stored columns: whole columns exactly as one by one, nothing lost, and what does not fit is reported."""
 
 import json
 import math

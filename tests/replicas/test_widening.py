@@ -17,7 +17,7 @@ from changeling.replicas.keys import Reader, normal, reader_of
 from changeling.replicas.shape import Columns, Place, ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion
 from changeling.replicas.type_widening import converted, key_converted
-from changeling.replicas.value_kinds import untold
+from changeling.replicas.value_kinds import undeclared
 from changeling.replicas.values import column
 from tests.log.lakes import Shop, shop
 from tests.log.records import debezium
@@ -28,10 +28,10 @@ DECIMALS = ["(5,4)", "(8,6)", "(10,2)", "(20,2)", "(21,2)", "(38,0)", "(38,2)", 
 TYPES = [*SIMPLE, *(f"decimal{digits}" for digits in DECIMALS)]
 NESTED = ["float32", "float64", "int16", "int64", "uint64", "decimal(10,2)", "decimal(38,10)", "decimal"]
 KINDS = [*map(parse, TYPES), *(parse(f"array<{name}>") for name in NESTED), parse("array<array<decimal(5,1)>>")]
-TOLD = sorted(
+DECLARED = sorted(
     {(old, str(both)) for old in KINDS for new in KINDS if (both := common(old, new)) not in (None, old)}, key=str
 )
-UNTOLD = [("bool", "json"), ("int64", "decimal"), ("int64", "json"), ("decimal", "json"), ("string", "json")]
+UNDECLARED = [("bool", "json"), ("int64", "decimal"), ("int64", "json"), ("decimal", "json"), ("string", "json")]
 MORE = [
     *b"5 -5 1.5 1.50 -1.05 0.1 0.10000000149011612 16777217 1e-7 0.0000001 0e-10 3.4e38 99999999.99 12345678.12".split(),
     *b"-0.00 100 1e2 1e150 1.0e0 12345678901234567890.5 0.00000000000000000000000000000000000001".split(),
@@ -43,9 +43,9 @@ MORE = [
 VALUES: list[bytes | None] = [*ODD, *MORE, None]
 
 
-def reader(told: Type, kind: Type) -> Reader:
+def reader(carried: Type, kind: Type) -> Reader:
     """How values of one type are read into a column of another."""
-    columns = Columns(places={1: {"v": Place("v", Column("v", str(told)))}})
+    columns = Columns(places={1: {"v": Place("v", Column("v", str(carried)))}})
     found = reader_of(columns, Shape((ReplicaColumn("v", "v", str(kind)),)), "canonical", 1, "v")
     assert found is not None
     return found
@@ -53,7 +53,7 @@ def reader(told: Type, kind: Type) -> Reader:
 
 def of_kind(kind: Type) -> list[bytes | None]:
     """The values that a column of an inferred type holds."""
-    return [value for value in VALUES if value is not None and _is_json(value) and not untold([value], kind)[1]]
+    return [value for value in VALUES if value is not None and _is_json(value) and not undeclared([value], kind)[1]]
 
 
 def _is_json(value: bytes) -> bool:
@@ -77,16 +77,16 @@ def test_stored_values_become_what_reading_them_again_gives(spark: SparkSession)
         stored.append(padded(before, len(VALUES)))
         wanted.append((old, new, in_key, padded(after, len(VALUES)).to_pylist()))
 
-    for old, name in TOLD:
+    for old, name in DECLARED:
         new = parse(name)
         before, misfits = column(VALUES, old, reader(old, old).read)
         after, still = column(VALUES, new, reader(old, new).read)
         assert [one.place for one in still] == [one.place for one in misfits], (old, new)
         expect(old, new, before, after)
-    for old, new in ((parse(one), parse(other)) for one, other in UNTOLD):
+    for old, new in ((parse(one), parse(other)) for one, other in UNDECLARED):
         values = of_kind(old)
         assert len(values) > 1
-        expect(old, new, untold(values, old)[0], untold(values, new)[0])
+        expect(old, new, undeclared(values, old)[0], undeclared(values, new)[0])
     for digits in ("(10,2)", "(38,10)", "(5,0)"):
         old, new = parse(f"decimal{digits}"), Type("decimal")
         fitting = [value for value in (b"1.5", b"10", b"0", b"-0.50", b"100") if not column([value], old)[1]]
@@ -104,7 +104,7 @@ def test_stored_values_become_what_reading_them_again_gives(spark: SparkSession)
         assert list(map(repr, made.column(name).to_pylist())) == list(map(repr, values)), (old, new)
 
 
-@pytest.mark.parametrize(("old", "new"), UNTOLD)
+@pytest.mark.parametrize(("old", "new"), UNDECLARED)
 def test_what_is_not_spelled_alike_is_written_anew(old: str, new: str) -> None:
     assert is_promotion(parse(old), parse(new)) == ((old, new) == ("decimal", "json"))
 

@@ -19,7 +19,7 @@ def capture(folder: Path, database: Database, **more: Any) -> Shop:
 
 def replica(made: Shop, name: str) -> list[dict[str, Any]]:
     """All rows of a replica, in an order of their own."""
-    found = tables_of(load(made.file)).beside("shop_replica").load(f"public__{name}")
+    found = tables_of(load(made.file)).in_namespace("shop_replica").load(f"public__{name}")
     assert found is not None, name
     return sorted(found.scan().to_arrow().to_pylist(), key=repr)
 

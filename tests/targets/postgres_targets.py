@@ -55,7 +55,7 @@ def differing(made: Shop, database: Database) -> dict[str, tuple[Rows, Rows]]:
     found = {}
     tables = tables_of(load(made.file))
     for one in replicas(tables, "shop"):
-        held = tables.beside("shop_replica").load(one.name)
+        held = tables.in_namespace("shop_replica").load(one.name)
         if one.identity.kind != "rows" or held is None:
             continue
         columns = one.shape.columns

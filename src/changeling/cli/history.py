@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from changeling.cli.arguments import add_pipeline, add_source, pipeline_of
 
 if TYPE_CHECKING:
-    from changeling.replicas.row_history import Moment
+    from changeling.replicas.row_history import RowChange
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -37,7 +37,7 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _show(moment: "Moment") -> None:
+def _show(moment: "RowChange") -> None:
     from rich.console import Console
 
     from changeling.cli.display import column_line, heading

@@ -1,1 +1,1 @@
-"""Iceberg: the catalog, tables through Spark and without it, Parquet files, commits, and who may write."""
+"""Iceberg: the catalog, tables through Spark and without it, Parquet files, commits, and the lock."""

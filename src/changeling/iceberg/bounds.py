@@ -1,4 +1,4 @@
-"""Whether a data file may hold rows with certain keys, by the bounds that its manifest has of each column."""
+"""Whether a data file may hold rows with certain keys, by the bounds of each column in its manifest."""
 
 import struct
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def _inside(column: pa.ChunkedArray, lower: bytes, upper: bytes) -> np.ndarray:
         return np.ones(len(column), bool)
     least, most = pa.scalar(read(lower), column.type), pa.scalar(read(upper), column.type)
     found = pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most))
-    # Bounds say nothing of NULL and NaN.
+    # Bounds do not cover NULL and NaN.
     held = np.asarray(pc.fill_null(found, True), bool)
     if pa.types.is_floating(column.type):
         held |= np.asarray(pc.fill_null(pc.is_nan(column), True), bool)

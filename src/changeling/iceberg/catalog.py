@@ -1,4 +1,4 @@
-"""One Iceberg catalog, spoken to by two clients: the settings that Spark and PyIceberg need for it."""
+"""One Iceberg catalog with two clients: the settings that Spark and PyIceberg need for it."""
 
 import os
 import sqlite3
@@ -19,7 +19,7 @@ class Catalog:
     """The catalog of a pipeline."""
 
     spark: dict[str, str]
-    """Spark's settings, whole."""
+    """All of Spark's settings."""
     pyiceberg: dict[str, str]
     database: Path | None
     """The SQLite file, where the catalog is the embedded one."""
@@ -38,12 +38,12 @@ def catalog(warehouse: str, folder: Path, given: Mapping[str, str]) -> Catalog:
     for_pyiceberg = {
         name.removeprefix(_PYICEBERG_ONLY): value for name, value in given.items() if name.startswith(_PYICEBERG_ONLY)
     }
-    told = {name: value for name, value in given.items() if not name.startswith(_PYICEBERG_ONLY)}
+    options = {name: value for name, value in given.items() if not name.startswith(_PYICEBERG_ONLY)}
     store = _store(warehouse)
-    if told:
-        settings = {**store, "warehouse": warehouse, **told}
+    if options:
+        settings = {**store, "warehouse": warehouse, **options}
         database = None
-        python = {**settings, **_python_names(told)}
+        python = {**settings, **_python_names(options)}
     else:
         database = (folder if "://" in warehouse else Path(warehouse)) / "catalog.db"
         settings = {
@@ -55,14 +55,14 @@ def catalog(warehouse: str, folder: Path, given: Mapping[str, str]) -> Catalog:
         settings |= {"jdbc.schema-version": "V1"}
         python = {**store, "warehouse": warehouse, "type": "sql", "uri": f"sqlite:///{database}"}
     prefix = f"spark.sql.catalog.{NAME}"
-    # Tables are loaded anew each time: another process may have written meanwhile.
+    # Tables are reloaded each time: another process may have written to them.
     spark = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}
     spark |= {f"{prefix}.{name}": value for name, value in settings.items()}
     return Catalog(spark, {**python, **for_pyiceberg}, database)
 
 
 def prepare(database: Path) -> None:
-    """Makes the embedded catalog, as Iceberg's two clients would: they do it in steps, and fail where both do it at once."""
+    """Creates the embedded catalog as Iceberg's two clients would: theirs is not atomic, and fails where both do it at once."""
     database.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(database, timeout=60)) as connection, connection:
         for statement in _TABLES:
@@ -88,7 +88,7 @@ def check_place(catalog: Catalog, namespace: str) -> None:
         if not _lies_in(file, warehouse):
             folder = file.partition(f"/{namespace}/")[0]
             raise ChangelingError(
-                f"the warehouse {warehouse} was moved or copied: its tables lie in {folder}. Move it back there, or begin "
+                f"the warehouse {warehouse} was moved or copied: its tables lie in {folder}. Move it back there, or start "
                 "with an empty warehouse"
             )
 
@@ -125,11 +125,11 @@ def _store(warehouse: str) -> dict[str, str]:
     return settings
 
 
-def _python_names(told: Mapping[str, str]) -> dict[str, str]:
-    """PyIceberg's words for what Java calls otherwise."""
-    if told.get("type") != "jdbc":
+def _python_names(options: Mapping[str, str]) -> dict[str, str]:
+    """PyIceberg's names of options that Java names differently."""
+    if options.get("type") != "jdbc":
         return {}
-    uri = told.get("uri", "")
+    uri = options.get("uri", "")
     for java, python in (("jdbc:sqlite:", "sqlite:///"), ("jdbc:postgresql:", "postgresql+psycopg2:")):
         if uri.startswith(java):
             return {"type": "sql", "uri": python + uri.removeprefix(java).partition("?")[0]}

@@ -69,10 +69,10 @@ def parsed(text: str, deletes: Sequence[str] = ()) -> DataFile:
     )
 
 
-def _bounds(told: dict[str, list[Any]] | None) -> dict[int, bytes]:
-    if told is None:
+def _bounds(encoded: dict[str, list[Any]] | None) -> dict[int, bytes]:
+    if encoded is None:
         return {}
-    return {number: bytes.fromhex(value) for number, value in zip(told["keys"], told["values"], strict=True)}
+    return {number: bytes.fromhex(value) for number, value in zip(encoded["keys"], encoded["values"], strict=True)}
 
 
 def _vector(deletes: Sequence[str]) -> Vector | None:

@@ -24,7 +24,7 @@ _POSITION_FIELD = 2147483645
 
 
 class Vector(msgspec.Struct, frozen=True):
-    """Where the deleted positions of one data file stand."""
+    """Where the deleted positions of one data file are stored."""
 
     path: str
     offset: int
@@ -42,7 +42,7 @@ def read(vector: Vector) -> np.ndarray:
     (length,), (checksum,) = struct.unpack(">i", blob[:4]), struct.unpack(">I", blob[-4:])
     if length != len(body) or not body.startswith(_MAGIC) or checksum != zlib.crc32(body):
         raise ChangelingError(
-            f"{vector.path} is damaged: the deletion vector at {vector.offset} does not fit its checksum"
+            f"{vector.path} is damaged: the deletion vector at {vector.offset} does not match its checksum"
         )
     return np.array(BitMap64.deserialize(body[len(_MAGIC) :]).to_array(), np.int64)
 

@@ -1,4 +1,4 @@
-"""Places where a run can be made to fail, so that tests can show that nothing is lost or doubled there.
+"""Places where a run can be made to fail, so that tests can show that nothing is lost or duplicated there.
 
 `CHANGELING_FAILPOINT=changes.before` raises at that place, `changes.before=kill` kills the process as a power cut would;
 `changes.before@3` waits for the third time.

@@ -31,7 +31,7 @@ PROPERTIES = {
     "format-version": "3",
     "write.delete.mode": "merge-on-read",
     "write.parquet.compression-codec": "zstd",
-    # Ingest and upkeep write at the same time: the later one tries again.
+    # Ingest and maintenance write at the same time: the later one retries.
     "commit.retry.num-retries": "20",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
@@ -54,7 +54,7 @@ class Lake:
             self.spark.conf.set(name, value)
         # Names are data: `Id` and `id` are two columns.
         self.spark.conf.set("spark.sql.caseSensitive", "true")
-        # Nor is `${env:HOME}` in a name anything but itself.
+        # `${env:HOME}` in a name is not substituted.
         self.spark.conf.set("spark.sql.variable.substitute", "false")
         # A decimal becomes the text of all its digits, without an exponent.
         self.spark.conf.set("spark.sql.ansi.enabled", "true")
@@ -69,14 +69,14 @@ class Lake:
         """The table's full name for SQL."""
         return f"{NAME}.`{self.namespace}`.{quoted(table.name)}"
 
-    def beside(self, namespace: str) -> "Lake":
+    def in_namespace(self, namespace: str) -> "Lake":
         """Another namespace of the same catalog, in the same session."""
         made = copy(self)
         made.namespace = namespace
         return made
 
     def names(self) -> list[str]:
-        """The tables that are there; none where the namespace is not."""
+        """The existing tables; none where the namespace does not exist."""
         with translated_errors():
             if not self.spark.sql(f"SHOW NAMESPACES IN {NAME} LIKE '{self.namespace}'").collect():
                 return []
@@ -132,12 +132,12 @@ class Lake:
         )
 
     def target(self, table: Table, moment: datetime) -> Target:
-        """Where files with rows of that moment go."""
+        """Where files with rows of that time are written."""
         with translated_errors():
             return self.target_of(self.load(table), table, moment)
 
     def target_of(self, java: Any, table: Table, moment: datetime | None = None) -> Target:
-        """The same of a table that is loaded; one that has no partitions needs no moment."""
+        """The same for a loaded table; an unpartitioned table needs no time."""
         schema = msgspec.json.decode(self.jvm.org.apache.iceberg.SchemaParser.toJson(java.schema()))
         partition = None if moment is None else _partition(table, moment)
         return Target(java.location(), numbered(table, schema), table.sort, partition)
@@ -156,7 +156,7 @@ class Lake:
             commit.commit()
 
     def replace(self, table: Table, files: Sequence[Written], summary: Mapping[str, str]) -> None:
-        """Commits files in the place of all rows that the table has, with these entries in the snapshot's summary."""
+        """Commits files that replace all rows of the table, with these entries in the snapshot's summary."""
         with translated_errors():
             java = self.load(table)
             commit = java.newOverwrite().overwriteByRowFilter(
@@ -207,7 +207,7 @@ class Lake:
                 self.spark.sql(f"ALTER TABLE {self.name(table)} CREATE OR REPLACE TAG `{tag}` AS OF VERSION {found}")
 
     def tags(self, table: Table) -> dict[str, datetime]:
-        """The tags of a table, each with the moment of its snapshot."""
+        """The tags of a table, each with the time of its snapshot."""
         with translated_errors():
             java = self.load(table)
             refs = {str(name): ref.snapshotId() for name, ref in dict(java.refs()).items() if ref.isTag()}
@@ -220,11 +220,11 @@ class Lake:
         """How many files the table has."""
         with translated_errors():
             snapshot = self.load(table).currentSnapshot()
-            told = {} if snapshot is None else dict(snapshot.summary())
-            return Size(int(told.get("total-data-files", 0)), int(told.get("total-delete-files", 0)))
+            summary = {} if snapshot is None else dict(snapshot.summary())
+            return Size(int(summary.get("total-data-files", 0)), int(summary.get("total-delete-files", 0)))
 
     def expire(self, table: Table, before: datetime) -> int:
-        """Expires snapshots made before a moment, but for the current one and those with a tag; tells how many went."""
+        """Expires snapshots older than a time, except the current one and those with a tag; returns how many."""
         with translated_errors():
             java = self.load(table)
             there = len(list(java.snapshots()))
@@ -252,12 +252,12 @@ class Lake:
             operations.commit(base, metadata)
 
     def release(self, table: Table) -> None:
-        """Takes the note away."""
+        """Removes the note."""
         with translated_errors():
             self.load(table).updateProperties().remove(HOLDER).commit()
 
     def remove(self) -> list[str]:
-        """Drops the tables with their files; tells their names."""
+        """Drops the tables with their files; returns their names."""
         with translated_errors():
             there = self.names()
             for name in there:
@@ -280,11 +280,11 @@ class Lake:
             return self.frame(table).toArrow()
 
     def retried(self, text: str) -> list[Any]:
-        """Runs a statement that others may get in the way of, such as upkeep of a table that is written: a few times."""
+        """Runs a statement that may conflict with other writers, such as maintenance of a table: retries a few times."""
         return self.repeated(lambda: self.spark.sql(text).collect())
 
     def repeated(self, action: Callable[[], Result]) -> Result:
-        """Does what others may get in the way of: a few times."""
+        """Retries an action that may conflict with other writers a few times."""
         for pause in PAUSES:
             try:
                 with translated_errors():

@@ -1,4 +1,4 @@
-"""One writer: a run holds its pipeline, and a second one is told who does."""
+"""One writer: a run locks its pipeline, and a second run gets an error that names the holder."""
 
 import fcntl
 import getpass
@@ -40,7 +40,7 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @contextmanager
 def held(file: Path, pipeline: str, doing: str) -> Iterator["Lock"]:
-    """Holds the pipeline; raises `ChangelingError` where another process does. The system lets go of it when a process dies."""
+    """Locks the pipeline; raises `ChangelingError` where another process holds the lock. The system releases it when a process dies."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "a+b") as opened:
         try:
@@ -61,7 +61,7 @@ def held(file: Path, pipeline: str, doing: str) -> Iterator["Lock"]:
 
 
 class Lock:
-    """A lock that is held; what it tells of its holder is read by `status`."""
+    """A lock that is held; `status` reads what it says about its holder."""
 
     def __init__(self, file: Path, holder: Holder) -> None:
         self._file, self._holder = file, holder
@@ -80,7 +80,7 @@ class Lock:
         self._write()
 
     def leaves_out(self, tables: dict[str, str], source: str) -> None:
-        """Notes the tables that a source goes on without."""
+        """Notes the tables that a source skips."""
         if tables != self._holder.left_out.get(source, {}):
             others = {name: found for name, found in self._holder.left_out.items() if name != source}
             left_out = {**others, source: tables} if tables else others
@@ -98,7 +98,7 @@ class Lock:
         self._write()
 
     def _write(self) -> None:
-        # Written over in place: a file renamed over this one would be another file, which nobody has locked.
+        # Overwritten in place: a file renamed over this one would be a different file, which nobody has locked.
         with open(self._file, "r+b") as file:
             file.write(msgspec.json.encode(self._holder) + b"\n")
             file.truncate()
@@ -113,7 +113,7 @@ def last_holder(file: Path) -> Holder | None:
 
 
 def holder_of(text: str | bytes | None) -> Holder | None:
-    """The holder that a text tells of; None where it tells of none."""
+    """The holder that a text describes; None where it describes none."""
     try:
         return None if not text else msgspec.json.decode(text, type=Holder)
     except msgspec.DecodeError:

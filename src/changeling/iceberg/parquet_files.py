@@ -18,7 +18,7 @@ from changeling.iceberg.table import Table
 _GROUP_ROWS, _GROUP_BYTES = 128_000, 128 * 1024 * 1024
 _FILE_BYTES = 512 * 1024 * 1024
 _DISTINCT = {"id", "key", "before", "after", "position", "meta", "raw", "schema", "plan", "value", "record", "offset"}
-"""Columns in which hardly any value comes twice: a dictionary of them is built for nothing."""
+"""Columns with mostly distinct values: a dictionary of them is useless."""
 _WITHOUT_BOUNDS = {"before", "after", "meta", "raw", "schema", "plan", "value"}
 
 
@@ -32,7 +32,7 @@ class Written(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Target:
-    """Where files of a table go: it is sent to the tasks."""
+    """Where files of a table are written: it is sent to the tasks."""
 
     location: str
     columns: pa.Schema
@@ -74,7 +74,7 @@ def filesystem(location: str) -> tuple[fs.FileSystem, str]:
 
 
 class Writer:
-    """Writes batches to one file after another, while the next ones are made; none is there before something is written."""
+    """Writes batches to one file after another, while the next batches are prepared; no file exists before something is written."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -87,7 +87,7 @@ class Writer:
         self._writing: Future[None] | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes a batch with the target's columns; it may wait until there is enough for a group of rows."""
+        """Adds a batch with the target's columns; it may be buffered until there is enough for a row group."""
         if not batch.num_rows:
             return
         self._waiting.append(batch)
@@ -104,7 +104,7 @@ class Writer:
         return self._done
 
     def abandon(self) -> None:
-        """Forgets what was written; what cannot be removed now is removed by upkeep."""
+        """Discards what was written; maintenance removes what cannot be removed now."""
         self._waiting = []
         with suppress(OSError, pa.ArrowException):
             self._settle()
@@ -206,7 +206,7 @@ def _renamed(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _sorted(table: pa.Table, by: tuple[str, ...]) -> pa.Table:
-    """The rows in order, each group of rows by itself: what was in order already is not copied."""
+    """The rows sorted within each row group: what was sorted already is not copied."""
     if not by:
         return table
     keys = pa.table({name: _leaf(table, name) for name in by})

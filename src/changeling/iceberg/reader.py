@@ -30,20 +30,20 @@ class Tables:
             yield from _summaries(found, tag)
 
     def rows(self, table: Table, where: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)) -> pa.Table:
-        """The rows of a table, or those of them that a condition lets through."""
+        """The rows of a table, or those that match a condition."""
         found = self._load(table)
         if found is None:
             return table.columns.empty_table()
         return found.scan(row_filter=where or AlwaysTrue(), selected_fields=columns).to_arrow()
 
-    def beside(self, namespace: str) -> "Tables":
+    def in_namespace(self, namespace: str) -> "Tables":
         """Another namespace of the same catalog."""
         made = copy(self)
         made._namespace = namespace
         return made
 
     def names(self) -> list[str]:
-        """The tables that are there; none where the namespace is not."""
+        """The existing tables; none where the namespace does not exist."""
         try:
             catalog = self._open()
             return [] if catalog is None else [name for _, name in catalog.list_tables(self._namespace)]

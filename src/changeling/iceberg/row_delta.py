@@ -11,11 +11,11 @@ from changeling.iceberg.parquet_files import Written
 
 
 class RowDelta(msgspec.Struct, frozen=True):
-    """What becomes of a table: files of new rows, and the data files of which rows are deleted."""
+    """A change of a table: files of new rows, and the data files of which rows are deleted."""
 
     added: list[Written] = []
     deleted: list[tuple[DataFile, Vector]] = []
-    """Each data file as it was, with the vector that takes the place of the one it had."""
+    """Each data file as it was, with the vector that replaces the one it had."""
 
 
 def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, said: Mapping[str, str]) -> list[DataFile]:

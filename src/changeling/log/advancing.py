@@ -9,7 +9,7 @@ from changeling.log.task_result import Outcome
 
 
 def advanced(before: SourceState, batch: int, outcome: Outcome, moment: datetime, replayed: bool) -> SourceState:
-    """The state of a source with one more batch, which was read at a moment; `replayed`: its records were rejects before."""
+    """The state of a source with one more batch, which was read at a given time; `replayed`: its records were rejects before."""
     accepted = outcome.read - outcome.rejected
     ingested = micros(moment)
     state = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""The plans of batches: what each was to read is written down before it is read."""
+"""The plans of batches: what each batch is to read is recorded before it is read."""
 
 from datetime import UTC, datetime
 
@@ -41,7 +41,7 @@ class Plans:
         return self._last.get(source)
 
     def add(self, source: str, plan: Plan) -> None:
-        """Writes a plan down."""
+        """Records a plan."""
         reach("plan.before")
         moment = datetime.now(UTC)
         row = {

@@ -1,4 +1,4 @@
-"""What the changes of a batch come to, told by the tasks that wrote them: so the replicas need not look at them first."""
+"""Statistics of a batch's changes, reported by the tasks that wrote them, so that merges need not scan the log for them."""
 
 from collections.abc import Iterable
 
@@ -10,46 +10,46 @@ ROWS = ("read", "insert", "update", "upsert", "replace", "delete")
 """Changes of one row."""
 
 
-class TableFigures(msgspec.Struct, frozen=True):
-    """Of one table."""
+class TableStats(msgspec.Struct, frozen=True):
+    """The statistics of one table."""
 
     table: TableName
     changes: int
-    """Of rows, and those that empty it."""
+    """The number of row changes and truncates."""
     first: str
     """The first position."""
     truncated: str | None = None
-    """The last position at which all its rows went."""
+    """The position of the last truncate."""
     key: str | None = None
-    """Some key."""
+    """A key of one of its rows."""
     version: tuple[str, int] | None = None
     """The last position that has a version of the schema, and its number."""
     versions: list[int] = []
     altered: bool = False
-    """A version came by itself, without a row."""
+    """A schema version arrived on its own, without a row."""
     reads: bool = False
-    """It has rows of a snapshot."""
+    """It has snapshot rows."""
 
 
-class Figures(msgspec.Struct, frozen=True):
-    """Of one task, or of whole batches."""
+class BatchStats(msgspec.Struct, frozen=True):
+    """The statistics of one task, or of complete batches."""
 
     last: tuple[str, str | None] | None = None
     """The last position, and its transaction."""
     commit_time: int | None = None
     """The latest."""
     open: bool = False
-    """A transaction came whose end did not."""
-    tables: list[TableFigures] = []
+    """A transaction began whose end has not arrived."""
+    tables: list[TableStats] = []
 
 
-def together(parts: Iterable[Figures]) -> Figures:
-    """Of all of them."""
+def together(parts: Iterable[BatchStats]) -> BatchStats:
+    """The sum of several statistics."""
     found = list(parts)
-    tables: dict[TableName, TableFigures] = {}
+    tables: dict[TableName, TableStats] = {}
     for one in (table for part in found for table in part.tables):
         tables[one.table] = _both(tables[one.table], one) if one.table in tables else one
-    return Figures(
+    return BatchStats(
         max((part.last for part in found if part.last is not None), key=lambda last: last[0], default=None),
         max((part.commit_time for part in found if part.commit_time is not None), default=None),
         any(part.open for part in found),
@@ -57,8 +57,8 @@ def together(parts: Iterable[Figures]) -> Figures:
     )
 
 
-def _both(one: TableFigures, other: TableFigures) -> TableFigures:
-    return TableFigures(
+def _both(one: TableStats, other: TableStats) -> TableStats:
+    return TableStats(
         one.table,
         one.changes + other.changes,
         min(one.first, other.first),

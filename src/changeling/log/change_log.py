@@ -6,7 +6,7 @@ from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.log.batch_plans import Plans
-from changeling.log.batch_stats import Figures
+from changeling.log.batch_stats import BatchStats
 from changeling.log.schema_registry import Registry, Version
 from changeling.log.source_state import State, stored_state
 from changeling.model.errors import ChangelingError
@@ -14,19 +14,19 @@ from changeling.model.layout import tables_array
 
 
 class Log:
-    """One pipeline's log, as the process that writes it has it in hand. Its tables are there already."""
+    """One pipeline's log, as its writer process holds it. Its tables exist already."""
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self.registry = Registry()
-        self.figures: dict[str, dict[int, Figures]] = {}
-        """Of the batches that came since, by source and number, until the replicas have them."""
+        self.stats: dict[str, dict[int, BatchStats]] = {}
+        """The statistics of batches that the replicas do not have yet, by source and number."""
         self.looked: dict[str, datetime] = {}
-        """By source, the moment of the last look at it of which everything that was there then is in the log."""
+        """By source, the time of the last poll up to which everything is in the log."""
         self.reload()
 
     def reload(self) -> None:
-        """Reads again what the tables have: after a failure it is not known which of the commits were made."""
+        """Reads again what the tables have: after a failure it is unknown which commits succeeded."""
         self.registry.versions = Registry.from_rows(self.lake.rows(layout.SCHEMAS).to_pylist()).versions
         self.plans = Plans(self.lake)
         self.state: State = stored_state(self.lake, layout.CHANGES)

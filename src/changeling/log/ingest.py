@@ -1,7 +1,7 @@
-"""Batch after batch from one source into the log, exactly once.
+"""Ingests batch after batch from one source into the log, exactly once.
 
 A batch is planned, and the plan is written down before anything is read. Then come, each in one commit: new schemas, rejects,
-changes. The commit of changes ends the batch, since it brings the source's new state with it. A batch that was cut off before
+changes. The commit of changes ends the batch, since it brings the source's new state with it. A batch that was interrupted before
 that is read again from its plan; rejects that it had committed are taken back first.
 """
 
@@ -70,14 +70,14 @@ class Ingest:
         self._declare()
 
     def _begin(self) -> None:
-        """Takes from the log how far the source is: at the start, and again after a failure, which may have come anywhere."""
+        """Reads from the log how far the source is: at the start, and again after a failure, which may have happened anywhere."""
         source = self.source
         done = self._log.state.batch(source.name)
         plans = self._log.plans.of(source.name)
         if done and (not plans or plans[-1].batch < done):
             raise ChangelingError(
-                f"source {source.name}: its log has {done} batches, but only {len(plans)} plans of them are there, so that it "
-                "is not known what was read: bring the table `batches` back, or begin anew under another name"
+                f"source {source.name}: its log has {done} batches, but only {len(plans)} plans of them exist, so that it "
+                "is not known what was read: restore the table `batches`, or start again under another name"
             )
         self._pending: Plan | None = None
         for plan in plans:
@@ -89,7 +89,7 @@ class Ingest:
 
     @contextmanager
     def _resumable(self) -> Iterator[None]:
-        """What fails meanwhile is resumed from what the log has, just as by another process."""
+        """After a failure in this context, ingest resumes from the state of the log, as another process would."""
         if self._failed:
             self._log.reload()
             self._begin()
@@ -121,9 +121,9 @@ class Ingest:
                 self._log.register(declared)
 
     def warnings(self) -> list[str]:
-        """What a user should know; each is told once."""
-        told, self._warnings = [*self._warnings, *self.source.warnings()], []
-        return told
+        """Warnings for the user; each is returned once."""
+        found, self._warnings = [*self._warnings, *self.source.warnings()], []
+        return found
 
     @property
     def state(self) -> SourceState:
@@ -131,7 +131,7 @@ class Ingest:
         return self._log.state.of(self.source.name)
 
     def step(self, started: Callable[[Spread], None] = lambda spread: None) -> Report | None:
-        """Brings the next batch in; None where there is none."""
+        """Ingests the next batch; None where there is none."""
         with self._resumable():
             return self._step(started)
 
@@ -153,7 +153,7 @@ class Ingest:
             except ChangelingError:
                 if self.source.broken(plan.text) is None:
                     raise
-                # What is still being written is left for another time.
+                # Files that are still being written are left for a later batch.
                 plan = self._pending_plan() or plan
         return self._read_plan(plan, started)
 
@@ -164,10 +164,10 @@ class Ingest:
         return self._bring_in(plan, given, spread, rejects_stay=False)
 
     def bring_in_again(self, given: Input) -> Report:
-        """Reads records that were rejected before, as a batch of its own: those that give changes now are in the log then."""
+        """Reads records that were rejected before, as a batch of its own: those that decode now are added to the log."""
         with self._resumable():
             if self.read_is_pending:
-                raise AssertionError("the batch that was cut off comes first, or its records would be taken for read")
+                raise AssertionError("the interrupted batch comes first, or its records would count as read")
             plan = self._pending
             if plan is None:
                 plan = Plan(self._next_batch(), 1, REPLAY, "{}")
@@ -177,12 +177,12 @@ class Ingest:
 
     @property
     def read_is_pending(self) -> bool:
-        """A batch was cut off before its changes were in the log."""
+        """A batch was interrupted before its changes were in the log."""
         return self._pending is not None and self._pending.kind == READ
 
     @property
     def replay_is_pending(self) -> bool:
-        """A replay was cut off before its changes were in the log: it must be made again before anything else."""
+        """A replay was interrupted before its changes were in the log: it must be repeated before anything else."""
         return self._pending is not None and self._pending.kind == REPLAY
 
     @property
@@ -246,7 +246,7 @@ class Ingest:
     def _read(
         self, plan: Plan, given: Input, moment: datetime, rejects_stay: bool
     ) -> tuple[Outcome, tuple[Version, ...]]:
-        """Reads until every schema in the batch is known: a new one costs a second reading of its batch."""
+        """Reads until every schema in the batch is known: a new one makes its batch be read a second time."""
         written = (layout.CHANGES,) if rejects_stay else (layout.CHANGES, layout.REJECTS)
         targets = {table.name: self._lake.target(table, moment) for table in written}
         seen = [
@@ -264,9 +264,9 @@ class Ingest:
             discard([*outcome.changes, *outcome.rejects])
 
     def _look(self, plan: Plan, given: Input, moment: datetime, targets: Mapping[str, Target]) -> list[Seen]:
-        """The declared schemas that a first batch begins with: registered before, they need not be met first to be known.
+        """The declared schemas that a first batch begins with: they are registered before the batch runs.
 
-        They hold from the start. Where one holds from that comes with the records, all of them must tell.
+        They hold from the start. For one that comes with the records, all of them are needed to know from where on it holds.
         """
         declared = {(schema.columns, schema.key) for schema in self.source.options.schemas if schema.columns}
         if not declared or self._format is None or self._log.state.batch(self.source.name):
@@ -274,8 +274,8 @@ class Ingest:
         first = Input(given.frame.limit(_LOOKED_AT).coalesce(1), given.reader, given.topics)
         outcome = self._run(plan, first, moment, targets, (), looks=True)
         discard([*outcome.changes, *outcome.rejects])
-        told = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
-        return [one for one, schema in told if (schema.columns, schema.key) in declared]
+        seen = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
+        return [one for one, schema in seen if (schema.columns, schema.key) in declared]
 
     def _learn(self, seen: Sequence[Seen]) -> list[Version]:
         """Registers the schemas that are new."""
@@ -286,7 +286,7 @@ class Ingest:
             self._log.furthest,
             self.source.options.schemas,
             by_number=self._numbers_schemas,
-            tells_all=self._format is None,
+            carries_all_schemas=self._format is None,
         )
         self._log.register(learned)
         return learned
@@ -310,7 +310,7 @@ class Ingest:
             changes=targets["changes"],
             rejects=targets.get("rejects"),
             known=self._log.registry.known(self.source.name, seen, by_number=self._numbers_schemas),
-            frontier=self.state.position,
+            last_position=self.state.position,
             topics=given.topics,
             looks=looks,
         )
@@ -346,5 +346,5 @@ class Ingest:
         state = self._log.state.with_source(self.source.name, own)
         self._lake.append(layout.CHANGES, outcome.changes, moment, {PROPERTY: state.to_text()})
         self._log.state = state
-        self._log.figures.setdefault(self.source.name, {})[plan.batch] = outcome.figures
+        self._log.stats.setdefault(self.source.name, {})[plan.batch] = outcome.stats
         reach("changes.after")

@@ -19,7 +19,7 @@ from changeling.iceberg.parquet_files import Target, Writer
 from changeling.log.layout import MOMENT
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
-from changeling.log.stats_counter import Counting
+from changeling.log.stats_counter import StatsCounter
 from changeling.log.task_result import Newest, Outcome, Refused
 from changeling.model import layout, position
 from changeling.model.change import Origin
@@ -36,7 +36,7 @@ class Batch:
     source: str
     number: int
     format: str | None
-    """None where the reader gives changes in place of records."""
+    """None where the reader returns changes instead of records."""
     options: ReadOptions
     moment: int
     """When it is read, in microseconds."""
@@ -44,17 +44,17 @@ class Batch:
     rejects: Target | None
     """None where rejects stay where they are: they are read again."""
     known: Known = field(default_factory=dict)
-    frontier: str | None = None
+    last_position: str | None = None
     """The furthest position of the batches before."""
     topics: dict[str, int] | None = None
-    """Numbers of topics, where there are several: partition and offset alone do not tell their records apart."""
+    """Numbers of topics, where there are several: partition and offset alone do not distinguish their records."""
     looks: bool = False
     """Each task takes its first records alone: what matters is which schemas they have."""
 
 
 @dataclass(frozen=True)
 class IngestKernel:
-    """Parts of a batch into outcomes, one a task, in layout `OUTCOME`."""
+    """Turns parts of a batch into outcomes, one per task, in the layout `OUTCOME`."""
 
     reader: Reader
     batch: Batch
@@ -66,7 +66,7 @@ class IngestKernel:
             for records, rejects in self.reader(batches):
                 if self.batch.looks:
                     task.take(records.slice(0, _LOOKED_AT), rejects)
-                    # Spark ends a process that leaves some of its input, and has to start another one.
+                    # Spark ends a worker process that does not read all of its input, and has to start another one.
                     deque(batches, maxlen=0)
                     break
                 task.take(records, rejects)
@@ -88,25 +88,25 @@ class _Task:
         self._rejects = None if batch.rejects is None else Writer(batch.rejects)
         self._schemas = SchemaIds(batch.known)
         self._sampling = Sampling()
-        self._counting = Counting()
+        self._stats_counter = StatsCounter()
         self._read = self._rejected = self._changed = self._late = self._ahead = 0
         self._position: str | None = None
         self._newest: Newest | None = None
         self._refused: Refused | None = None
 
     def take(self, records: pa.RecordBatch, no_records: pa.RecordBatch) -> None:
-        """Decodes a batch of records and writes what comes of it."""
+        """Decodes a batch of records and writes the changes and rejects."""
         decoded = self._decode(records)
         changes = decoded.changes
         if self._batch.topics is not None:
             changes = _with_topics(changes, self._batch.topics)
-        ids, aside = self._schemas(changes)
+        ids, quarantined = self._schemas(changes)
         changes = changes.set_column(
             changes.schema.get_field_index("schema_id"), layout.CHANGES.field("schema_id"), ids
         )
         rejects = [no_records, decoded.rejects]
-        if aside:
-            changes, kept = _kept_aside(changes, records, aside)
+        if quarantined:
+            changes, kept = _split_quarantined(changes, records, quarantined)
             rejects.append(kept)
         self._read += records.num_rows + no_records.num_rows
         self._count(changes)
@@ -114,7 +114,7 @@ class _Task:
             self._reject(part)
         if not self._schemas.unknown:
             self._sampling(changes)
-            self._counting(changes)
+            self._stats_counter(changes)
             self._changes.write(self._stored(changes))
 
     def finished(self) -> Outcome:
@@ -133,7 +133,7 @@ class _Task:
             unknown=self._schemas.unknown,
             samples=self._sampling.found(),
             refused=self._refused,
-            figures=self._counting.found(),
+            stats=self._stats_counter.found(),
             changes=[] if self._schemas.unknown else self._changes.close(),
             rejects=[] if self._rejects is None or self._schemas.unknown else self._rejects.close(),
         )
@@ -151,17 +151,17 @@ class _Task:
         positions, times = changes.column("position"), changes.column("commit_time")
         furthest = pc.max(positions).as_py()
         self._position = furthest if self._position is None else max(self._position, furthest)
-        if self._batch.frontier is not None:
-            # A snapshot shows what was there before, and is not late.
-            late = pc.and_(pc.less(positions, self._batch.frontier), pc.not_equal(changes.column("op"), "read"))
+        if self._batch.last_position is not None:
+            # A snapshot shows rows that existed before, and is not late.
+            late = pc.and_(pc.less(positions, self._batch.last_position), pc.not_equal(changes.column("op"), "read"))
             self._late += pc.sum(late).as_py() or 0
         self._ahead += pc.sum(pc.greater(times, self._batch.moment * 1000)).as_py() or 0
         newest = pc.max(times).as_py()
         if newest is not None and (self._newest is None or newest > self._newest.commit_time):
             place = pc.index(times, newest).as_py()
-            told = self._extraction_time
+            extracted = self._extraction_time
             meta = changes.column("meta")[place].as_py()
-            self._newest = Newest(newest, None if told is None or meta is None else told(meta))
+            self._newest = Newest(newest, None if extracted is None or meta is None else extracted(meta))
 
     def _reject(self, rejects: pa.RecordBatch) -> None:
         if not rejects.num_rows:
@@ -208,36 +208,36 @@ REJECT_ID = (
 def reject_id(source: str, origin: Origin) -> str:
     """The name of a rejected record: its source, and its place there.
 
-    The number of its topic tells a topic from one that was made anew under the same name.
+    The number of its topic distinguishes a topic from one that was recreated under the same name.
     """
     if origin.file is None:
-        made_anew = f"~{origin.ordinal}" if origin.ordinal else ""
-        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}{made_anew}"
+        recreated = f"~{origin.ordinal}" if origin.ordinal else ""
+        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}{recreated}"
     return f"{source}:{origin.file}#{origin.record}"
 
 
 def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:
-    """Places of arrival with the topic's number behind them."""
+    """Arrival positions with the topic's number as a suffix."""
     arrived = changes.column("arrived")
     if not pc.any(arrived).as_py():
         return changes
     numbers = [
         position.encode(topics[topic]) for topic in pc.struct_field(changes.column("origin"), "topic").to_pylist()
     ]
-    told = changes.column("position")
-    placed = pc.binary_join_element_wise(told, pa.array(numbers, pa.string()), ".")
+    positions = changes.column("position")
+    placed = pc.binary_join_element_wise(positions, pa.array(numbers, pa.string()), ".")
     at = changes.schema.get_field_index("position")
-    return changes.set_column(at, changes.schema.field(at), pc.if_else(arrived, placed, told))
+    return changes.set_column(at, changes.schema.field(at), pc.if_else(arrived, placed, positions))
 
 
-def _kept_aside(
-    changes: pa.RecordBatch, records: pa.RecordBatch, aside: dict[int, str]
+def _split_quarantined(
+    changes: pa.RecordBatch, records: pa.RecordBatch, quarantined: dict[int, str]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The other changes, and the whole records of those that are kept aside."""
+    """The other changes, and the complete records of the quarantined ones."""
     places = {origin: place for place, origin in enumerate(layout.origins(records))}
-    told = layout.origins(changes)
-    reasons = {places[told[row]]: reason for row, reason in aside.items()}
-    kept = np.array([places[origin] not in reasons for origin in told], bool)
+    origins = layout.origins(changes)
+    reasons = {places[origins[row]]: reason for row, reason in quarantined.items()}
+    kept = np.array([places[origin] not in reasons for origin in origins], bool)
     rows = records.take(pa.array(list(reasons), pa.int64()))
     rejects = pa.record_batch(
         [

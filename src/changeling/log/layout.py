@@ -1,4 +1,4 @@
-"""How the tables of a pipeline look: names, columns, what they are sorted and partitioned by."""
+"""The layout of a pipeline's tables: names, columns, what they are sorted and partitioned by."""
 
 import pyarrow as pa
 
@@ -6,7 +6,7 @@ from changeling.iceberg.table import Table
 from changeling.model import layout
 
 VERSION = 1
-"""The layout that this code writes; a table says its own in the property `changeling.layout`."""
+"""The layout that this code writes; a table has its own in the property `changeling.layout`."""
 MOMENT = pa.timestamp("us", "UTC")
 
 
@@ -37,7 +37,7 @@ REJECTS = Table(
     ),
     days="ingested_at",
 )
-"""Records that gave no change, whole. `id` is the source and the place of the record in it."""
+"""Complete records that could not be decoded. `id` is the source and the place of the record in it."""
 
 SCHEMAS = Table(
     "schemas",
@@ -106,7 +106,7 @@ Of a source: the last batch that was looked at, the last of which nothing is lef
 the latest commit time up to there, and the first position that came behind an earlier point. `complete` is false where a
 transaction without an end mark was taken for complete after a wait."""
 
-ASIDES = Table(
+QUARANTINE = Table(
     "asides",
     pa.schema(
         [
@@ -123,7 +123,7 @@ ASIDES = Table(
         ]
     ),
 )
-"""What replicas cannot hold: values that do not fit their columns (NULL there), changes that have no place (no column), and
-rows that a change touched without telling their values (no column, no value)."""
+"""Quarantine, what replicas cannot store: values that do not fit their columns (NULL there), changes that have no place (no column), and
+rows that a change touched without giving their values (no column, no value)."""
 
-TABLES = (CHANGES, REJECTS, SCHEMAS, BATCHES, POINTS, ASIDES)
+TABLES = (CHANGES, REJECTS, SCHEMAS, BATCHES, POINTS, QUARANTINE)

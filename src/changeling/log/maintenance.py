@@ -1,6 +1,6 @@
-"""Upkeep: small files into large ones, old snapshots away, days past retention dropped. Safe beside a running pipeline.
+"""Maintenance: compacts small files, expires old snapshots, drops days past retention. Safe during a running pipeline.
 
-What must not be lost is held by tags: the newest snapshot that tells how far each source is, and for each reader of the log
+What must not be lost is held by tags: the newest snapshot that says how far each source is, and for each reader of the log
 the snapshot up to which it has read. Nothing that a reader has still to read is dropped or expired.
 """
 
@@ -15,10 +15,10 @@ from changeling.log.layout import TABLES
 from changeling.log.source_state import PROPERTY, STATE_TAG
 
 READER_TAG = "reader-"
-"""Readers of the log tag the snapshot they have read up to with their name behind this."""
+"""Readers of the log tag the snapshot they have read up to with this prefix and their name."""
 KEEP_SNAPSHOTS = timedelta(hours=1)
 DROPPED = "changeling.dropped"
-"""The property of the log that tells the first day of which it still has all changes; without one it has every change."""
+"""The property of the log with the first day of which it still has all changes; without it the log has every change."""
 _ORPHANS_AFTER = timedelta(days=3)
 _FEW_FILES = 5
 
@@ -42,7 +42,7 @@ def maintain(
     keep_snapshots: timedelta = KEEP_SNAPSHOTS,
     keep_changes: datetime | None = None,
 ) -> list[Done]:
-    """Looks after every table of a pipeline; the log alone has a retention. What came in since `keep_changes` stays in any case."""
+    """Maintains every table of a pipeline; only the log has a retention. Changes since `keep_changes` stay in any case."""
     if not lake.has(layout.CHANGES):
         return []
     there = set(lake.names())
@@ -68,7 +68,7 @@ def _maintain(
         before_day = _earlier(_earlier(now - timedelta(milliseconds=retention_millis), slowest), keep_changes)
         dropped = _drop_days(lake, table, before_day)
     rewritten = compact(lake, table)
-    # Nothing may be committed by us between these two: it would bury a state that came in meanwhile.
+    # We may commit nothing between these two: it would hide a state that was committed in between.
     lake.tag_newest(table, STATE_TAG, PROPERTY)
     expired = lake.expire(table, _earlier(now - keep_snapshots, slowest))
     orphans = remove_orphans(lake, table, now - _ORPHANS_AFTER) if table.days is not None else 0
@@ -86,12 +86,12 @@ def _slowest_reader(lake: Lake, table: Table) -> datetime | None:
 
 
 def _drop_days(lake: Lake, table: Table, before: datetime) -> int:
-    """Drops whole days, so that no file is rewritten; returns how many files went."""
+    """Drops whole days, so that no file is rewritten; returns how many files were dropped."""
     day = f"{before:%Y-%m-%d}"
     column = f"partition.{table.days}_day"
     found = lake.sql(f"SELECT count(*) FROM {lake.name(table)}.files WHERE {column} < DATE '{day}'").collect()[0][0]
     if found:
-        # Said first: whoever looks for the first change must know that it may be gone.
+        # Recorded first: whoever looks for the first change must know that it may be gone.
         lake.retried(f"ALTER TABLE {lake.name(table)} SET TBLPROPERTIES ('{DROPPED}' = '{day}')")
         lake.retried(f"DELETE FROM {lake.name(table)} WHERE {table.days} < TIMESTAMP '{day} 00:00:00'")
     return int(found)
@@ -112,7 +112,7 @@ def compact(lake: Lake, table: Table) -> int:
 
 
 def remove_orphans(lake: Lake, table: Table, before: datetime) -> int:
-    """Files that tasks wrote and no batch took, such as those of a batch that was cut off."""
+    """Files that tasks wrote and no batch took, such as those of an interrupted batch."""
     call = (
         f"CALL {NAME}.system.remove_orphan_files(table => '{_procedure_name(lake, table)}', "
         f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}', prefix_listing => {str(lake.is_remote).lower()})"

@@ -18,7 +18,7 @@ class Difference:
     widened: tuple[str, ...] = ()
     narrowed: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
-    """What no table can hold together: a sentence each."""
+    """What does not fit into one table: one sentence each."""
 
     def __str__(self) -> str:
         parts = [
@@ -28,12 +28,12 @@ class Difference:
             ("widens", self.widened),
             ("narrows", self.narrowed),
         ]
-        told = [f"{verb} {', '.join(names)}" for verb, names in parts if names]
-        return "; ".join([*told, *self.conflicts]) or "says the same of other names"
+        changed = [f"{verb} {', '.join(names)}" for verb, names in parts if names]
+        return "; ".join([*changed, *self.conflicts]) or "says the same of other names"
 
 
 def difference(old: TableSchema, new: TableSchema) -> Difference:
-    """What `new` changes. A column that goes where another of the same type comes, in the same place, is renamed."""
+    """What `new` changes. A column that is replaced by another of the same type in the same place is renamed."""
     before = {column.name: column for column in old.columns}
     after = {column.name: column for column in new.columns}
     renamed = _renamed(old, new)
@@ -121,7 +121,7 @@ def common(one: Type, other: Type) -> Type | None:
 
 
 def _places(kind: Type) -> tuple[int, int] | None:
-    """How many digits a number has before and behind the point; None where it is no exact number, or one of any size."""
+    """How many digits a number has before and after the point; None where it is not an exact number, or has any size."""
     if kind.kind in INTEGER_RANGES:
         return _DIGITS[kind.kind], 0
     if kind.precision is None or kind.scale is None:

@@ -1,4 +1,4 @@
-"""Schemas that changes carry into the numbers that the registry gave them, in the tasks."""
+"""Maps the schemas that changes carry to their numbers in the registry, in the tasks."""
 
 from collections.abc import Iterable
 from typing import TypeAlias
@@ -11,27 +11,27 @@ from changeling.log.task_result import Seen
 from changeling.model.table import TableName
 
 Known: TypeAlias = dict[tuple[TableName, str], "int | str"]
-"""The number of each schema text of each table, or the reason why its records are kept aside."""
+"""The number of each schema text of each table, or the reason why its records are quarantined."""
 _NOWHERE = TableName(None, None, "")
 
 
 class SchemaIds:
-    """Looks up the schemas of batch after batch, and remembers which came between which positions."""
+    """Looks up the schemas of batch after batch, and records their ranges of positions."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
         self._seen: dict[tuple[TableName, str], Seen] = {}
         self.unknown = False
-        """A schema came that has no number yet."""
+        """A schema has no number yet."""
 
     def __call__(self, changes: pa.RecordBatch) -> tuple[pa.Array, dict[int, str]]:
-        """The number of each change's schema, and the rows to keep aside with the reason for each."""
+        """The number of each change's schema, and the rows to quarantine with the reason for each."""
         schemas = changes.column("schema")
         if schemas.null_count == len(schemas):
             return pa.nulls(len(schemas), pa.int64()), {}
         codes, distinct = grouped([schemas, *changes.column("table").flatten()])
         numbers = np.zeros(len(distinct), np.int64)
-        told = np.zeros(len(distinct), bool)
+        known = np.zeros(len(distinct), bool)
         reasons: dict[int, str] = {}
         for group, row in enumerate(distinct):
             text = schemas[int(row)].as_py()
@@ -41,14 +41,14 @@ class SchemaIds:
             self._note(table, text, changes, codes == group)
             found = self._known.get((table, text))
             if isinstance(found, int):
-                numbers[group], told[group] = found, True
+                numbers[group], known[group] = found, True
             elif found is None:
                 self.unknown = True
             else:
                 reasons[group] = found
-        ids = pa.array(numbers[codes], pa.int64(), mask=~told[codes])
-        aside = {int(row): reasons[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(reasons)))}
-        return ids, aside
+        ids = pa.array(numbers[codes], pa.int64(), mask=~known[codes])
+        quarantined = {int(row): reasons[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(reasons)))}
+        return ids, quarantined
 
     def seen(self) -> list[Seen]:
         """Each schema of each table."""

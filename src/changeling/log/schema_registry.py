@@ -1,4 +1,4 @@
-"""The schema registry: every schema that was told, declared or seen, by number; numbers only grow.
+"""The schema registry: every schema that records carried, that was declared or inferred, by number; numbers only grow.
 
 Which version holds is decided by position. A late record with an older schema adds that version behind the newer one, and
 alters nothing.
@@ -33,7 +33,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["accepted", "ignored", "aside"]
     schema: TableSchema
     note: str | None = None
-    """What it changes, for people; for a version kept aside, why."""
+    """What it changes, for people; for a quarantined version, why."""
 
 
 class Registry:
@@ -61,7 +61,7 @@ class Registry:
         )
 
     def of(self, source: str, table: TableName) -> list[Version]:
-        """The versions that were told of a table, by position; those of one position by number."""
+        """The declared and carried versions of a table, by position; those of one position by number."""
         found = [
             version
             for version in self.versions
@@ -70,7 +70,7 @@ class Registry:
         return sorted(found, key=lambda version: (version.position or _START, version.id))
 
     def by_number(self) -> tuple[TableSchema, ...]:
-        """Every schema that was told, with its table and its number, for records that carry nothing else."""
+        """Every declared or carried schema, with its table and its number, for records that carry only a number."""
         return tuple(
             msgspec.structs.replace(version.schema, id=version.id, table=version.table)
             for version in self.versions
@@ -78,7 +78,7 @@ class Registry:
         )
 
     def known(self, source: str, seen: Sequence[Seen] = (), *, by_number: bool = False) -> Known:
-        """The number of each schema text as records of this source carry it, or why they are kept aside.
+        """The number of each schema text as records of this source carry it, or why they are quarantined.
 
         Spellings that records may use are foreseen; others are looked up where they were `seen`. The numbers that records give
         to schemas are those of this registry (`by_number`), or the source's own, which mean nothing here.
@@ -130,17 +130,17 @@ class Registry:
         declared: Iterable[TableSchema] = (),
         *,
         by_number: bool = False,
-        tells_all: bool = False,
+        carries_all_schemas: bool = False,
     ) -> list[Version]:
         """Registers schemas that came with records; new versions only, in the order of their positions.
 
-        Those that the user `declared` for whatever table comes hold from the start. `furthest` tells the last position in the
-        log of a version's changes; `by_number` is as for `known`. A source that `tells_all` tells the rows of a table again
+        Those that the user `declared` for whatever table comes hold from the start. `furthest` gives the last position in the
+        log of a version's changes; `by_number` is as for `known`. A source that `carries_all_schemas` sends the rows of a table again
         when it was altered: then versions are accepted that do not fit the rows before. Raises `ChangelingError` where the policy is to fail: then
         none is registered.
         """
         added: list[Version] = []
-        told = {_plain(schema) for schema in declared}
+        given = {_plain(schema) for schema in declared}
         for one in sorted(seen, key=lambda one: one.first):
             schema = schema_from_json(one.schema)
             plain = _plain(schema)
@@ -148,10 +148,21 @@ class Registry:
             numbered = self._numbered(one.table, schema, by_number) is not None
             if numbered or not self._is_new(source, one, plain, seen, furthest, chosen):
                 continue
-            origin: Literal["declared", "carried"] = "declared" if plain in told else "carried"
+            origin: Literal["declared", "carried"] = "declared" if plain in given else "carried"
             position = None if origin == "declared" else one.first
             try:
-                added.append(self._add(source, one.table, plain, position, origin, chosen, None, tells_all=tells_all))
+                added.append(
+                    self._add(
+                        source,
+                        one.table,
+                        plain,
+                        position,
+                        origin,
+                        chosen,
+                        None,
+                        carries_all_schemas=carries_all_schemas,
+                    )
+                )
             except ChangelingError:
                 self.forget(added)
                 raise
@@ -160,30 +171,30 @@ class Registry:
     def again(self, version: Version, position: str) -> Version:
         """Registers that a version holds again from a position on."""
         return self._add(
-            version.source, version.table, version.schema, position, "carried", "evolve", None, tells_all=True
+            version.source, version.table, version.schema, position, "carried", "evolve", None, carries_all_schemas=True
         )
 
     def forget(self, versions: Iterable[Version]) -> None:
-        """Takes versions back that could not be written down: they must not be given to changes."""
+        """Removes versions that could not be stored: they must not be assigned to changes."""
         gone = {version.id for version in versions}
         self.versions = [version for version in self.versions if version.id not in gone]
 
     def infer(self, source: str, samples: Iterable[Sampled]) -> list[Version]:
-        """Registers what samples show of tables of which nothing is told. A later version only ever widens."""
-        untold = [sample for sample in samples if not self.of(source, sample.table)]
-        return [version for sample in untold for version in self.meet(source, sample)]
+        """Registers what samples show of tables without a declared schema. A later version only ever widens."""
+        undeclared = [sample for sample in samples if not self.of(source, sample.table)]
+        return [version for sample in undeclared for version in self.meet(source, sample)]
 
     def meet(self, source: str, sample: Sampled) -> list[Version]:
-        """Registers columns that values have and no schema tells of; a new version where they are new or need a wider type."""
-        before = self.untold(source, sample.table)
+        """Registers columns that values have and no schema declares; a new version where they are new or need a wider type."""
+        before = self.undeclared(source, sample.table)
         schema = _inferred(sample, before)
         if schema == before:
             return []
         note = None if before is None else str(difference(before, schema))
         return [self._put(source, sample.table, schema, None, "inferred", "accepted", None, note)]
 
-    def untold(self, source: str, table: TableName) -> TableSchema | None:
-        """The columns of a table that values have and no schema tells of, as far as they are known."""
+    def undeclared(self, source: str, table: TableName) -> TableSchema | None:
+        """The columns of a table that values have and no schema declares, as far as they are known."""
         found = [
             version.schema
             for version in self.versions
@@ -216,7 +227,7 @@ class Registry:
             return False
         others = [other.last for other in batch if other.table == one.table and other.schema != one.schema]
         bound = max([furthest(newest) or _START, *others])
-        # An older schema that comes back behind everything else holds again; one that is mixed with it is only late.
+        # An older schema that returns after everything else holds again; one that is interleaved is only late.
         return one.first > bound
 
     def _add(
@@ -229,7 +240,7 @@ class Registry:
         policy: Policy,
         number: int | None,
         *,
-        tells_all: bool = False,
+        carries_all_schemas: bool = False,
     ) -> Version:
         before = [version for version in self.of(source, table) if version.status == "accepted"]
         earlier = [version for version in before if (version.position or _START) <= (position or _START)]
@@ -244,7 +255,7 @@ class Registry:
             )
         if policy == "ignore":
             return self._put(source, table, schema, position, origin, "ignored", number, str(found))
-        if found.conflicts and not tells_all:
+        if found.conflicts and not carries_all_schemas:
             note = f"the schema of {table} changed in a way that does not fit its rows ({'; '.join(found.conflicts)}):{both}"
             return self._put(source, table, schema, position, origin, "aside", number, note)
         return self._put(source, table, schema, position, origin, "accepted", number, str(found))
@@ -279,8 +290,8 @@ class Registry:
 
 
 def _answer(version: Version) -> int | str:
-    """The number of a version, or why its records are kept aside."""
-    return version.id if version.status != "aside" else version.note or "its schema is kept aside"
+    """The number of a version, or why its records are quarantined."""
+    return version.id if version.status != "aside" else version.note or "its schema is quarantined"
 
 
 def _is_rule_for(version: Version, table: TableName) -> bool:

@@ -1,4 +1,4 @@
-"""Samples of tables of which no schema is told: the columns that their images show, and the kinds of values in them."""
+"""Samples of tables without a declared schema: the columns that their images show, and the kinds of values in them."""
 
 from collections import defaultdict
 from itertools import repeat
@@ -11,7 +11,7 @@ from changeling.log.task_result import Sampled
 from changeling.model.table import TableName
 
 ROWS = 1_000
-"""Rows of a table that each task looks at. The log keeps values as the wire has them, so that nothing hangs on a sample."""
+"""Rows of a table that each task samples. The log keeps values as they were sent, so nothing depends on a sample."""
 _KINDS = {bool: "bool", int: "int", float: "number", str: "text", dict: "json", list: "json"}
 _INT64 = 2**63
 
@@ -26,7 +26,7 @@ class Sampling:
         self._done: set[TableName] = set()
 
     def __call__(self, changes: pa.RecordBatch) -> None:
-        """Takes rows of tables that have not enough yet."""
+        """Samples rows of tables that do not have enough yet."""
         if not changes.column("schema").null_count:
             return
         names = changes.column("table")
@@ -34,19 +34,19 @@ class Sampling:
         if not parts:
             return
         rows: dict[TableName, list[int]] = {}
-        untold = changes.column("schema").is_null().to_pylist()
+        undeclared = changes.column("schema").is_null().to_pylist()
         for row, (catalog, schema, name) in enumerate(zip(*parts, strict=True)):
-            if untold[row] and name is not None:
+            if undeclared[row] and name is not None:
                 rows.setdefault(TableName(catalog, schema, name), []).append(row)
         for table, places in rows.items():
             if (left := self._left[table]) > 0:
                 self._look(table, changes.take(pa.array(places[:left], pa.int64())))
 
     def _wants(self, names: pa.StructArray) -> bool:
-        """Whether the batch may hold a table with too few rows: told by names alone, which is quick."""
-        told = set(pc.unique(pc.struct_field(names, "name")).to_pylist()) - {None}
+        """Whether the batch may hold a table with too few rows: it compares names alone, which is quick."""
+        tables = set(pc.unique(pc.struct_field(names, "name")).to_pylist()) - {None}
         full = {table.name for table, left in self._left.items() if left <= 0}
-        return not told <= full
+        return not tables <= full
 
     def _look(self, table: TableName, changes: pa.RecordBatch) -> None:
         self._left[table] -= changes.num_rows
@@ -59,7 +59,7 @@ class Sampling:
             self._keys[table] = tuple(msgspec.json.decode(key))
 
     def found(self) -> list[Sampled]:
-        """What was seen."""
+        """The samples."""
         return [
             Sampled(table, {name: sorted(kinds) for name, kinds in columns.items()}, self._keys.get(table, ()))
             for table, columns in self._columns.items()

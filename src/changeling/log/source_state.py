@@ -1,4 +1,4 @@
-"""How far each source is: kept in the summary of the snapshot that brought the batch, so that both come or none."""
+"""How far each source is: stored in the summary of the snapshot that adds the batch, so that both are committed atomically."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -8,10 +8,10 @@ import msgspec
 from changeling.iceberg.table import Table
 
 PROPERTY = "changeling.state"
-"""The entry of a snapshot's summary. It tells of every source, not only of the one whose batch the snapshot holds."""
+"""The entry of a snapshot's summary. It covers every source, not only the one whose batch the snapshot adds."""
 
 STATE_TAG = "changeling-state"
-"""Upkeep tags the newest snapshot that has the entry, so that it never expires."""
+"""Maintenance tags the newest snapshot that has the entry, so that it never expires."""
 
 
 class SourceState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -23,7 +23,7 @@ class SourceState(msgspec.Struct, frozen=True, omit_defaults=True):
     rejected: int = 0
     changes: int = 0
     late: int = 0
-    """Changes that came behind a later position of an earlier batch."""
+    """Changes whose position is before one of an earlier batch."""
     ahead: int = 0
     """Changes whose commit time lies after their arrival."""
     position: str | None = None
@@ -33,11 +33,11 @@ class SourceState(msgspec.Struct, frozen=True, omit_defaults=True):
     log_lag: int | None = None
     """From the newest change's commit to the log, in nanoseconds."""
     extraction_lag: int | None = None
-    """From the newest change's commit to its extraction, where the dialect tells, in nanoseconds."""
+    """From the newest change's commit to its extraction, where the dialect carries it, in nanoseconds."""
     ingested_at: int | None = None
     """When the last batch was read, in microseconds."""
     kept: str | None = None
-    """What the source itself has to know of its batches besides their plans."""
+    """What the source itself has to know of its batches in addition to their plans."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -50,11 +50,11 @@ class State(msgspec.Struct, frozen=True):
         return self.sources.get(source, SourceState())
 
     def batch(self, source: str) -> int:
-        """The last batch that is in."""
+        """The last batch in the log."""
         return self.of(source).batch
 
     def with_source(self, name: str, state: SourceState) -> "State":
-        """The same with one source further on."""
+        """The same with one source advanced."""
         return State({**self.sources, name: state})
 
     def to_text(self) -> str:
@@ -77,7 +77,7 @@ def stored_state(tables: Summarised, table: Table) -> State:
 def newest(summaries: Iterable[Mapping[str, Any]]) -> State:
     """The state of a table, given the summaries of its snapshots from the newest back.
 
-    Snapshots of upkeep tell none; upkeep keeps the newest that does.
+    Snapshots of maintenance have none; maintenance keeps the newest that does.
     """
     for summary in summaries:
         if text := summary.get(PROPERTY):

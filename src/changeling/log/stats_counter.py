@@ -1,4 +1,4 @@
-"""Counts the changes of a task, as it writes them."""
+"""Collects the statistics of a task's changes while it writes them."""
 
 from collections.abc import Iterable
 
@@ -6,23 +6,23 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.batch_stats import ROWS, Figures, TableFigures, together
+from changeling.log.batch_stats import ROWS, BatchStats, TableStats, together
 from changeling.log.schema_ids import grouped, table_at
 from changeling.model.table import TableName
 
 _OF_TABLES = (*ROWS, "truncate")
 
 
-class Counting:
-    """What the changes of a task come to."""
+class StatsCounter:
+    """The statistics of a task's changes."""
 
     def __init__(self) -> None:
-        self._figures = Figures()
+        self._stats = BatchStats()
         self._seen: set[str] = set()
         self._ended: set[str] = set()
 
     def __call__(self, changes: pa.RecordBatch) -> None:
-        """Takes changes with the numbers of their schemas."""
+        """Adds changes with the numbers of their schemas."""
         if not changes.num_rows:
             return
         positions, transactions = changes.column("position"), changes.column("transaction")
@@ -30,12 +30,12 @@ class Counting:
         transaction = pc.struct_field(transactions, "id")[pc.index(positions, last).as_py()].as_py()
         commit_time = pc.max(changes.column("commit_time")).as_py()
         self._note_ends(changes.column("op"), transactions)
-        figures = Figures((last, transaction), commit_time, tables=list(_tables(changes)))
-        self._figures = together((self._figures, figures))
+        stats = BatchStats((last, transaction), commit_time, tables=list(_tables(changes)))
+        self._stats = together((self._stats, stats))
 
-    def found(self) -> Figures:
-        """What came of all."""
-        return msgspec.structs.replace(self._figures, open=bool(self._seen - self._ended))
+    def found(self) -> BatchStats:
+        """The statistics so far."""
+        return msgspec.structs.replace(self._stats, open=bool(self._seen - self._ended))
 
     def _note_ends(self, ops: pa.Array, transactions: pa.StructArray) -> None:
         ids, complete = (pc.struct_field(transactions, name) for name in ("id", "complete"))
@@ -43,37 +43,37 @@ class Counting:
         self._ended.update(pc.unique(ids.filter(ends)).to_pylist())
         self._seen.update(pc.unique(ids.drop_null()).to_pylist())
         if self._seen <= self._ended:
-            # A transaction's changes come together, or its end is looked for in the log.
+            # A transaction's changes arrive together; otherwise its end is looked up in the log.
             self._seen.clear()
             self._ended.clear()
 
 
-def _tables(changes: pa.RecordBatch) -> Iterable[TableFigures]:
+def _tables(changes: pa.RecordBatch) -> Iterable[TableStats]:
     parts = changes.column("table").flatten()
     groups, rows = grouped(parts)
     counted = changes.select(["position", "op", "schema_id", "key"])
     for group, row in enumerate(rows):
         if parts[-1][int(row)].is_valid:
             own = counted if len(rows) == 1 else counted.filter(pa.array(groups == group))
-            figures = _table(table_at(changes, int(row)), own)
-            if figures.changes or figures.altered:
-                yield figures
+            stats = _table(table_at(changes, int(row)), own)
+            if stats.changes or stats.altered:
+                yield stats
 
 
-def _table(table: TableName, changes: pa.RecordBatch) -> TableFigures:
+def _table(table: TableName, changes: pa.RecordBatch) -> TableStats:
     positions, ops, versions = (changes.column(name) for name in ("position", "op", "schema_id"))
     kinds = pc.value_counts(ops)
     counts = dict(zip(kinds.field(0).to_pylist(), kinds.field(1).to_pylist(), strict=True))
     truncated = pc.max(positions.filter(pc.equal(ops, "truncate"))).as_py() if "truncate" in counts else None
     keys = changes.column("key")
     key = pc.index(keys.is_valid(), True).as_py() if keys.null_count < len(keys) else None
-    told = positions if not versions.null_count else positions.filter(versions.is_valid())
+    with_schema = positions if not versions.null_count else positions.filter(versions.is_valid())
     version = None
-    if len(told):
-        last = pc.max(told).as_py()
-        place = pc.index(told, last).as_py()
+    if len(with_schema):
+        last = pc.max(with_schema).as_py()
+        place = pc.index(with_schema, last).as_py()
         version = (last, versions.drop_null()[place].as_py())
-    return TableFigures(
+    return TableStats(
         table,
         sum(counts.get(op, 0) for op in _OF_TABLES),
         pc.min(positions).as_py(),

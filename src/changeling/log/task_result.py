@@ -1,11 +1,11 @@
-"""What the tasks of a batch tell the driver: counts, the files they wrote, and the schemas they met."""
+"""What the tasks of a batch report to the driver: counts, the files they wrote, and the schemas they met."""
 
 from collections.abc import Iterable
 
 import msgspec
 
 from changeling.iceberg.parquet_files import Written
-from changeling.log.batch_stats import Figures, together
+from changeling.log.batch_stats import BatchStats, together
 from changeling.model.table import TableName
 
 
@@ -17,11 +17,11 @@ class Seen(msgspec.Struct, frozen=True):
     first: str
     last: str
     arrived: bool
-    """Positions are places of arrival: the dialect has no order of its own."""
+    """Positions are the order of arrival: the dialect has no order of its own."""
 
 
 class Sampled(msgspec.Struct, frozen=True):
-    """What a sample of a table shows, of which no schema was told: its columns with the kinds of their values, and its key."""
+    """What a sample of a table without a declared schema shows: its columns with the kinds of their values, and its key."""
 
     table: TableName
     columns: dict[str, list[str]]
@@ -29,7 +29,7 @@ class Sampled(msgspec.Struct, frozen=True):
 
 
 class Newest(msgspec.Struct, frozen=True, order=True):
-    """The newest change: its commit time, and when it was extracted where the dialect tells."""
+    """The newest change: its commit time, and when it was extracted, where the dialect carries it."""
 
     commit_time: int
     extracted: int | None = None
@@ -43,7 +43,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one task, or of all."""
+    """The result of one task, or of all."""
 
     read: int = 0
     rejected: int = 0
@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """A schema is new: nothing was written."""
     samples: list[Sampled] = []
     refused: Refused | None = None
-    figures: Figures = Figures()
+    stats: BatchStats = BatchStats()
     changes: list[Written] = []
     rejects: list[Written] = []
     notes: list[str] = []
@@ -65,7 +65,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def merged(parts: Iterable[Outcome]) -> Outcome:
-    """What all tasks together tell."""
+    """The combined result of all tasks."""
     found = list(parts)
     positions = [part.position for part in found if part.position is not None]
     newest = [part.newest for part in found if part.newest is not None]
@@ -82,7 +82,7 @@ def merged(parts: Iterable[Outcome]) -> Outcome:
         unknown=any(part.unknown for part in found),
         samples=[sample for part in found for sample in part.samples],
         refused=refused[0] if refused else None,
-        figures=together(part.figures for part in found),
+        stats=together(part.stats for part in found),
         changes=[file for part in found for file in part.changes],
         rejects=[file for part in found for file in part.rejects],
         notes=[note for part in found for note in part.notes],

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State
-    from changeling.replicas.row_history import Moment
+    from changeling.replicas.row_history import RowChange
     from changeling.replicas.shape import Shape
 
 
@@ -84,7 +84,7 @@ class Pipeline:
         for batch in rows.slice(0, limit).to_batches():
             yield from batch.to_pylist()
 
-    def history(self, table: str, key: str, *, source: str | None = None) -> "list[Moment]":
+    def history(self, table: str, key: str, *, source: str | None = None) -> "list[RowChange]":
         """The history of one row, oldest first; the key is a JSON object. Needs no Spark."""
         from changeling.replicas.row_history import life
 
@@ -236,7 +236,7 @@ class Pipeline:
                 left += removed.left
             for target in targets_of(self._loaded, lake):
                 dropped += [f"{name} of target {target.name}" for name in target.remove()]
-            dropped += [*lake.beside(f"{self.name}_replica").remove(), *lake.remove()]
+            dropped += [*lake.in_namespace(f"{self.name}_replica").remove(), *lake.remove()]
             if left:
                 raise NotAllDropped(
                     "\n  ".join(

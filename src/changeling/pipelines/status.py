@@ -144,7 +144,7 @@ def _quarantined(tables: Tables) -> tuple[Counter[tuple[Any, ...]], Counter[tupl
     """How many rows of each table are stale, and how many values and changes are quarantined."""
     stale: set[tuple[Any, ...]] = set()
     aside: Counter[tuple[Any, ...]] = Counter()
-    for row in tables.rows(layout.ASIDES, columns=("source", "table", "row", "column", "value")).to_pylist():
+    for row in tables.rows(layout.QUARANTINE, columns=("source", "table", "row", "column", "value")).to_pylist():
         place = (row["source"], *row["table"].values())
         if row["value"] is None and row["column"] is None:
             stale.add((*place, row["row"]))

@@ -203,7 +203,7 @@ def _plans_read(tables: Tables, source: PostgresSource, last: int) -> dict[int, 
 
 
 def _quarantined(loaded: Loaded, source: PostgresSource, table: TableName) -> int:
-    rows = tables_of(loaded).rows(layout.ASIDES, columns=("source", "table", "column")).to_pylist()
+    rows = tables_of(loaded).rows(layout.QUARANTINE, columns=("source", "table", "column")).to_pylist()
     own = {"catalog": table.catalog, "schema": table.schema, "name": table.name}
     return sum(row["source"] == source.name and row["table"] == own and row["column"] is not None for row in rows)
 

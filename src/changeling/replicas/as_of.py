@@ -1,4 +1,4 @@
-"""States of replicas: now, at a point, after a transaction, or as of any moment within retention.
+"""States of replicas: now, at a point, after a transaction, or as of any time within retention.
 
 A state is a prefix of a source's positions. It begins with the nearest point that is such a prefix too, and takes the changes
 from there on: what it costs follows those, not the length of the log.
@@ -34,11 +34,11 @@ from changeling.replicas.merge_tasks import (
     tables_named,
 )
 from changeling.replicas.points import Point, Points
-from changeling.replicas.quarantine import Asides
+from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import Identity
-from changeling.replicas.row_events import FoldedTable
-from changeling.replicas.schema_inference import Learner, Policies
-from changeling.replicas.schema_reversion import Stretch
+from changeling.replicas.row_events import FoldTable
+from changeling.replicas.schema_inference import Policies, SchemaInference
+from changeling.replicas.schema_reversion import PositionRange
 from changeling.replicas.shape import Shape
 from changeling.replicas.snapshot_rows import Reads, reads_of
 from changeling.replicas.staged_rows import staged_layout
@@ -49,7 +49,7 @@ from changeling.replicas.tables import Replica, ReplicaTables
 
 
 @dataclass(frozen=True)
-class Moment:
+class Prefix:
     """A prefix of a source: the state to begin with, and where it ends (None where it ends with the last point)."""
 
     base: Base
@@ -60,30 +60,30 @@ class Moment:
 
 @dataclass(frozen=True)
 class State:
-    """Rows, and which columns they have."""
+    """Rows, and their columns."""
 
     rows: DataFrame
     shape: Shape
 
 
 class States:
-    """Reads the states of a pipeline's tables; it writes nothing that stays."""
+    """Reads the states of a pipeline's tables; it leaves nothing behind."""
 
     def __init__(self, log: Log, policy: Policies, unknown: UnknownOf = nothing_unknown) -> None:
         self._lake = log.lake
         self._unknown = unknown
         self._points = points_of(self._lake)
         self._tables = ReplicaTables(self._lake)
-        self._committer = Committer(self._lake, self._tables, Asides(self._lake))
+        self._committer = Committer(self._lake, self._tables, Quarantine(self._lake))
         self._bases = Bases(self._lake, self._points)
-        self._learner = Learner(log.registry, policy, lambda versions: None)
+        self._inference = SchemaInference(log.registry, policy, lambda versions: None)
 
     def now(self, table: WantedTable) -> State:
         """The state of the last point."""
         identity, replica = self._find(table)
         if replica is not None and replica.is_current:
             return State(self._tables.lake.frame(replica.table), replica.shape)
-        return self._folded(identity, replica, Moment(Base(), None))
+        return self._folded(identity, replica, Prefix(Base(), None))
 
     def at_point(self, table: WantedTable, number: int) -> State:
         """The state of one point."""
@@ -106,10 +106,10 @@ class States:
             base = Base()
         if base is None:
             raise self._too_early(identity, replica, f"point {number}")
-        return self._folded(identity, replica, Moment(base, after(held), point.of(identity.source).batch))
+        return self._folded(identity, replica, Prefix(base, after(held), point.of(identity.source).batch))
 
     def as_of(self, table: WantedTable, moment: int) -> State:
-        """The state before the first transaction that is later than a moment, in nanoseconds."""
+        """The state before the first transaction that is later than a time, in nanoseconds."""
         identity, replica = self._find(table)
         source = identity.source
         fitting: list[Point] = []
@@ -128,15 +128,15 @@ class States:
         base = self._base(identity, replica, limit, times.to_text(moment))
         if base.snapshot is None and limit is not None:
             self._check_was_known(identity, limit, moment)
-        return self._folded(identity, replica, Moment(base, limit))
+        return self._folded(identity, replica, Prefix(base, limit))
 
     def _check_is_known(self, identity: Identity, limit: str | None, wanted: str) -> None:
         if limit is not None:
-            for stretch in self._unknown(identity):
-                stretch.check(identity, limit, wanted)
+            for gap in self._unknown(identity):
+                gap.check(identity, limit, wanted)
 
     def _check_was_known(self, identity: Identity, limit: str, moment: int) -> None:
-        """Raises `UsageError` where a table is known from its snapshot on, and that is later: it was not empty before."""
+        """Raises `UsageError` where a table is known only from its snapshot on, and the snapshot is later."""
         reads = self._lake.frame(layout.CHANGES).where(
             of_table(identity.source, identity.table) & (f.col("op") == "read")
         )
@@ -145,11 +145,11 @@ class States:
             Unknown("", after(found[0]), found[1]).check(identity, limit, times.to_text(moment))
 
     def from_base(self, table: WantedTable, base: str, before: int | None) -> State:
-        """A full load and the changes of the log on top of it, strictly before a moment where one is given."""
+        """A full load and the changes of the log on top of it, strictly before a time if one is given."""
         identity, _ = self._find(table)
         end = self._points.last.of(identity.source).position or ""
         limit = None if before is None else first_later(self._lake, identity.source, before - 1, "", end)
-        return self._folded(identity, None, Moment(Base(), limit), base)
+        return self._folded(identity, None, Prefix(Base(), limit), base)
 
     def as_of_transaction(self, table: WantedTable, number: str) -> State:
         """The state after a transaction."""
@@ -169,7 +169,7 @@ class States:
             )
         self._check_is_known(identity, after(position), f"transaction {number}")
         base = self._base(identity, replica, after(position), f"transaction {number}")
-        return self._folded(identity, replica, Moment(base, after(position)))
+        return self._folded(identity, replica, Prefix(base, after(position)))
 
     def before(self, source: str, table: TableName, position: str) -> State:
         """The state of all that comes before a position; it must be in the last point.
@@ -182,13 +182,13 @@ class States:
         if replica is not None and replica.is_current and last < position:
             return State(self._tables.lake.frame(replica.table), replica.shape)
         return self._folded(
-            identity, replica, Moment(self._base(identity, replica, position, f"position {position}"), position)
+            identity, replica, Prefix(self._base(identity, replica, position, f"position {position}"), position)
         )
 
     def given(self, source: str, table: TableName, changes: DataFrame, version: int) -> State:
-        """The state that changes make, by a version of the table's schema; the log is not asked."""
-        columns = self._learner.columns(source, table, None)
-        folded = FoldedTable(source, table, columns, columns.shape(version), stored=False)
+        """The state that the given changes produce, in a version of the table's schema; the log is not read."""
+        columns = self._inference.columns(source, table, None)
+        folded = FoldTable(source, table, columns, columns.shape(version), stored=False)
         return self._together(folded, changes, None, lambda shape: None, version)
 
     def tables(self) -> list[TableName]:
@@ -197,7 +197,7 @@ class States:
         return [TableName(row.catalog, row.schema, row.name) for row in rows]
 
     def _find(self, table: WantedTable) -> tuple[Identity, Replica | None]:
-        """The table that is meant: one that has a replica, else one of the log."""
+        """The table that is meant: one with a replica if there is one, else one of the log."""
         known = [(identity.source, identity.table) for identity in self._tables.known if identity.kind == "rows"]
         of_source = [place for place in known if table.source in (None, place[0])]
         place = table.among(of_source) or table.among([*known, *tables_named(self._lake, table.name.name)])
@@ -231,7 +231,7 @@ class States:
                 return times.to_text(moment)
         return "none is kept"
 
-    def _folded(self, identity: Identity, replica: Replica | None, moment: Moment, given: str | None = None) -> State:
+    def _folded(self, identity: Identity, replica: Replica | None, moment: Prefix, given: str | None = None) -> State:
         source, table, base, limit = identity.source, identity.table, moment.base, moment.limit
         last = self._points.last.of(source)
         batch = moment.batch or last.batch
@@ -249,10 +249,12 @@ class States:
         changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, batch))
         if replica is None:
             # Merges look for them where there is a replica.
-            self._learner.look_for_turns(self._lake, Stretch(source, table, "", after(last.position or ""), last.batch))
-        columns = self._learner.columns(source, table, key)
+            self._inference.look_for_reversions(
+                self._lake, PositionRange(source, table, "", after(last.position or ""), last.batch)
+            )
+        columns = self._inference.columns(source, table, key)
         version = columns.version_at(*self._version(changes, replica, base))
-        folded = FoldedTable(
+        folded = FoldTable(
             source,
             table,
             columns,
@@ -272,7 +274,7 @@ class States:
 
     def _together(
         self,
-        folded: FoldedTable,
+        folded: FoldTable,
         changes: DataFrame,
         key: str | None,
         below_of: Callable[[Shape], DataFrame | None],
@@ -281,31 +283,31 @@ class States:
         """Changes folded on top of the rows below them."""
         place = place_of_reader(self._lake.load(layout.POINTS).location())
 
-        def prepared(one: FoldedTable) -> tuple[FoldedTable, Target]:
+        def prepared(one: FoldTable) -> tuple[FoldTable, Target]:
             return one, Target(place, staged_layout(one.shape))
 
-        asides = Target(f"{place}/asides", layout.ASIDES.columns)
+        quarantine = Target(f"{place}/quarantine", layout.QUARANTINE.columns)
         ((done, outcome),) = fold(
             changes,
             [folded],
             prepared,
-            asides,
+            quarantine,
             0,
-            lambda one, kinds: self._learner.widened(one, kinds, key, version),
+            lambda one, kinds: self._inference.widened(one, kinds, key, version),
         )
         shape = done.shape
         below = below_of(shape)
         if outcome.files:
             made = completed if shape.key else recounted
             now = made(staged_frame(self._lake.spark, outcome.files), below, shape).localCheckpoint()
-            discard([*outcome.files, *outcome.aside_files])
+            discard([*outcome.files, *outcome.quarantine_files])
             return State(named(together(below, now, shape), shape), shape)
         return State(named(self._nothing(shape) if below is None else below, shape), shape)
 
     def _version(self, changes: DataFrame, replica: Replica | None, base: Base) -> tuple[int | None, str]:
-        """The version of the schema that the last change tells, or the state that it begins with, and where that stands."""
-        told = f.when(f.col("schema_id").isNotNull(), f.col("position"))
-        found = changes.agg(f.max_by("schema_id", told), f.max(told)).first()
+        """The schema version of the last change, or of the state that it begins with, and its position."""
+        with_schema = f.when(f.col("schema_id").isNotNull(), f.col("position"))
+        found = changes.agg(f.max_by("schema_id", with_schema), f.max(with_schema)).first()
         if found is not None and found[0] is not None:
             return int(found[0]), found[1]
         if replica is None or base.snapshot is None:

@@ -1,4 +1,4 @@
-"""Whole columns of JSON values into stored ones by Arrow alone, where the spelling is the usual one.
+"""Converts whole columns of JSON values into stored ones with Arrow alone, where values have the usual spelling.
 
 Each pattern lets through only what Arrow's cast reads as the canonical reader does, and never fails on. All else is
 left to be read value by value.
@@ -15,7 +15,7 @@ from changeling.replicas.stored_types import arrow_type, is_exact_decimal
 
 
 class Cast(NamedTuple):
-    """A stored column, and where it is right; elsewhere it is NULL."""
+    """A stored column, and which of its values are converted; the others are NULL."""
 
     array: pa.Array
     right: pa.BooleanArray
@@ -23,12 +23,12 @@ class Cast(NamedTuple):
 
 NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 """A number as JSON has it."""
-# All of 18 digits and most of 19: none of them needs a look at its range.
+# All numbers of 18 digits and most of 19: none of them needs a range check.
 _LONG = r"-?(?:0|[1-9][0-9]{0,17}|[1-8][0-9]{18})"
 _UNSIGNED_LONG = r"0|[1-9][0-9]{0,18}"
-# Longer ones are rare, and read one by one: the reader has a limit of digits.
+# Longer ones are rare and are read one by one: the reader limits the number of digits.
 _PLAIN_DECIMAL = r"-?(?:0|[1-9][0-9]{0,199})(?:\.[0-9]{1,200})?"
-# Only days that there are: February 29 but in the years that 100 divides, which are left to the reader.
+# Valid days only; February 29 of years that are multiples of 100 is left to the reader.
 _DAY = (
     r"(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
     r"|02-(?:0[1-9]|1[0-9]|2[0-8]))|[0-9]{2}(?:0[48]|[2468][048]|[13579][26])-02-29)"
@@ -46,7 +46,7 @@ _MICROS_PER_DAY = 86_400_000_000
 
 
 def cast(texts: pa.Array, kind: Type) -> Cast:
-    """A column of JSON values (as binary) in `arrow_type(kind)`; what has to be read one by one is not right."""
+    """A column of JSON values (as binary) in `arrow_type(kind)`; what must be read one by one is marked as not right."""
     if is_exact_decimal(kind):
         return _exact_decimals(texts, kind)
     if kind.kind in INTEGER_RANGES:
@@ -56,7 +56,7 @@ def cast(texts: pa.Array, kind: Type) -> Cast:
 
 
 def matches(texts: pa.Array, pattern: str) -> pa.BooleanArray:
-    """Where a whole value looks like the pattern; NULL always does."""
+    """Which values match the whole pattern; NULL always does."""
     return pc.fill_null(pc.match_substring_regex(texts, f"^(?:{pattern})$"), True)
 
 
@@ -71,13 +71,13 @@ def _where(right: pa.BooleanArray, array: pa.Array) -> Cast:
 
 
 def _bare(texts: pa.Array, pattern: str) -> Cast:
-    """Values of ASCII that look like the pattern, in quotes or not, without the quotes."""
+    """ASCII values that match the pattern, quoted or not, without the quotes."""
     found = _where(matches(texts, f'{pattern}|"(?:{pattern})"'), texts)
     return Cast(pc.ascii_trim(found.array.cast(pa.string()), '"'), found.right)
 
 
 def _unquoted(texts: pa.Array, pattern: str) -> Cast:
-    """Strings whose content looks like the pattern and has no escapes, without the quotes."""
+    """Strings whose content matches the pattern and has no escapes, without the quotes."""
     found = _where(matches(texts, f'"{pattern}"'), texts)
     return Cast(pc.binary_slice(found.array, 1, -1), found.right)
 
@@ -146,7 +146,7 @@ def _texts_like(pattern: str) -> Callable[[pa.Array, Type], Cast]:
 
 
 def _any_decimals(texts: pa.Array, kind: Type) -> Cast:
-    # One of a stated precision has digits to be counted.
+    # With a declared precision, the digits must be counted.
     return _bare(texts, _PLAIN_DECIMAL) if kind.precision is None else _nothing(texts, kind)
 
 
@@ -164,11 +164,15 @@ def _moments(texts: pa.Array, kind: Type) -> Cast:
 
 
 def _in_utc(texts: pa.StringArray) -> pa.StringArray:
-    """Moments with their offsets; one without is meant in UTC."""
+    """Timestamps with their offsets; one without an offset is in UTC."""
     if pc.all(pc.ends_with(texts, "Z")).as_py():
         return texts
-    told = pc.match_substring_regex(texts, f"{_OFFSET}$")
-    return texts if pc.all(told).as_py() else pc.if_else(told, texts, pc.binary_join_element_wise(texts, "Z", ""))
+    has_offset = pc.match_substring_regex(texts, f"{_OFFSET}$")
+    return (
+        texts
+        if pc.all(has_offset).as_py()
+        else pc.if_else(has_offset, texts, pc.binary_join_element_wise(texts, "Z", ""))
+    )
 
 
 _CASTS: dict[str, Callable[[pa.Array, Type], Cast]] = {

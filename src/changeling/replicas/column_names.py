@@ -1,4 +1,4 @@
-"""The names that columns have in a replica: their own, but for those that Iceberg or Spark cannot have."""
+"""The names of columns in a replica: their own, except those that Iceberg or Spark cannot store."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _KEPT_BY_ICEBERG = {
     "_row_id",
     "_last_updated_sequence_number",
 }
-"""What Iceberg itself tells of rows: a table that has such a column cannot be merged into, or read as of then."""
+"""Iceberg's own metadata columns of rows: a table with such a column cannot be merged into, or read as of a time."""
 _KEPT_BY_SPARK = {"__row_operation", "__row_from_source", "__row_from_target", "__row_id"}
 _KEPT_PREFIX = "__original_row_id_"
 """Columns that Spark adds to the rows of a merge: a column of such a name gets another value, or none."""

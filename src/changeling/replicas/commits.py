@@ -1,4 +1,4 @@
-"""Commits of replicas: each brings rows and what it says of them at once, or nothing."""
+"""Commits of replicas: each commits rows and the replica's state atomically."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +16,9 @@ from changeling.replicas import staged_rows
 from changeling.replicas.fold_task import TableOutcome
 from changeling.replicas.history_replacement import HistoryRange, replaced_states
 from changeling.replicas.history_rows import intervals
-from changeling.replicas.merge_tasks import Work
+from changeling.replicas.merge_tasks import MergeTask
 from changeling.replicas.metadata_columns import service_names
-from changeling.replicas.quarantine import Asides
+from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import STATE, ReplicaState
 from changeling.replicas.row_replacement import MOST_ROWS, Scan, Stored, completed, read_staged, recounted, scan_keyed
 from changeling.replicas.shape import Shape
@@ -41,32 +41,32 @@ _SAID = f"spark.sql.iceberg.snapshot-property.{STATE}"
 
 
 class Committer:
-    """Writes what folds found out."""
+    """Commits the results of folds."""
 
-    def __init__(self, lake: Lake, tables: ReplicaTables, asides: Asides) -> None:
-        self._tables, self._asides = tables, asides
+    def __init__(self, lake: Lake, tables: ReplicaTables, quarantine: Quarantine) -> None:
+        self._tables, self._quarantine = tables, quarantine
         self._lake = tables.lake
         self._rows = StoredRows(tables)
         self._spark = lake.spark
-        self.after_cut_off = False
-        """A merge that was cut off may have kept something aside already."""
+        self.after_interruption = False
+        """An interrupted merge may have quarantined something already."""
 
     def rows_at(self, replica: Replica, snapshot: int | None, shape: Shape) -> DataFrame:
-        """The rows of a snapshot, or those of now, in the places of a shape."""
+        """The rows of a snapshot, or the current ones, in the columns of a shape."""
         if snapshot is None or snapshot == replica.snapshot:
             return placed(self._lake.frame(replica.table), replica.shape, shape)
         rows = self._spark.read.option("versionAsOf", snapshot).table(self._lake.name(replica.table))
         return placed(rows, self._tables.state_at(replica, snapshot).shape, shape)
 
     def rewritten(self, replica: Replica, shape: Shape) -> Replica:
-        """The replica with other columns and the same rows, written anew in one commit; earlier snapshots stay as they were."""
+        """The replica with other columns and the same rows, rewritten in one commit; earlier snapshots stay as they were."""
         kind, made = replica.identity.kind, replace(replica, shape=shape)
-        beside = zip(service_names(replica.shape, kind), service_names(shape, kind), strict=True)
+        service = zip(service_names(replica.shape, kind), service_names(shape, kind), strict=True)
         stored = self._lake.frame(replica.table)
         own = placed_columns(replica.shape, shape)
         rows = stored.select(
             *(value.alias(column.name) for value, column in zip(own, shape.columns, strict=True)),
-            *(f.col(quoted(old)).alias(new) for old, new in beside),
+            *(f.col(quoted(old)).alias(new) for old, new in service),
         )
         writer = rows.writeTo(self._lake.name(replica.table)).using("iceberg")
         for name, value in properties(made).items():
@@ -76,43 +76,43 @@ class Committer:
             self._lake.repeated(writer.replace)
         return self._tables.committed(made, state)
 
-    def needs_spark(self, work: Work, outcome: TableOutcome) -> bool:
-        """Whether the commit of a table runs statements of Spark: others may be committed at the same time."""
-        return work.from_scratch and (work.folded.history or (work.folded.staged and bool(outcome.files)))
+    def needs_spark(self, task: MergeTask, outcome: TableOutcome) -> bool:
+        """Whether the commit of a table runs Spark statements; others may be committed concurrently."""
+        return task.from_scratch and (task.folded.history or (task.folded.staged and bool(outcome.files)))
 
-    def commit(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
-        """Brings the outcome of a fold into a replica; the replica as it is then."""
-        if work.folded.history:
-            return self._history(work, outcome, state)
-        if work.folded.staged:
-            return self._on_top(work, outcome, state)
+    def commit(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
+        """Commits the outcome of a fold to a replica; returns the new replica."""
+        if task.folded.history:
+            return self._history(task, outcome, state)
+        if task.folded.staged:
+            return self._on_top(task, outcome, state)
         reach("replica.before")
         said = {STATE: msgspec.json.encode(state).decode()}
-        if work.replica.snapshot is None or (work.folded.listed and not work.from_scratch):
-            self._lake.append(work.replica.table, outcome.files, datetime.now(UTC), said)
+        if task.replica.snapshot is None or (task.folded.listed and not task.from_scratch):
+            self._lake.append(task.replica.table, outcome.files, datetime.now(UTC), said)
         else:
-            self._lake.replace(work.replica.table, outcome.files, said)
+            self._lake.replace(task.replica.table, outcome.files, said)
         reach("replica.after")
-        return self._tables.committed(work.replica, state)
+        return self._tables.committed(task.replica, state)
 
-    def _history(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
-        """Every state of rows: nothing is taken away but what late changes tell otherwise."""
-        shape, replica = work.folded.shape, work.replica
+    def _history(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
+        """Every state of rows: only what late changes contradict is removed."""
+        shape, replica = task.folded.shape, task.replica
         reach("replica.before")
-        if work.from_scratch:
+        if task.from_scratch:
             rows = staged_frame(self._spark, outcome.files) if outcome.files else None
             writer = intervals(self._spark, rows, shape).writeTo(self._lake.name(replica.table))
             with self._saying(state):
                 self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
             committed = self._tables.committed(replica, state)
         else:
-            truncates = work.folded.truncates_of(again=False)
+            truncates = task.folded.truncates_of(again=False)
             if not (outcome.files or truncates):
                 return replica
-            span = HistoryRange("" if work.base is None else work.base.position, truncates[0] if truncates else None)
+            span = HistoryRange("" if task.base is None else task.base.position, truncates[0] if truncates else None)
 
             def states(stored: Stored) -> Iterator[tuple[Scan, pa.Table]]:
-                # A truncate ends what no row of the fold touches: for that all of them must be known.
+                # A truncate also ends states that no row of the fold touches: so all of them must be known.
                 rows = read_staged(outcome.files, shape, history=True, most=None if truncates else MOST_ROWS)
                 nothing = staged_rows.staged_layout(shape, history=True).empty_table()
                 for part in rows if outcome.files else [nothing]:
@@ -122,29 +122,29 @@ class Committer:
         reach("replica.after")
         return committed
 
-    def _on_top(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def _on_top(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         if not outcome.files:
-            return work.replica
+            return task.replica
         reach("replica.before")
-        committed = (self._overwritten if work.from_scratch else self._replaced)(work, outcome, state)
+        committed = (self._overwritten if task.from_scratch else self._replaced)(task, outcome, state)
         reach("replica.after")
         return committed
 
-    def _overwritten(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
-        """The rows that changed and those of the base take the place of all that is stored."""
-        shape, base = work.folded.shape, work.base
+    def _overwritten(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
+        """Replaces all stored rows by the changed rows and those of the base."""
+        shape, base = task.folded.shape, task.base
         rows = staged_frame(self._spark, outcome.files)
-        below = None if base is None or base.snapshot is None else self.rows_at(work.replica, base.snapshot, shape)
+        below = None if base is None or base.snapshot is None else self.rows_at(task.replica, base.snapshot, shape)
         whole = together(below, self._now(outcome, rows, below, shape), shape)
-        writer = named(whole, shape).writeTo(self._lake.name(work.replica.table))
+        writer = named(whole, shape).writeTo(self._lake.name(task.replica.table))
         with self._saying(state):
             self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
-        return self._tables.committed(work.replica, state)
+        return self._tables.committed(task.replica, state)
 
-    def _replaced(self, work: Work, outcome: TableOutcome, state: ReplicaState) -> Replica:
-        """The rows that changed take the place of those that are stored."""
-        shape = work.folded.shape
-        below = self._below(work, outcome) if work.folded.again else None
+    def _replaced(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
+        """Replaces the stored versions of the changed rows."""
+        shape = task.folded.shape
+        below = self._below(task, outcome) if task.folded.again else None
 
         def found(current: Stored) -> Iterator[tuple[Scan, pa.Table]]:
             # Rows without a key are counted by their content, so all of them must be known.
@@ -155,24 +155,24 @@ class Committer:
                 scan = scan_keyed(rows, current, below)
                 yield scan, completed(rows, scan, current.columns, current.key)
 
-        return self._rows.replace(work.replica, found, state)
+        return self._rows.replace(task.replica, found, state)
 
-    def _below(self, work: Work, outcome: TableOutcome) -> Stored:
-        """The rows on which those stand that are folded again: of the base, in the types that the replica has now."""
-        shape, base = work.folded.shape, work.base
+    def _below(self, task: MergeTask, outcome: TableOutcome) -> Stored:
+        """The base rows of the rows that are folded again, in the current types of the replica."""
+        shape, base = task.folded.shape, task.base
         snapshot = None if base is None else base.snapshot
-        stored = self._rows.at(work.replica, snapshot, shape)
+        stored = self._rows.at(task.replica, snapshot, shape)
         if stored is not None:
             return stored
-        # Some columns were rewritten since: what is wanted of the base is converted as they were.
+        # Some columns were rewritten since: the base rows are converted in the same way.
         rows = staged_frame(self._spark, outcome.files).where(staged_rows.AGAIN)
         names = columns(shape)
         keys = key_places(shape) or names
         wanted = [staged_rows.base_name(place) for place in range(len(shape.key))] or names
         looked = rows.select(*(f.col(name).alias(f"n{name}") for name in wanted)).distinct()
         pairs = [(f.col(f"n{own}"), f.col(name)) for own, name in zip(wanted, keys, strict=True)]
-        found = self.rows_at(work.replica, snapshot, shape).join(looked, same(pairs), "left_semi").toArrow()
-        return self._rows.kept_beside(work.replica, shape, found)
+        found = self.rows_at(task.replica, snapshot, shape).join(looked, same(pairs), "left_semi").toArrow()
+        return self._rows.kept_rows(task.replica, shape, found)
 
     def _now(self, outcome: TableOutcome, rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
         """The rows that changed, as they are now on top of a base."""
@@ -180,21 +180,23 @@ class Committer:
             return recounted_frame(rows, base, shape)
         return completed_frame(rows, base if outcome.patched else None, shape)
 
-    def keep_aside(self, work: Work, outcome: TableOutcome, point: int) -> None:
-        """Before any commit of rows: a replica that says that it is at a point has everything beside it."""
-        if work.folded.history or (work.folded.staged and not outcome.files):
+    def quarantine(self, task: MergeTask, outcome: TableOutcome, point: int) -> None:
+        """Runs before any commit of rows: a replica whose state names a point has its quarantine complete."""
+        if task.folded.history or (task.folded.staged and not outcome.files):
             return
-        # A list of changes only grows, and so does what is kept aside of it.
-        any_before = (work.replica.state.asides > 0 or self.after_cut_off) and not work.folded.listed
+        # A list of changes only grows, and so does its quarantine.
+        any_before = (task.replica.state.asides > 0 or self.after_interruption) and not task.folded.listed
         reach("asides.before")
-        names = [column.name for column in work.folded.shape.columns]
-        rows = (lambda: staged_frame(self._spark, outcome.files)) if work.folded.staged else None
-        self._asides.take(work.replica.identity, point, rows, names, outcome.aside_files, any_before=any_before)
+        names = [column.name for column in task.folded.shape.columns]
+        rows = (lambda: staged_frame(self._spark, outcome.files)) if task.folded.staged else None
+        self._quarantine.take(
+            task.replica.identity, point, rows, names, outcome.quarantine_files, any_before=any_before
+        )
         reach("asides.after")
 
     @contextmanager
     def _saying(self, state: ReplicaState) -> Iterator[None]:
-        """What Spark commits meanwhile says this of its replica."""
+        """Commits that Spark makes in this context carry this state of the replica."""
         self._spark.conf.set(_SAID, msgspec.json.encode(state).decode())
         try:
             yield

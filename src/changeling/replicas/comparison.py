@@ -30,7 +30,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of it."""
+    """The result of a comparison."""
 
     rows: int
     """Of the source."""
@@ -67,7 +67,7 @@ def _names(shape: Shape) -> list[str]:
 
 
 def _aligned(state: State, shape: Shape) -> DataFrame:
-    """Rows with the columns of a shape in their places, and how often each stands there."""
+    """Rows with the columns of a shape, and the number of copies of each."""
     there = {column.name: column for column in state.shape.columns}
     values: list[Column] = []
     for place, column in enumerate(shape.columns):
@@ -90,7 +90,7 @@ def _part(keys: list[str]) -> Column:
 
 def _sums(rows: DataFrame, keys: list[str]) -> DataFrame:
     hashed = rows.select(_part(keys).alias("part"), f.xxhash64(*rows.columns).alias("hash"), "times")
-    # A sum that cannot overflow: that of the hashes' lower halves, beside their exclusive or.
+    # A sum that cannot overflow: that of the hashes' lower halves, together with their exclusive or.
     lower = f.sum(f.col("hash").bitwiseAND(f.lit(0xFFFFFFFF)))
     return hashed.groupBy("part").agg(
         f.concat_ws(",", f.bit_xor("hash").cast("string"), lower.cast("string")).alias("sum"),
@@ -104,7 +104,7 @@ def _pairs(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:
 
     on = same([(f.col(f"l_{name}"), f.col(f"r_{name}")) for name in keys])
     joined = packed(left, "l").join(packed(right, "r"), on, "full").where(~f.col("l").eqNullSafe(f.col("r")))
-    # Not as structs: their fields that are never NULL are so where a side has no row.
+    # Not as structs: their non-nullable fields would not be NULL where a side has no row.
     return joined.select(
         *(f.col(f"{side}.{name}").alias(f"{side}_{name}") for side in ("l", "r") for name in left.columns),
         *(f.col(side).isNull().alias(f"{side}_missing") for side in ("l", "r")),
@@ -117,12 +117,12 @@ def _differences(pairs: pa.Table, shape: Shape) -> Iterator[Difference]:
     for source, replica in zip(*sides, strict=True):
         known = source or replica
         whole = None if known is None or not key else json_text.members(known.decode())
-        told = None if whole is None else json_text.join((name, whole[name]) for name in key)
-        yield Difference(told, source, replica)
+        found = None if whole is None else json_text.join((name, whole[name]) for name in key)
+        yield Difference(found, source, replica)
 
 
 def _texts(pairs: pa.Table, side: str, shape: Shape) -> list[bytes | None]:
-    """The rows of a side as JSON; one without a key tells how often it stands there."""
+    """The rows of a side as JSON; one without a key has the number of its copies."""
     names = [column.name for column in shape.columns]
     columns = [json_column(pairs.column(f"{side}_c{place}"), column.kind) for place, column in enumerate(shape.columns)]
     missing, times = (pairs.column(f"{side}_{name}").to_pylist() for name in ("missing", "times"))

@@ -1,10 +1,10 @@
 """The fold: what changes did to the rows of one table, one after another, in the order of their positions.
 
-Changes of one row at one position are told apart by what they say: one that says the same as an earlier one comes once more,
+Changes of one row at one position are distinguished by their content: one with the content of an earlier one is a repetition,
 any other is a later change, in the order of arrival.
 
-It may begin with nothing, or on top of rows that are stored elsewhere: then what is found out of a row says on which stored
-row it stands, and only what the changes told.
+It may begin with nothing, or on top of rows that are stored elsewhere: then the result for a row names the stored row that it
+is based on, and contains only what the changes mention.
 """
 
 from collections.abc import Hashable
@@ -22,13 +22,13 @@ class Cell(NamedTuple):
     schema: int | None
 
 
-class Step(NamedTuple):
+class RowEvent(NamedTuple):
     """One change of one row, ready to be folded."""
 
     key: str
     position: str
     effect: Effect
-    told: dict[str, Cell]
+    cells: dict[str, Cell]
     """By column. Columns of the key need not be among them."""
     origin: str | None = None
     """The key that the row had before, where the change moves it."""
@@ -40,11 +40,11 @@ class Row:
 
     cells: dict[str, Cell] = field(default_factory=dict)
     base: str | None = None
-    """The key of the stored row that has the columns which are not told; None where they are NULL."""
+    """The key of the stored row that has the columns which no change mentions; None where they are NULL."""
     exists: bool = True
-    """False where only the stored row can tell whether there is one, or where nothing but a touch tells of it."""
+    """False where only the stored row shows whether it exists, or where it was only touched."""
     stale: bool = False
-    """A change touched it and did not tell its values."""
+    """A change touched it without giving its values."""
 
     def image(self) -> dict[str, bytes]:
         """The values by column."""
@@ -52,14 +52,14 @@ class Row:
 
 
 class Repetitions:
-    """Finds changes that come once more. They must be met in the order of positions, those of one position as they arrived."""
+    """Finds repeated changes. They must be passed in the order of positions, those of one position in the order of arrival."""
 
     def __init__(self) -> None:
         self._position: str | None = None
         self._met: dict[str, set[Hashable]] = {}
 
     def meet(self, key: str, position: str, content: Hashable) -> int:
-        """0 for a new change; for one that comes once more, how many different changes have its key and position."""
+        """0 for a new change; for a repeated one, how many different changes have its key and position."""
         if position != self._position:
             self._position, self._met = position, {}
         known = self._met.setdefault(key, set())
@@ -70,7 +70,7 @@ class Repetitions:
 
 
 class Fold:
-    """The rows of one table with a key, after the steps that were applied.
+    """The rows of one table with a key, after the events that were applied.
 
     They must come in the order of positions, and none of them twice.
     """
@@ -80,34 +80,34 @@ class Fold:
         """The rows that were touched; None for one that is gone."""
         self._stored = stored
 
-    def apply(self, step: Step) -> None:
-        """Applies the next step."""
-        below = self.row(step.key)
-        if step.origin is not None and step.origin != step.key and step.effect is not Effect.GONE:
-            # What the row lacks comes from the row that moves here, not from one that stood here.
-            below = self.row(step.origin)
-            self.rows[step.origin] = None
-        self.rows[step.key] = self._after(step, below)
+    def apply(self, event: RowEvent) -> None:
+        """Applies the next event."""
+        below = self.row(event.key)
+        if event.origin is not None and event.origin != event.key and event.effect is not Effect.GONE:
+            # Missing columns come from the row that moves here, not from an earlier row with this key.
+            below = self.row(event.origin)
+            self.rows[event.origin] = None
+        self.rows[event.key] = self._after(event, below)
 
     def row(self, key: str) -> Row | None:
-        """What is known of a row now; None where there is none."""
+        """What is known of a row now; None where it does not exist."""
         if key in self.rows:
             return self.rows[key]
         return Row(base=key, exists=False) if self._stored else None
 
     def truncate(self) -> None:
-        """All rows go, and those below as well."""
+        """Removes all rows, including the stored ones."""
         self.rows = dict.fromkeys(self.rows)
         self._stored = False
 
-    def _after(self, step: Step, below: Row | None) -> Row | None:
-        if step.effect is Effect.GONE:
+    def _after(self, event: RowEvent, below: Row | None) -> Row | None:
+        if event.effect is Effect.GONE:
             return None
-        if step.effect is Effect.WHOLE:
-            return Row(step.told)
-        if step.effect is Effect.PART and (step.origin is None or below is None):
-            return Row(step.told, stale=True)
+        if event.effect is Effect.WHOLE:
+            return Row(event.cells)
+        if event.effect is Effect.PART and (event.origin is None or below is None):
+            return Row(event.cells, stale=True)
         below = below or Row(exists=False)
-        if step.effect is Effect.TOUCH:
+        if event.effect is Effect.TOUCH:
             return replace(below, stale=True)
-        return replace(below, cells={**below.cells, **step.told}, exists=True)
+        return replace(below, cells={**below.cells, **event.cells}, exists=True)

@@ -1,4 +1,4 @@
-"""Runs a fold on Spark: changes to steps, steps by row and in order, rows to files."""
+"""Runs a fold on Spark: changes become row events, which are ordered by row and folded into files of rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,40 +9,40 @@ from pyspark.sql import DataFrame
 from changeling.iceberg.parquet_files import Target, discard
 from changeling.replicas.fold_task import OUTCOME, FoldKernel, TableOutcome, merged
 from changeling.replicas.key_move_lookup import settled
-from changeling.replicas.row_changes import SpreadKernel
-from changeling.replicas.row_events import ARRIVAL, STEPS, FoldedTable, read_columns
+from changeling.replicas.row_changes import RowChangesKernel
+from changeling.replicas.row_events import ARRIVAL, ROW_EVENTS, FoldTable, read_columns
 from changeling.spark.adapter import run
 from changeling.spark.errors import SPARK_ERRORS, translate_error
 
-Widen = Callable[[FoldedTable, dict[str, list[str]]], FoldedTable]
+Widen = Callable[[FoldTable, dict[str, list[str]]], FoldTable]
 """A table of a fold with columns that hold values of more kinds."""
-Prepare = Callable[[FoldedTable], tuple[FoldedTable, Target]]
+Prepare = Callable[[FoldTable], tuple[FoldTable, Target]]
 """A table of a fold as it is to be folded, and where its rows go."""
-_ORDER = ("table", "group", "position", *ARRIVAL, "key", "effect", "told")
+_ORDER = ("table", "group", "position", *ARRIVAL, "key", "effect", "values")
 
 
 def fold(
     changes: DataFrame,
-    tables: Sequence[FoldedTable],
+    tables: Sequence[FoldTable],
     prepared: Prepare,
-    asides: Target,
+    quarantine: Target,
     point: int,
     widen: Widen,
-) -> list[tuple[FoldedTable, TableOutcome]]:
-    """Folds the changes of some tables; each comes back as it was folded in the end.
+) -> list[tuple[FoldTable, TableOutcome]]:
+    """Folds the changes of some tables; returns each as it was folded in the end.
 
     What only the rows themselves show costs another run: a column without a schema that needs a wider type, and rows that moved
-    between keys and were told in part, or told as new ones.
+    between keys and have partial images, or appear as new rows.
     """
     folded = list(tables)
     while True:
         ready = [prepared(table) for table in folded]
         folded = [table for table, _ in ready]
-        found = _run(changes, folded, [target for _, target in ready], asides, point)
+        found = _run(changes, folded, [target for _, target in ready], quarantine, point)
         odd = [outcome for outcome in found.values() if outcome.wider or outcome.moves or outcome.unsettled]
         if not odd:
             return [(table, found.get(place, TableOutcome(table=place))) for place, table in enumerate(folded)]
-        discard([file for outcome in found.values() for file in (*outcome.files, *outcome.aside_files)])
+        discard([file for outcome in found.values() for file in (*outcome.files, *outcome.quarantine_files)])
         for outcome in odd:
             table = folded[outcome.table]
             if outcome.wider:
@@ -55,11 +55,11 @@ def fold(
 
 
 def _run(
-    changes: DataFrame, tables: Sequence[FoldedTable], targets: Sequence[Target], asides: Target, point: int
+    changes: DataFrame, tables: Sequence[FoldTable], targets: Sequence[Target], quarantine: Target, point: int
 ) -> dict[int, TableOutcome]:
-    steps = run(read_columns(changes), SpreadKernel(tuple(tables)), STEPS)
-    ordered = steps.repartition("table", "group").sortWithinPartitions(*_ORDER)
-    kernel = FoldKernel(tuple(tables), tuple(targets), asides, point)
+    events = run(read_columns(changes), RowChangesKernel(tuple(tables)), ROW_EVENTS)
+    ordered = events.repartition("table", "group").sortWithinPartitions(*_ORDER)
+    kernel = FoldKernel(tuple(tables), tuple(targets), quarantine, point)
     try:
         rows = run(ordered, kernel, OUTCOME).toArrow()
     except SPARK_ERRORS as error:
@@ -67,8 +67,8 @@ def _run(
     return merged(msgspec.json.decode(row, type=TableOutcome) for row in rows.column("outcome").to_pylist())
 
 
-def _joined(table: FoldedTable, moves: Sequence[tuple[str, str]]) -> FoldedTable:
-    """The table with keys in one group between which rows moved."""
+def _joined(table: FoldTable, moves: Sequence[tuple[str, str]]) -> FoldTable:
+    """The table with those keys in one group between which rows moved."""
     parents: dict[str, str] = dict(table.groups)
 
     def root(key: str) -> str:
@@ -80,7 +80,7 @@ def _joined(table: FoldedTable, moves: Sequence[tuple[str, str]]) -> FoldedTable
         one, other = sorted((root(old), root(new)))
         parents[other] = one
     groups = {key: root(key) for key in list(parents)}
-    # A key that is folded again takes those along that rows moved to and from.
+    # With a key that is folded again, the keys that its rows moved to and from are folded again too.
     again = {groups[key] for key in table.again if key in groups}
     more = {key for key, name in groups.items() if name in again}
     return replace(table, groups=groups, again=table.again | more)

@@ -1,4 +1,4 @@
-"""The second kernel of a fold: the steps of each row, in order, into what became of it; typed, and written to files."""
+"""The second kernel of a fold: folds the ordered events of each row, types the result and writes it to files."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from changeling.formats.decoding import collector_at_rest
 from changeling.iceberg.parquet_files import Target, Writer, Written
 from changeling.model.operation import Operation
-from changeling.replicas.fold import Fold, Repetitions, Step
+from changeling.replicas.fold import Fold, Repetitions, RowEvent
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import PLUS, STEPS, UNPLACED, UNSETTLED, FoldedTable
-from changeling.replicas.row_writer import Staging, State
+from changeling.replicas.row_events import PLUS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
+from changeling.replicas.row_writer import RowWriter, State
 from changeling.replicas.snapshot_attempts import deciding
 from changeling.spark.adapter import conform
 
@@ -26,31 +26,31 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What one task, or all of them, found in one table."""
 
     table: int
-    steps: int = 0
+    events: int = 0
     rows: int = 0
     patched: int = 0
     """Rows that need a stored row to be complete."""
-    asides: int = 0
+    quarantined: int = 0
     stale: int = 0
     ties: int = 0
     """New changes that were taken for repetitions, though other changes of their row have the same position."""
     files: list[Written] = []
-    aside_files: list[Written] = []
+    quarantine_files: list[Written] = []
     wider: dict[str, list[str]] = {}
     moves: list[tuple[str, str]] = []
-    """Keys between which rows moved that were told in part, and that were not folded together."""
+    """Keys between which rows with partial images moved, and that were not folded together."""
     unsettled: int = 0
-    """New rows told in part of which it is not known yet where they came from."""
+    """New rows with partial images whose origin is not known yet."""
 
 
 @dataclass(frozen=True)
 class FoldKernel:
-    """Steps, sorted by table, group, position and arrival, into one outcome a task."""
+    """Row events, sorted by table, group, position and arrival, into one outcome a task."""
 
-    tables: tuple[FoldedTable, ...]
+    tables: tuple[FoldTable, ...]
     targets: tuple[Target, ...]
     """Where the rows of each table go."""
-    asides: Target
+    quarantine: Target
     point: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -58,11 +58,11 @@ class FoldKernel:
         folds: dict[int, _TableFold] = {}
         try:
             with collector_at_rest():
-                for rows in _groups(conform(batch, STEPS) for batch in batches):
+                for rows in _groups(conform(batch, ROW_EVENTS) for batch in batches):
                     for number, part in _tables(rows):
                         if number not in folds:
                             table = self.tables[number]
-                            folds[number] = _TableFold(number, table, self.targets[number], self.asides, self.point)
+                            folds[number] = _TableFold(number, table, self.targets[number], self.quarantine, self.point)
                         folds[number].take(part)
                 outcomes = [fold.finished() for fold in folds.values()]
         except BaseException:
@@ -87,14 +87,14 @@ def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
     }
     return TableOutcome(
         table=one.table,
-        steps=one.steps + other.steps,
+        events=one.events + other.events,
         rows=one.rows + other.rows,
         patched=one.patched + other.patched,
-        asides=one.asides + other.asides,
+        quarantined=one.quarantined + other.quarantined,
         stale=one.stale + other.stale,
         ties=one.ties + other.ties,
         files=one.files + other.files,
-        aside_files=one.aside_files + other.aside_files,
+        quarantine_files=one.quarantine_files + other.quarantine_files,
         wider=wider,
         moves=one.moves + other.moves,
         unsettled=one.unsettled + other.unsettled,
@@ -102,7 +102,7 @@ def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The steps so cut that no group is in two parts."""
+    """The events, split so that no group is in two parts."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         if not batch.num_rows:
@@ -134,7 +134,7 @@ def _same_group(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
 
 
 def _starts(rows: pa.Table) -> np.ndarray:
-    """Which steps begin a group."""
+    """Which events begin a group."""
     found: np.ndarray = _differs(rows, "table") | _differs(rows, "group")
     return found
 
@@ -157,18 +157,18 @@ def _tables(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
 class _TableFold:
     """Folds the groups of one table."""
 
-    def __init__(self, number: int, table: FoldedTable, target: Target, asides: Target, point: int) -> None:
+    def __init__(self, number: int, table: FoldTable, target: Target, quarantine: Target, point: int) -> None:
         self._number, self._table = number, table
-        self._staging = Staging(table, Writer(target), Writer(asides), point)
-        self._steps = self._ties = 0
+        self._row_writer = RowWriter(table, Writer(target), Writer(quarantine), point)
+        self._events = self._ties = 0
         self._moves: set[tuple[str, str]] = set()
         self._unsettled = 0
 
     def take(self, rows: pa.Table) -> None:
-        """Takes whole groups."""
-        self._steps += rows.num_rows
+        """Folds complete groups."""
+        self._events += rows.num_rows
         if self._table.listed:
-            self._staging.listed(rows)
+            self._row_writer.listed(rows)
             return
         starts = _starts(rows)
         fresh = self._fresh(rows, starts)
@@ -179,12 +179,12 @@ class _TableFold:
             self._count(rows, starts)
         elif self._table.history:
             for start, end in _bounds(starts):
-                self._tell(rows.slice(start, end - start))
+                self._write_states(rows.slice(start, end - start))
         else:
             self._fold(rows, starts)
 
     def _fresh(self, rows: pa.Table, starts: np.ndarray) -> np.ndarray:
-        """Which steps do not come once more. Equal rows of a snapshot without keys are different rows."""
+        """Which events are not repetitions. Equal rows of a snapshot without keys are different rows."""
         fresh: np.ndarray = starts | _differs(rows, "position")
         if fresh.all():
             return fresh
@@ -196,17 +196,17 @@ class _TableFold:
         places = np.flatnonzero(tied)
         part = rows.take(pa.array(places, pa.int64()))
         known = ("key", "position", "batch")
-        content = ("op", "effect", "told", "images", "origin", "encoding")
+        content = ("op", "effect", "values", "images", "origin", "encoding")
         columns = (part.column(name).to_pylist() for name in (*known, *content))
         met = Repetitions()
-        for place, key, position, batch, *told in zip(places.tolist(), *columns, strict=True):
-            alike = met.meet(key, position, tuple(told))
+        for place, key, position, batch, *parts in zip(places.tolist(), *columns, strict=True):
+            alike = met.meet(key, position, tuple(parts))
             fresh[place] = not alike
             self._ties += alike > 1 and self._table.is_new(batch, position)
         return fresh
 
     def _fold(self, rows: pa.Table, starts: np.ndarray) -> None:
-        """A row whose last step tells all of it needs no other step; the rest is folded step by step."""
+        """A row whose last event contains all of it needs no other event; the rest is folded event by event."""
         effects = rows.column("effect").combine_chunks()
         decided = np.asarray(pc.is_in(effects, pa.array([Effect.WHOLE.value, Effect.GONE.value])))
         mixed = ~np.asarray(rows.column("origin").combine_chunks().is_null())
@@ -218,8 +218,8 @@ class _TableFold:
         plain = decided[lasts] & ~np.logical_or.reduceat(mixed, bounds)
         winners = rows.take(pa.array(lasts[plain], pa.int64()))
         gone = np.asarray(pc.equal(winners.column("effect").combine_chunks(), Effect.GONE.value))
-        self._staging.wholes(winners.filter(pa.array(~gone)))
-        self._staging.gone(winners.filter(pa.array(gone)))
+        self._row_writer.wholes(winners.filter(pa.array(~gone)))
+        self._row_writer.gone(winners.filter(pa.array(gone)))
         for start, last in zip(bounds[~plain].tolist(), lasts[~plain].tolist(), strict=True):
             self._fold_group(rows.slice(start, last + 1 - start))
 
@@ -227,30 +227,30 @@ class _TableFold:
         again = bool(rows.column("again")[0].as_py())
         fold = Fold(self._table.stored)
         last: dict[str, str] = {}
-        for _, step in self._placed(rows):
-            fold.apply(step)
-            last[step.key] = last[step.origin or step.key] = step.position
+        for _, event in self._placed(rows):
+            fold.apply(event)
+            last[event.key] = last[event.origin or event.key] = event.position
         for key, row in fold.rows.items():
-            self._staging.row(key, row, again, last.get(key, ""))
+            self._row_writer.row(key, row, again, last.get(key, ""))
 
-    def _placed(self, rows: pa.Table) -> Iterator[tuple[int, Step]]:
-        """The steps of a group, each with its row's number; those without a place are kept aside."""
-        names = ("key", "position", "effect", "told", "encoding", "schema", "origin")
-        for number, (key, position, kind, told, encoding, schema, origin) in enumerate(
+    def _placed(self, rows: pa.Table) -> Iterator[tuple[int, RowEvent]]:
+        """The events of a group, each with its row's number; those without a place are quarantined."""
+        names = ("key", "position", "effect", "values", "encoding", "schema", "origin")
+        for number, (key, position, kind, values, encoding, schema, origin) in enumerate(
             zip(*(rows.column(name).to_pylist() for name in names), strict=True)
         ):
             if kind == UNPLACED:
-                self._staging.unplaced(told, encoding, schema, position)
+                self._row_writer.unplaced(values, encoding, schema, position)
                 continue
             if kind == UNSETTLED:
                 self._unsettled += 1
                 continue
             if origin is not None and self._table.groups.get(key) != self._table.groups.get(origin, ""):
                 self._moves.add((origin, key))
-            cells = {} if told is None else self._staging.typed.cells(told, encoding, schema)
-            yield number, Step(key, position, Effect(kind), cells, origin)
+            cells = {} if values is None else self._row_writer.typed.cells(values, encoding, schema)
+            yield number, RowEvent(key, position, Effect(kind), cells, origin)
 
-    def _tell(self, rows: pa.Table) -> None:
+    def _write_states(self, rows: pa.Table) -> None:
         """Every state of each row of a group."""
         fold = Fold(self._table.stored)
         times, ops = (rows.column(name).to_pylist() for name in ("commit_time", "op"))
@@ -266,24 +266,24 @@ class _TableFold:
                 for found in states.values():
                     found.append((*passed[-1], "truncate", None))
 
-        for number, step in self._placed(rows):
-            pass_truncates(step.position)
-            fold.apply(step)
-            # A row that was touched has no other values than before, as far as anyone knows.
-            if step.effect is not Effect.TOUCH:
-                for key in {step.key, step.origin or step.key}:
+        for number, event in self._placed(rows):
+            pass_truncates(event.position)
+            fold.apply(event)
+            # A row that was only touched keeps its values, as far as is known.
+            if event.effect is not Effect.TOUCH:
+                for key in {event.key, event.origin or event.key}:
                     found = states.setdefault(key, [(*passed[0], "truncate", None)] if passed else [])
-                    found.append((step.position, times[number], ops[number], fold.row(key)))
+                    found.append((event.position, times[number], ops[number], fold.row(key)))
         pass_truncates(None)
         for key, found in states.items():
-            self._staging.states(key, found, again)
+            self._row_writer.states(key, found, again)
 
     def _count(self, rows: pa.Table, starts: np.ndarray) -> None:
         """How many more or fewer rows of each kind there are."""
         effects = rows.column("effect").combine_chunks()
         unplaced = np.asarray(pc.equal(effects, UNPLACED))
         for _ in self._placed(rows.filter(pa.array(unplaced))):
-            raise AssertionError("a change without a place makes no step")
+            raise AssertionError("a change without a place makes no event")
         if unplaced.any():
             rows, effects = rows.filter(pa.array(~unplaced)), effects.filter(pa.array(~unplaced))
             starts = _starts(rows)
@@ -295,34 +295,34 @@ class _TableFold:
             counting = deciding(np.cumsum(starts).tolist(), attempts.to_pylist(), self._table.attempts)
             signs[~np.array(counting, bool)] = 0
         firsts = np.flatnonzero(starts)
-        self._staging.counted(rows.take(pa.array(firsts, pa.int64())), np.add.reduceat(signs, firsts))
+        self._row_writer.counted(rows.take(pa.array(firsts, pa.int64())), np.add.reduceat(signs, firsts))
 
     def finished(self) -> TableOutcome:
         """Closes the files."""
-        staging = self._staging
-        staging.flush()
+        row_writer = self._row_writer
+        row_writer.flush()
         found = TableOutcome(
             table=self._number,
-            steps=self._steps,
-            rows=staging.rows,
-            patched=staging.patched,
-            asides=staging.kept_aside,
-            stale=staging.stale,
+            events=self._events,
+            rows=row_writer.rows,
+            patched=row_writer.patched,
+            quarantined=row_writer.quarantined,
+            stale=row_writer.stale,
             ties=self._ties,
-            wider={name: sorted(kinds) for name, kinds in staging.typed.wider.items()},
+            wider={name: sorted(kinds) for name, kinds in row_writer.typed.wider.items()},
             moves=sorted(self._moves),
             unsettled=self._unsettled,
         )
         if found.wider or found.moves or found.unsettled:
-            # It is folded again with what was found out: these files are of no use.
+            # The table is folded again with what was found: these files are useless.
             self.abandon()
             return found
-        files, asides = staging.close()
-        return msgspec.structs.replace(found, files=files, aside_files=asides)
+        files, quarantine = row_writer.close()
+        return msgspec.structs.replace(found, files=files, quarantine_files=quarantine)
 
     def abandon(self) -> None:
         """Leaves no file behind."""
-        self._staging.abandon()
+        self._row_writer.abandon()
 
 
 def _bounds(starts: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Positions at which a table is not known: changes of it are missing there, so that no state can be told."""
+"""Positions at which the state of a table is unknown, because changes are missing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Unknown:
     start: str
     end: str
     until: int
-    """The moment of the snapshot that ends it, in nanoseconds."""
+    """The time of the snapshot that ends it, in nanoseconds."""
 
     def check(self, identity: Identity, limit: str, wanted: str) -> None:
         """Raises `UsageError` where the state before a position is not known."""
@@ -35,5 +35,5 @@ UnknownOf: TypeAlias = Callable[[Identity], Sequence[Unknown]]
 
 
 def nothing_unknown(identity: Identity) -> Sequence[Unknown]:
-    """For tables of which all that there is to know comes with their changes."""
+    """For tables that are completely known from their changes."""
     return ()

@@ -1,4 +1,4 @@
-"""States of rows that end, states that begin: what a merge of a history takes from its table and adds to it, by Arrow alone."""
+"""Which states of rows a merge of a history closes, removes and adds: with Arrow alone."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ from changeling.replicas.row_replacement import (
 from changeling.replicas.row_writer import CLOSE
 
 _VALID_TO, _IS_CURRENT, _FIRST, _LAST = 1, 2, 4, 5
-"""The places of columns among those that a history has beside its table's own."""
+"""The places of columns among those that a history has in addition to its table's own."""
 _SERVICE = 6
 
 
@@ -34,12 +34,12 @@ class HistoryRange:
     """From where on states are folded again, and where all open states end."""
 
     start: str = ""
-    """States that begin behind this position are made again."""
+    """States that begin after this position are built again."""
     truncate: tuple[str, int | None] | None = None
 
 
 def replaced_states(rows: pa.Table, stored: Stored, span: HistoryRange) -> tuple[Scan, pa.Table]:
-    """The positions of states that go, and the states that come: closed ones as they are now, and new ones."""
+    """The positions of states to remove, and the states to add: closed ones as they are now, and new ones."""
     width = len(stored.columns) - _SERVICE
     looked = _Lookup(rows, stored, span)
     deleted: dict[str, np.ndarray] = {}
@@ -66,7 +66,7 @@ def replaced_states(rows: pa.Table, stored: Stored, span: HistoryRange) -> tuple
 
 
 _NOTHING = object()
-"""In place of a position: the state does not end, it goes."""
+"""In place of a position: the state is removed, not closed."""
 
 
 class _Lookup:
@@ -88,13 +88,13 @@ class _Lookup:
         self._key = len(stored.key)
 
     def concerns(self, file: object) -> bool:
-        """Whether a file may hold any of them."""
+        """Whether a file may contain any of them."""
         if self._span.truncate is not None:
             return True
         return may_hold(file, self._own) or may_hold(file, self._bases)  # type: ignore[arg-type]
 
     def endings(self, states: pa.Table, live: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The states that go from their place, ascending; where each ends, and when."""
+        """The states to remove, in ascending order; where each ends, and when."""
         current, first, last = self._service(states)
         pairs = matching(self._own.columns, states.columns[: self._key])
         rows = self._closing[pairs.wanted]
@@ -119,7 +119,7 @@ class _Lookup:
         return places[order], ends[order], moments[order]
 
     def below(self, states: pa.Table, live: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """States that complete rows which are known in part, and the rows of the fold that stand on them."""
+        """States that complete partial rows, and the rows of the fold that are based on them."""
         current, first, last = self._service(states)
         pairs = matching(self._bases.columns, states.columns[: self._key])
         rows = self._patched[pairs.wanted]
@@ -128,7 +128,7 @@ class _Lookup:
         return pairs.stored[taken], rows[taken]
 
     def _service(self, states: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Whether each state is open, the position at which it began, and the one at which it ended (behind all if open)."""
+        """Whether each state is open, the position at which it began, and the one at which it ended (after all others if open)."""
         current = np.asarray(pc.fill_null(states.column(self._key), False), bool)
         first = np.array(states.column(self._key + 1).to_pylist(), object)
         last = np.array([_ENDLESS if end is None else end for end in states.column(self._key + 2).to_pylist()], object)
@@ -136,7 +136,7 @@ class _Lookup:
 
 
 _ENDLESS = "~"
-"""Behind every position."""
+"""After every position."""
 
 
 def _ended(states: pa.Table, width: int, ends: np.ndarray, times: np.ndarray) -> pa.Table:
@@ -152,14 +152,14 @@ def _begun(rows: pa.Table, scan: Scan, stored: Stored, width: int) -> pa.Table:
     """The states that the fold found."""
     own = pa.schema(list(stored.columns)[:width])
     values = completed(rows, scan, own, stored.key)
-    told = rows.take(pa.array(standing(rows)))
+    states = rows.take(pa.array(standing(rows)))
     service = [
-        _moments(told.column(staged.TIME)),
-        _moments(told.column(staged.UNTIL_TIME)),
-        told.column(staged.UNTIL).is_null(),
-        told.column(staged.OP),
-        told.column(staged.POSITION),
-        told.column(staged.UNTIL),
+        _moments(states.column(staged.TIME)),
+        _moments(states.column(staged.UNTIL_TIME)),
+        states.column(staged.UNTIL).is_null(),
+        states.column(staged.OP),
+        states.column(staged.POSITION),
+        states.column(staged.UNTIL),
     ]
     return pa.table([*values.columns, *service], names=_names(width + _SERVICE))
 

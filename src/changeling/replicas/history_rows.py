@@ -9,7 +9,7 @@ from changeling.replicas.row_writer import CLOSE
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_merge import columns, completed, placed
 
-_BESIDE = (
+_SERVICE_COLUMNS = (
     staged_rows.KEY,
     staged_rows.AGAIN,
     staged_rows.POSITION,
@@ -29,10 +29,10 @@ def intervals(spark: SparkSession, rows: DataFrame | None, shape: Shape) -> Data
         for name in (staged_rows.TIME, staged_rows.UNTIL_TIME):
             states = states.withColumn(name, f.lit(None).cast("bigint"))
     else:
-        states = completed(rows, None, shape, _BESIDE).where(f.col(staged_rows.EFFECT) != CLOSE)
+        states = completed(rows, None, shape, _SERVICE_COLUMNS).where(f.col(staged_rows.EFFECT) != CLOSE)
     own = [f.col(place).alias(column.name) for place, column in zip(columns(shape), shape.columns, strict=True)]
-    beside = zip(_service(), service_names(shape, "history"), strict=True)
-    return states.select(*own, *(value.alias(name) for value, name in beside))
+    service = zip(_service(), service_names(shape, "history"), strict=True)
+    return states.select(*own, *(value.alias(name) for value, name in service))
 
 
 def _service() -> list[Column]:

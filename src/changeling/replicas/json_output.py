@@ -66,7 +66,7 @@ def _moment_texts(column: pa.TimestampArray) -> pa.StringArray:
 
 def _floats(column: pa.Array) -> list[bytes]:
     if pa.types.is_float32(column.type):
-        # The digits that tell it from its neighbours, which are fewer than a double needs.
+        # The digits that distinguish it from its neighbours, which are fewer than a double needs.
         column = column.cast(pa.string()).cast(pa.float64())
     return [b"null" if value is None else _float(value) for value in column.to_pylist()]
 

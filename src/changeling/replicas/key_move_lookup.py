@@ -1,4 +1,4 @@
-"""Looks up in the changes of a fold where new rows came from that are told in part."""
+"""Looks up in the changes of a fold where new rows with a partial image came from."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,15 +11,15 @@ from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.change import Transaction
 from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
-from changeling.replicas.merge_tasks import Work, between, is_part, of_table
+from changeling.replicas.merge_tasks import MergeTask, between, is_part, of_table
 from changeling.replicas.pending_changes import Delta
-from changeling.replicas.row_events import FoldedTable
+from changeling.replicas.row_events import FoldTable
 
 _COLUMNS = ("position", "key", "transaction", "meta")
 
 
-def settled(changes: DataFrame, table: FoldedTable, after: str = "") -> Moved:
-    """The moves of one table that are told as a delete and a create, those whose create stands behind a position."""
+def settled(changes: DataFrame, table: FoldTable, after: str = "") -> Moved:
+    """The moves of one table that appear as a delete and a create, whose create is after a position."""
     own = changes.where(of_table(table.source, table.table) & f.col("key").isNotNull())
     creates = own.where(is_part() & (f.col("position") > after))
     deletes = own.where(f.col("op") == "delete")
@@ -28,9 +28,9 @@ def settled(changes: DataFrame, table: FoldedTable, after: str = "") -> Moved:
         f.col("transaction.id").alias("id"), (f.col("transaction.total") - 1).alias("total")
     ).distinct()
     counted = (f.col("transaction.id") == before.id) & (f.col("transaction.total") == before.total)
-    beside = deletes.join(at, "position", "left_semi").select(*_COLUMNS)
-    beside = beside.unionByName(deletes.join(before, counted, "left_semi").select(*_COLUMNS))
-    return moved(map(_half, creates.select(*_COLUMNS).collect()), map(_half, beside.collect()))
+    deleted = deletes.join(at, "position", "left_semi").select(*_COLUMNS)
+    deleted = deleted.unionByName(deletes.join(before, counted, "left_semi").select(*_COLUMNS))
+    return moved(map(_half, creates.select(*_COLUMNS).collect()), map(_half, deleted.collect()))
 
 
 def _half(row: Any) -> Half:
@@ -43,15 +43,15 @@ def _half(row: Any) -> Half:
     )
 
 
-def with_halves_merged_before(lake: Lake, delta: Delta, works: Iterable[Work]) -> Delta | None:
-    """The delta where moves are late of which a delete was merged before its create came; None where there is none.
+def with_halves_merged_before(lake: Lake, delta: Delta, tasks: Iterable[MergeTask]) -> Delta | None:
+    """The delta in which moves count as late if their delete was merged before their create arrived; None without such moves.
 
-    `works` are folded. What is late is folded from a state on that has the row under its old key.
+    `tasks` are folded. What is late is folded from a state on that has the row under its old key.
     """
     found = {
-        (work.delta.source, work.delta.table): first
-        for work in works
-        if (first := _first_merged_before(lake, delta, work)) is not None
+        (task.delta.source, task.delta.table): first
+        for task in tasks
+        if (first := _first_merged_before(lake, delta, task)) is not None
     }
     replace = msgspec.structs.replace
     tables = [
@@ -66,12 +66,12 @@ def with_halves_merged_before(lake: Lake, delta: Delta, works: Iterable[Work]) -
     return replace(delta, point=replace(delta.point, sources=sources), tables=tables)
 
 
-def _first_merged_before(lake: Lake, delta: Delta, work: Work) -> str | None:
-    """The first delete behind which a fold began, and whose create it has."""
-    folded = work.folded
-    if work.from_scratch or folded.listed or len(folded.moved.deletes) == len(folded.moved.origins):
+def _first_merged_before(lake: Lake, delta: Delta, task: MergeTask) -> str | None:
+    """The first delete that was merged before the fold began, and whose create the fold has."""
+    folded = task.folded
+    if task.from_scratch or folded.listed or len(folded.moved.deletes) == len(folded.moved.origins):
         return None
-    limit, batch = delta.limits.get(work.delta.source), delta.point.of(work.delta.source).batch
+    limit, batch = delta.limits.get(task.delta.source), delta.point.of(task.delta.source).batch
     whole = settled(lake.frame(layout.CHANGES).where(between("", limit, batch)), folded, folded.floor)
     return min((position for position, _ in whole.deletes if position <= folded.floor), default=None)
 

@@ -1,4 +1,4 @@
-"""Where new rows came from that are told in part: a row that changed its key, told as a delete and a create.
+"""Where new rows with a partial image came from: a row that changed its key appears as a delete and a create.
 
 Debezium and those who follow it write an update of the key so. A column that the database did not send with it has the value
 that the row had under its old key: the delete is a part of the move, and must not take the row away before.
@@ -20,7 +20,7 @@ Place = tuple[str, str]
 
 
 class Half(NamedTuple):
-    """A delete, or a create that tells part of a row."""
+    """A delete, or a create with a partial image."""
 
     position: str
     key: str
@@ -30,7 +30,7 @@ class Half(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """Its position."""
         return self.position, self.key
 
 
@@ -97,7 +97,7 @@ class _Deletes:
         return next(iter(here.values())) if len(here) == 1 else None
 
     def is_sure(self, create: Half, delete: Place) -> bool:
-        """Whether more than the position says that they belong together."""
+        """Whether more than the position shows that they belong together."""
         before = self._before(create)
         return create.old is not None or (before is not None and before.place == delete)
 
@@ -114,7 +114,7 @@ class _Deletes:
 
 
 def _event(half: Half) -> str:
-    """The position without the numbers behind it by which a transaction counts its changes."""
+    """The position without the trailing numbers by which a transaction counts its changes."""
     if half.transaction is None:
         return half.position
     counts = [count for count in (half.transaction.total, half.transaction.order) if count is not None]

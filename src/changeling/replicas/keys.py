@@ -1,4 +1,4 @@
-"""Keys of rows in one spelling: equal by type means equal as text, whatever the wire wrote.
+"""Normalised keys of rows: keys that are equal by type are equal as text, however the record spelled them.
 
 A key is a JSON array of canonical values in the order of the replica's key columns, so that names may change.
 """
@@ -21,7 +21,7 @@ from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.values import fitted
 
 _SAFE_DIGITS = {"int64": 18, "int32": 9, "uint32": 9, "uint64": 18}
-"""So many digits fit for certain."""
+"""Numbers with this many digits always fit."""
 
 
 def types_of(encoding: str) -> TypeTable:
@@ -35,8 +35,8 @@ class Reader(NamedTuple):
     id: str
     read: Convert
     kind: Type
-    told: bool
-    """A schema tells the type: values may be spelled in every way that the dialect knows."""
+    declared: bool
+    """A schema declares the type: values may be spelled in every way that the dialect knows."""
 
 
 def reader_of(columns: Columns, shape: Shape, encoding: str, version: int | None, name: str) -> Reader | None:
@@ -48,21 +48,21 @@ def reader_of(columns: Columns, shape: Shape, encoding: str, version: int | None
     if kind is None:
         return None
     table = types_of(encoding)
-    if place.told is None:
-        return Reader(place.id, table.untyped_read or same, kind, told=False)
-    told = place.told.canonical
-    read = table.reader(told, place.told.original_type)
-    return Reader(place.id, read if told == kind else _widened(read, told, kind), kind, told=True)
+    if place.declared is None:
+        return Reader(place.id, table.untyped_read or same, kind, declared=False)
+    declared = place.declared.canonical
+    read = table.reader(declared, place.declared.original_type)
+    return Reader(place.id, read if declared == kind else _widened(read, declared, kind), kind, declared=True)
 
 
 def same(raw: bytes) -> bytes:
-    """A value that is plain already."""
+    """A value that needs no conversion."""
     return raw
 
 
-def _widened(read: Convert, told: Type, kind: Type) -> Convert:
-    """Values of a narrower type: each is what a column of that type holds, or it does not fit, as before the column was wider."""
-    fit, widen = fitted(told), canonical.reader(kind)
+def _widened(read: Convert, declared: Type, kind: Type) -> Convert:
+    """Values of a narrower type: each is what a column of that type stores, or it does not fit, as before the column was widened."""
+    fit, widen = fitted(declared), canonical.reader(kind)
 
     def both(raw: bytes) -> bytes:
         plain = read(raw)
@@ -80,7 +80,7 @@ class KeyReader:
         self._order = {number: place for place, number in enumerate(shape.key)}
 
     def __call__(self, keys: pa.Array) -> list[str | None]:
-        """The keys in one spelling; None for one that does not fit the key's columns."""
+        """The normalised keys; None for one that does not fit the key's columns."""
         quick = self._quick(keys)
         return quick if quick is not None else [None if key is None else self.one(key) for key in keys.to_pylist()]
 
@@ -109,7 +109,7 @@ class KeyReader:
         return self._readers[name]
 
     def _quick(self, keys: pa.Array) -> list[str | None] | None:
-        """For keys of one column whose values are spelled in the one way already."""
+        """For keys of one column whose values are normalised already."""
         if len(self._order) != 1 or keys.null_count or not len(keys):
             return None
         name = next(iter(json_text.members(keys[0].as_py())), None)
@@ -129,15 +129,15 @@ class KeyReader:
 def _spelled_alike(reader: Reader, encoding: str) -> bool:
     if reader.kind.kind not in ("string", *_SAFE_DIGITS):
         return False
-    return reader.read is canonical.reader(reader.kind) if reader.told else types_of(encoding).untyped_read is None
+    return reader.read is canonical.reader(reader.kind) if reader.declared else types_of(encoding).untyped_read is None
 
 
 def normal(raw: bytes, reader: Reader) -> bytes:
-    """A value in the one spelling of its type; raises `ValueError` where it does not fit."""
+    """The normalised value of its type; raises `ValueError` where it does not fit."""
     value = reader.read(raw)
     if value == b"null":
         return value
-    if not reader.told:
+    if not reader.declared:
         if not _is_of(value, reader.kind):
             raise Rejected("the value is of another kind")
         return json_text.canonical(value)
@@ -171,5 +171,5 @@ def object_text(key: str, shape: Shape) -> str:
 
 
 def content_key(cells: Sequence[tuple[str, bytes]]) -> str:
-    """The key of a row without one: its values by column, those that are NULL left out."""
+    """The key of a row without one: its values by column, without NULLs."""
     return json_text.join(sorted((number, value) for number, value in cells if value != b"null")).decode()

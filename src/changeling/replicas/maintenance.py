@@ -1,4 +1,4 @@
-"""Upkeep of replicas: small files and deletions into large files, and of the points those that retention asks for.
+"""Maintenance of replicas: compacts small files and deletions into large files, and keeps the points that retention asks for.
 
 A tag keeps the snapshot of a point. All of the last hour stay, one of each hour of the last day, and one of each day of the
 retention: the states that as-of begins with.
@@ -20,13 +20,13 @@ _MERGED_FOR = timedelta(days=1)
 
 
 def merged_until(lake: Lake) -> datetime:
-    """From when on changes may not be in every replica yet: the log must keep them, whatever their age."""
+    """The time from which on changes may not be in every replica yet: the log must keep them, whatever their age."""
     last = points_of(lake).last
     return last.made_at - _MERGED_FOR
 
 
 def maintain(lake: Lake, retention: timedelta, keep_snapshots: timedelta = KEEP_SNAPSHOTS) -> list[Done]:
-    """Looks after every replica of a pipeline, and after what their folds left beside the points."""
+    """Maintains every replica of a pipeline, and removes what their folds left alongside the points."""
     if not lake.has(layout.CHANGES):
         return []
     now = datetime.now(UTC)

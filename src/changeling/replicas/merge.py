@@ -1,8 +1,8 @@
 """The merge: what is new in the log, folded into the replicas, up to a point that is one state of all of them.
 
 A row whose changes are all newer than what is stored is changed on top of it; every other row is folded again, from the
-nearest earlier point that the late changes do not disturb. What a commit says of its replica tells which point it belongs to:
-a merge that was cut off is finished by the next one, and no replica is changed twice.
+nearest earlier point that the late changes do not disturb. The state in a replica's commit says which point it belongs to:
+an interrupted merge is finished by the next one, and no replica is changed twice.
 """
 
 import threading
@@ -27,13 +27,13 @@ from changeling.replicas.fold_job import fold
 from changeling.replicas.fold_task import TableOutcome
 from changeling.replicas.key_move_lookup import with_halves_merged_before
 from changeling.replicas.merge_plan import Modes, Planner
-from changeling.replicas.merge_tasks import Work, after, last_version, points_of, some_key
-from changeling.replicas.pending_changes import Delta, Frontier, TableDelta
+from changeling.replicas.merge_tasks import MergeTask, after, last_version, points_of, some_key
+from changeling.replicas.pending_changes import Delta, PendingChanges, TableDelta
 from changeling.replicas.points import Point
-from changeling.replicas.quarantine import Asides
+from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import Identity, ReplicaState
-from changeling.replicas.row_events import FoldedTable
-from changeling.replicas.schema_inference import Learner, Policies
+from changeling.replicas.row_events import FoldTable
+from changeling.replicas.schema_inference import Policies, SchemaInference
 from changeling.replicas.staged_rows import staged_layout
 from changeling.replicas.staging_folder import place_of_merge, read_plan, remove_place, write_plan
 from changeling.replicas.table_lookup import WantedTable
@@ -41,12 +41,12 @@ from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import translated_errors
 
 COMMITS = 6
-"""Commits at a time: each waits for files and the catalog most of its time."""
+"""Concurrent commits: each mostly waits for files and the catalog."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What the user says of tables."""
+    """The user's settings of tables."""
 
     mode: Modes = lambda source, table: "merge"
     policy: Policies = lambda source, table: "evolve"
@@ -54,7 +54,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Merged:
-    """What one replica got."""
+    """What was merged into one replica."""
 
     table: TableName
     changes: int
@@ -77,28 +77,28 @@ class Merge:
 
     def __init__(self, log: Log, rules: Rules, settle: timedelta) -> None:
         self._log, self._lake, self._mode = log, log.lake, rules.mode
-        self._asides = Asides(self._lake)
-        self._frontier = Frontier(self._lake, settle)
-        self._learner = Learner(log.registry, rules.policy, log.register)
+        self._quarantine = Quarantine(self._lake)
+        self._pending_changes = PendingChanges(self._lake, settle)
+        self._inference = SchemaInference(log.registry, rules.policy, log.register)
         self._begin()
 
     def _begin(self) -> None:
-        """Reads from the lake how far the replicas are: at the start, and again after a failure, which may have come anywhere."""
+        """Reads from the lake how far the replicas are: at the start, and again after a failure, which may have happened anywhere."""
         self._points = points_of(self._lake)
         self._tables = ReplicaTables(self._lake)
-        self._committer = Committer(self._lake, self._tables, self._asides)
-        self._planner = Planner(self._lake, self._points, self._tables, self._learner, self._mode)
+        self._committer = Committer(self._lake, self._tables, self._quarantine)
+        self._planner = Planner(self._lake, self._points, self._tables, self._inference, self._mode)
         self._pending = self._cut_off()
         self._staging: str | None = None
         """Where the rows and the plan of the merge are whose point is recorded next."""
-        self._committer.after_cut_off = self._pending is not None
+        self._committer.after_interruption = self._pending is not None
         if self._pending is None:
-            self._asides.forget(self._points.last.number)
+            self._quarantine.forget(self._points.last.number)
         self._failed = False
 
     @contextmanager
     def _resumable(self) -> Iterator[None]:
-        """What fails meanwhile is finished from what the lake has, just as by another process."""
+        """After a failure in this context, the merge is finished from the state in the lake, as another process would."""
         with translated_errors():
             if self._failed:
                 self._log.reload()
@@ -108,7 +108,7 @@ class Merge:
             self._failed = False
 
     def _cut_off(self) -> Delta | None:
-        """The plan of a merge that some replicas have and others do not."""
+        """The plan of a merge that is committed to some replicas and not to others."""
         last = self._points.last.number
         plans = [known.state.plan for known in self._tables.known.values() if known.state.point > last]
         return msgspec.json.decode(read_plan(plans[0]), type=Delta) if plans else None
@@ -121,83 +121,83 @@ class Merge:
     def _step(self, end: bool) -> Report | None:
         begun = monotonic()
         batches = {name: state.batch for name, state in self._log.state.sources.items()}
-        delta = self._pending or self._frontier.next(
-            self._points.last, batches, self._log.figures, self._log.looked, end=end
+        delta = self._pending or self._pending_changes.next(
+            self._points.last, batches, self._log.stats, self._log.looked, end=end
         )
         if delta is None:
             return None
-        works = self._planner.works(delta)
-        delta = _disturbed(delta, works)
-        delta, merged = self._merge(works, delta)
+        tasks = self._planner.tasks(delta)
+        delta = _disturbed(delta, tasks)
+        delta, merged = self._merge(tasks, delta)
         point = self._record(delta)
         self._pending = None
-        self._committer.after_cut_off = False
+        self._committer.after_interruption = False
         return Report(point, merged, monotonic() - begun, self._planner.warnings())
 
-    def _merge(self, works: list[Work], delta: Delta) -> tuple[Delta, list[Merged]]:
-        """Brings the replicas to a point; what is late of it may show only when it is folded."""
-        if not works:
+    def _merge(self, tasks: list[MergeTask], delta: Delta) -> tuple[Delta, list[Merged]]:
+        """Brings the replicas to a point; some late changes show only when they are folded."""
+        if not tasks:
             return delta, []
-        places = {(work.folded.source, work.folded.table, work.folded.history): work for work in works}
+        places = {(task.folded.source, task.folded.table, task.folded.history): task for task in tasks}
         staging = place_of_merge(self._lake.load(layout.POINTS).location(), delta.point.number)
 
-        def prepared(table: FoldedTable) -> tuple[FoldedTable, Target]:
-            work = places[table.source, table.table, table.history]
-            self._fit(work, table)
+        def prepared(table: FoldTable) -> tuple[FoldTable, Target]:
+            task = places[table.source, table.table, table.history]
+            self._fit(task, table)
             table = replace(table, staged=table.stored or table.history)
             if table.staged:
-                place = f"{staging}/{works.index(work)}"
+                place = f"{staging}/{tasks.index(task)}"
                 return table, Target(place, staged_layout(table.shape, table.history))
-            return table, self._tables.lake.target(work.replica.table, datetime.now(UTC))
+            return table, self._tables.lake.target(task.replica.table, datetime.now(UTC))
 
-        changes: DataFrame = self._lake.frame(layout.CHANGES).where(self._planner.changes(works, delta))
+        changes: DataFrame = self._lake.frame(layout.CHANGES).where(self._planner.changes(tasks, delta))
         outcomes = fold(
             changes,
-            [work.folded for work in works],
+            [task.folded for task in tasks],
             prepared,
-            self._asides.target(),
+            self._quarantine.target(),
             delta.point.number,
-            self._widened(delta, works),
+            self._widened(delta, tasks),
         )
-        for work, (folded, _) in zip(works, outcomes, strict=True):
-            work.folded = folded
-        later = with_halves_merged_before(self._lake, delta, works)
+        for task, (folded, _) in zip(tasks, outcomes, strict=True):
+            task.folded = folded
+        later = with_halves_merged_before(self._lake, delta, tasks)
         if later is not None:
-            discard([file for _, outcome in outcomes for file in (*outcome.files, *outcome.aside_files)])
-            works = self._planner.works(later)
-            return self._merge(works, _disturbed(later, works))
+            discard([file for _, outcome in outcomes for file in (*outcome.files, *outcome.quarantine_files)])
+            tasks = self._planner.tasks(later)
+            return self._merge(tasks, _disturbed(later, tasks))
         plan = write_plan(staging, msgspec.json.encode(delta))
-        self._commit_all([(work, outcome) for work, (_, outcome) in zip(works, outcomes, strict=True)], plan, delta)
+        self._commit_all([(task, outcome) for task, (_, outcome) in zip(tasks, outcomes, strict=True)], plan, delta)
         self._staging = staging
         return delta, [
-            Merged(work.delta.table, work.delta.changes, work.delta.late, outcome.asides + outcome.stale)
-            for work, (_, outcome) in zip(works, outcomes, strict=True)
-            if not work.folded.history
+            Merged(task.delta.table, task.delta.changes, task.delta.late, outcome.quarantined + outcome.stale)
+            for task, (_, outcome) in zip(tasks, outcomes, strict=True)
+            if not task.folded.history
         ]
 
-    def _fit(self, work: Work, table: FoldedTable) -> None:
+    def _fit(self, task: MergeTask, table: FoldTable) -> None:
         """Gives the replica the columns that the fold has."""
-        work.folded = table
-        if work.replica.snapshot is None and work.replica.shape != table.shape:
-            self._tables.drop(work.replica)
-            work.replica = self._tables.create(work.replica.identity, table.shape)
+        task.folded = table
+        if task.replica.snapshot is None and task.replica.shape != table.shape:
+            self._tables.drop(task.replica)
+            task.replica = self._tables.create(task.replica.identity, table.shape)
             return
-        reshaped = self._tables.reshape(work.replica, table.shape)
-        work.replica = reshaped or self._committer.rewritten(work.replica, table.shape)
+        reshaped = self._tables.reshape(task.replica, table.shape)
+        task.replica = reshaped or self._committer.rewritten(task.replica, table.shape)
 
-    def _widened(self, delta: Delta, works: list[Work]) -> Callable[[FoldedTable, dict[str, list[str]]], FoldedTable]:
+    def _widened(self, delta: Delta, tasks: list[MergeTask]) -> Callable[[FoldTable, dict[str, list[str]]], FoldTable]:
         found = {(table.source, table.table): table for table in delta.tables}
-        versions = {(work.folded.source, work.folded.table, work.folded.history): work.version for work in works}
+        versions = {(task.folded.source, task.folded.table, task.folded.history): task.version for task in tasks}
 
-        def widen(folded: FoldedTable, kinds: dict[str, list[str]]) -> FoldedTable:
+        def widen(folded: FoldTable, kinds: dict[str, list[str]]) -> FoldTable:
             table = found[folded.source, folded.table]
             version = versions[folded.source, folded.table, folded.history]
-            return self._learner.widened(folded, kinds, table.key, version)
+            return self._inference.widened(folded, kinds, table.key, version)
 
         return widen
 
     def rebuild(self, table: WantedTable) -> int:
-        """Makes the replicas of a table again from the log, beside those that are there, and swaps them in; counts rows."""
+        """Rebuilds the replicas of a table from the log alongside the existing ones, and swaps them in; returns the number of rows."""
         while self._failed or self._pending is not None:
             self.step(end=False)
         with self._resumable():
@@ -219,23 +219,23 @@ class Merge:
         )
         key, version = some_key(self._lake, source, name), last_version(self._lake, source, name)
         delta = Delta(point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, key, *version)])
-        works = [self._planner.again(known, delta) for known in own]
-        self._merge(works, delta)
+        tasks = [self._planner.again(known, delta) for known in own]
+        self._merge(tasks, delta)
         self._record(delta)
-        rows = self._tables.known.get(Identity(source, name), works[0].replica)
+        rows = self._tables.known.get(Identity(source, name), tasks[0].replica)
         return self._tables.lake.frame(rows.table).count()
 
-    def _commit_all(self, found: Sequence[tuple[Work, TableOutcome]], plan: str, delta: Delta) -> None:
-        """Commits every table: those that need Spark in turn, the others several at a time. After a failure none is begun."""
-        for work, outcome in found:
-            self._committer.keep_aside(work, outcome, delta.point.number)
+    def _commit_all(self, found: Sequence[tuple[MergeTask, TableOutcome]], plan: str, delta: Delta) -> None:
+        """Commits every table: those that need Spark in turn, the others several at a time. After a failure no other begins."""
+        for task, outcome in found:
+            self._committer.quarantine(task, outcome, delta.point.number)
         failed = threading.Event()
 
-        def commit(work: Work, outcome: TableOutcome) -> None:
+        def commit(task: MergeTask, outcome: TableOutcome) -> None:
             if failed.is_set():
                 return
             try:
-                self._commit(work, outcome, plan, delta.point.number)
+                self._commit(task, outcome, plan, delta.point.number)
             except BaseException:
                 failed.set()
                 raise
@@ -249,23 +249,23 @@ class Merge:
         for done in started:
             done.result()
 
-    def _commit(self, work: Work, outcome: TableOutcome, plan: str, point: int) -> None:
-        before = work.replica.state
+    def _commit(self, task: MergeTask, outcome: TableOutcome, plan: str, point: int) -> None:
+        before = task.replica.state
         state = ReplicaState(
             point=point,
-            applied=before.applied + work.delta.changes,
-            late=before.late + work.delta.late,
-            ties=outcome.ties + (before.ties if work.folded.goes_on else 0),
-            asides=before.asides + outcome.asides + outcome.stale,
-            shape=work.folded.shape,
-            version=work.version,
-            version_at=work.version_at,
+            applied=before.applied + task.delta.changes,
+            late=before.late + task.delta.late,
+            ties=outcome.ties + (before.ties if task.folded.goes_on else 0),
+            asides=before.asides + outcome.quarantined + outcome.stale,
+            shape=task.folded.shape,
+            version=task.version,
+            version_at=task.version_at,
             plan=plan,
         )
-        self._tables.catch_up(self._committer.commit(work, outcome, state))
+        self._tables.catch_up(self._committer.commit(task, outcome, state))
 
     def _record(self, delta: Delta) -> Point:
-        """Writes the point down: from now on it is there."""
+        """Records the point: from now on it exists."""
         tables = {known.name: known.snapshot for known in self._tables.known.values() if known.is_current}
         point = msgspec.structs.replace(delta.point, made_at=datetime.now(UTC), tables=tables)
         reach("point.before")
@@ -275,14 +275,14 @@ class Merge:
         if self._staging is not None:
             remove_place(self._staging)
             self._staging = None
-        for name, known in self._log.figures.items():
-            self._log.figures[name] = {batch: one for batch, one in known.items() if batch > point.of(name).whole_batch}
+        for name, known in self._log.stats.items():
+            self._log.stats[name] = {batch: one for batch, one in known.items() if batch > point.of(name).whole_batch}
         return point
 
 
-def _disturbed(delta: Delta, works: list[Work]) -> Delta:
-    """The point, with earlier ones no bases any more for sources of which a table's columns are not what they were."""
-    renamed = {work.delta.source for work in works if work.renamed}
+def _disturbed(delta: Delta, tasks: list[MergeTask]) -> Delta:
+    """The delta, whose point makes earlier ones unusable as bases for sources with a table whose columns were renamed."""
+    renamed = {task.delta.source for task in tasks if task.renamed}
     if not renamed:
         return delta
     sources = {

@@ -1,4 +1,4 @@
-"""What a merge has to do for each replica: on top of what is stored where all is newer, again from an earlier state else."""
+"""Plans a merge for each replica: on top of the stored rows where all changes are newer, from an earlier state otherwise."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,14 +11,14 @@ from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.replicas.merge_tasks import Base, Bases, Work, all_truncates, between, is_part, late_keys, of_table
+from changeling.replicas.merge_tasks import Base, Bases, MergeTask, all_truncates, between, is_part, late_keys, of_table
 from changeling.replicas.metadata_columns import SERVICE
 from changeling.replicas.pending_changes import Delta, TableDelta
 from changeling.replicas.points import Points, SourcePoint
 from changeling.replicas.replica_reader import Identity
-from changeling.replicas.row_events import FoldedTable
-from changeling.replicas.schema_inference import Learner
-from changeling.replicas.schema_reversion import Stretch
+from changeling.replicas.row_events import FoldTable
+from changeling.replicas.schema_inference import SchemaInference
+from changeling.replicas.schema_reversion import PositionRange
 from changeling.replicas.shape import Shape
 from changeling.replicas.snapshot_rows import Reads, reads_of
 from changeling.replicas.tables import Replica, ReplicaTables
@@ -29,20 +29,22 @@ _KINDS = {"merge": ("rows",), "history": ("rows", "history"), "append": (), "typ
 
 
 class Planner:
-    """Plans the works of a point."""
+    """Plans the tasks of a point."""
 
-    def __init__(self, lake: Lake, points: Points, tables: ReplicaTables, learner: Learner, mode: Modes) -> None:
-        self._lake, self._points, self._tables, self._learner, self._mode = lake, points, tables, learner, mode
+    def __init__(
+        self, lake: Lake, points: Points, tables: ReplicaTables, inference: SchemaInference, mode: Modes
+    ) -> None:
+        self._lake, self._points, self._tables, self._inference, self._mode = lake, points, tables, inference, mode
         self._bases = Bases(lake, points)
         self._warnings: list[str] = []
 
     def warnings(self) -> list[str]:
-        """What a user should know; each is told once."""
-        told, self._warnings = self._warnings, []
-        return told
+        """Warnings for the user; each is returned once."""
+        found, self._warnings = self._warnings, []
+        return found
 
-    def works(self, delta: Delta) -> list[Work]:
-        """The works of the replicas that are not at the point yet."""
+    def tasks(self, delta: Delta) -> list[MergeTask]:
+        """The tasks of the replicas that are not at the point yet."""
         made = []
         kinds = [_KINDS[self._mode(table.source, table.table)] for table in delta.tables]
         self._warnings += self._tables.make_room(
@@ -51,7 +53,7 @@ class Planner:
             for kind in wanted
         )
         for table, wanted in zip(delta.tables, kinds, strict=True):
-            self._look_for_turns(table, wanted, delta)
+            self._look_for_reversions(table, wanted, delta)
             for kind in set(SERVICE).difference(wanted):
                 known = self._tables.known.get(Identity(table.source, table.table, kind))
                 if known is not None:
@@ -59,77 +61,77 @@ class Planner:
             for kind in wanted:
                 replica = self._replica(table, Identity(table.source, table.table, kind), delta)
                 if replica.state.point < delta.point.number:
-                    work, told = self._work(table, replica, delta), _version(table, replica)
-                    version = work.folded.columns.version_at(*told)
-                    made.append(replace(work, version=version, version_at=told[1]))
+                    task, last = self._task(table, replica, delta), _version(table, replica)
+                    version = task.folded.columns.version_at(*last)
+                    made.append(replace(task, version=version, version_at=last[1]))
         return made
 
-    def changes(self, works: Sequence[Work], delta: Delta) -> Column:
-        """The changes that the tables take: of most of them what is new, by one condition a source; each fold passes over the rest."""
-        fresh = {work.delta.source for work in works if self._takes_new(work)}
+    def changes(self, tasks: Sequence[MergeTask], delta: Delta) -> Column:
+        """The changes that the tables need: for most of them what is new, by one condition per source; each fold skips the rest."""
+        fresh = {task.delta.source for task in tasks if self._takes_new(task)}
         parts = [
             (f.col("source") == source) & self._new(self._points.last.of(source), delta, source)
             for source in sorted(fresh)
         ]
-        parts += [self._own_changes(work, delta) for work in works if not self._takes_new(work)]
+        parts += [self._own_changes(task, delta) for task in tasks if not self._takes_new(task)]
         return reduce(Column.__or__, parts)
 
-    def _takes_new(self, work: Work) -> bool:
-        """Whether a table takes what the last point does not have, and nothing older."""
-        on_top = work.folded.floor == (self._points.last.of(work.delta.source).position or "")
-        return not work.from_scratch and (work.folded.listed or on_top)
+    def _takes_new(self, task: MergeTask) -> bool:
+        """Whether a table needs only changes that the last point does not have."""
+        on_top = task.folded.floor == (self._points.last.of(task.delta.source).position or "")
+        return not task.from_scratch and (task.folded.listed or on_top)
 
-    def _own_changes(self, work: Work, delta: Delta) -> Column:
-        source = work.delta.source
-        span = between(work.folded.floor, delta.limits.get(source), delta.point.of(source).batch)
-        return of_table(source, work.delta.table) & span
+    def _own_changes(self, task: MergeTask, delta: Delta) -> Column:
+        source = task.delta.source
+        span = between(task.folded.floor, delta.limits.get(source), delta.point.of(source).batch)
+        return of_table(source, task.delta.table) & span
 
     def _new(self, before: SourcePoint, delta: Delta, source: str) -> Column:
-        """What the last point does not have, late or not."""
+        """Changes that the last point does not have, late or not."""
         span = between("", delta.limits.get(source), delta.point.of(source).batch, before.whole_batch)
         if before.position is None:
             return span
         return span & ((f.col("batch") > before.batch) | (f.col("position") > before.position))
 
-    def again(self, replica: Replica, delta: Delta) -> Work:
-        """All of a replica from the first change on."""
+    def again(self, replica: Replica, delta: Delta) -> MergeTask:
+        """Rebuilds a replica from the first change on."""
         (table,) = delta.tables
         if not self._bases.log_is_whole():
             raise ChangelingError(
-                f"the log does not reach back to the first change of {table.table}: what is past retention cannot be made again"
+                f"the log does not reach back to the first change of {table.table}: what is past retention cannot be rebuilt"
             )
-        self._learner.look_for_turns(self._lake, _stretch(table, "", delta))
-        work = self._from_scratch(table, replica, delta)
-        version = work.folded.columns.version_at(table.version, table.version_at)
-        return replace(work, version=version, version_at=table.version_at)
+        self._inference.look_for_reversions(self._lake, _position_range(table, "", delta))
+        task = self._from_scratch(table, replica, delta)
+        version = task.folded.columns.version_at(table.version, table.version_at)
+        return replace(task, version=version, version_at=table.version_at)
 
-    def _look_for_turns(self, table: TableDelta, kinds: Sequence[str], delta: Delta) -> None:
-        """Learns where the schema turned back: from the start on for a replica that is made anew."""
+    def _look_for_reversions(self, table: TableDelta, kinds: Sequence[str], delta: Delta) -> None:
+        """Finds where the schema reverted: from the start on for a replica that is built from scratch."""
         known = [self._tables.known.get(Identity(table.source, table.table, kind)) for kind in kinds]
         if any(one is None or not one.is_current for one in known):
-            self._learner.look_for_turns(self._lake, _stretch(table, "", delta))
+            self._inference.look_for_reversions(self._lake, _position_range(table, "", delta))
         elif known:
-            self._learner.look_for_turns(self._lake, _stretch(table, table.first, delta), table)
+            self._inference.look_for_reversions(self._lake, _position_range(table, table.first, delta), table)
 
     def _replica(self, table: TableDelta, identity: Identity, delta: Delta) -> Replica:
         known = self._tables.known.get(identity)
         if known is not None:
             return known
-        columns = self._learner.columns(table.source, table.table, table.key)
+        columns = self._inference.columns(table.source, table.table, table.key)
         shape = columns.shape(columns.version_at(table.version, table.version_at))
         return self._tables.create(identity, Shape(shape.columns) if identity.kind == "changes" else shape)
 
-    def _folded(self, table: TableDelta, replica: Replica, delta: Delta) -> FoldedTable:
-        columns = self._learner.columns(table.source, table.table, table.key)
+    def _folded(self, table: TableDelta, replica: Replica, delta: Delta) -> FoldTable:
+        columns = self._inference.columns(table.source, table.table, table.key)
         shape = columns.shape(columns.version_at(*_version(table, replica)))
         last = self._points.last.of(table.source)
         counted = last.whole_batch, last.batch, last.position or ""
-        folded = FoldedTable(table.source, table.table, columns, shape, stored=True, counted=counted)
+        folded = FoldTable(table.source, table.table, columns, shape, stored=True, counted=counted)
         if replica.identity.kind == "changes":
             return replace(folded, shape=Shape(shape.columns), stored=False, listed=True)
         return replace(folded, history=replica.identity.kind == "history")
 
-    def _work(self, table: TableDelta, replica: Replica, delta: Delta) -> Work:
+    def _task(self, table: TableDelta, replica: Replica, delta: Delta) -> MergeTask:
         if replica.snapshot is None or replica.behind or self._needs_all(table, replica):
             return self._from_scratch(table, replica, delta)
         held = self._points.last.of(table.source).position or ""
@@ -137,11 +139,11 @@ class Planner:
         if not folded.columns.fits(replica.shape, replica.state.version, folded.shape, held):
             if self._bases.log_is_whole():
                 return replace(self._from_scratch(table, replica, delta), renamed=True)
-            # Rows that the log does not have any more go on under the names that they have.
+            # Rows that are no longer in the log keep their column names.
             named = folded.columns.identified(replica.shape, replica.state.version)
             replica = self._tables.note(replace(replica, shape=named))
         if folded.listed:
-            return Work(table, replica, folded)
+            return MergeTask(table, replica, folded)
         folded = replace(folded, floor=held)
         if folded.history:
             folded = replace(folded, truncates=self._truncates(table, delta, held))
@@ -150,7 +152,7 @@ class Planner:
             reads = self._reads(table, delta)
             folded = replace(folded, attempts=reads.attempts)
         if table.first_late is None and not reads.cut_by(held):
-            return Work(table, replica, folded)
+            return MergeTask(table, replica, folded)
         return self._late(table, replica, folded, delta, reads)
 
     def _needs_all(self, table: TableDelta, replica: Replica) -> bool:
@@ -161,11 +163,11 @@ class Planner:
             return True
         return table.truncated <= (self._points.last.of(table.source).position or "") and self._bases.log_is_whole()
 
-    def _from_scratch(self, table: TableDelta, replica: Replica, delta: Delta) -> Work:
-        """All changes, or those behind the last truncate."""
+    def _from_scratch(self, table: TableDelta, replica: Replica, delta: Delta) -> MergeTask:
+        """All changes, or those after the last truncate."""
         if not self._bases.log_is_whole():
             self._warnings.append(
-                f"the log does not reach back to the first change of every table: the replica of {table.table} is made of the "
+                f"the log does not reach back to the first change of every table: the replica of {table.table} is built from the "
                 "changes that it still has"
             )
         folded = replace(self._folded(table, replica, delta), stored=False, counted=(0, 0, ""))
@@ -177,9 +179,9 @@ class Planner:
             folded = replace(folded, truncates=truncates)
         elif truncates and not folded.listed:
             folded = replace(folded, floor=truncates[-1][0])
-        return Work(table, replica, folded, from_scratch=True)
+        return MergeTask(table, replica, folded, from_scratch=True)
 
-    def _late(self, table: TableDelta, replica: Replica, folded: FoldedTable, delta: Delta, reads: Reads) -> Work:
+    def _late(self, table: TableDelta, replica: Replica, folded: FoldTable, delta: Delta, reads: Reads) -> MergeTask:
         """Rows that late changes touch are folded again, and so are those of another attempt at a snapshot."""
         there = self._tables.snapshots(replica)
         base = None
@@ -189,7 +191,7 @@ class Planner:
             base = self._bases.before(replica, min(reads.first, table.first_late or reads.first), there) or base
         if base is None:
             self._warnings.append(self._passed_by(table))
-            return Work(table, replica, folded)
+            return MergeTask(table, replica, folded)
         truncates = self._truncates(table, delta, base.position)
         if folded.history:
             folded = replace(folded, truncates=truncates)
@@ -200,18 +202,18 @@ class Planner:
         keys = late_keys(self._lake.frame(layout.CHANGES).where(late), folded)
         if keys is not None:
             folded = replace(folded, top=held, again=keys)
-            return Work(table, replica, folded, base)
+            return MergeTask(table, replica, folded, base)
         if folded.history:
             return self._from_scratch(table, replica, delta)
         folded = replace(folded, stored=base.snapshot is not None)
-        return Work(table, replica, folded, base, from_scratch=True)
+        return MergeTask(table, replica, folded, base, from_scratch=True)
 
     def _passed_by(self, table: TableDelta) -> str:
-        """What is not in the replica, since the log does not reach back to where it belongs."""
+        """Warns of changes that are not in the replica, since the log does not reach back to their position."""
         if table.first_late is None:
             return (
                 f"the log does not reach back to the first snapshot of {table.table}, which has no key: rows of a later one are "
-                "counted beside those of the first"
+                "counted in addition to those of the first"
             )
         return (
             f"{table.late:,} changes of {table.table} belong before the earliest state that is kept: they are in the log, "
@@ -227,7 +229,7 @@ class Planner:
         """The changes for which rows are folded again."""
         last = self._points.last.of(table.source)
         new = (f.col("batch") > last.whole_batch) & (f.col("batch") <= delta.point.of(table.source).batch)
-        # A new row that is told in part may come from one whose delete was merged before.
+        # A new row with a partial image may come from one whose delete was merged before.
         behind = (f.col("position") <= (last.position or "")) | is_part()
         if with_reads:
             behind = behind | (f.col("op") == "read")
@@ -238,13 +240,13 @@ class Planner:
         return all_truncates(self._lake, table.source, table.table, after, limit, batch)
 
 
-def _stretch(table: TableDelta, first: str, delta: Delta) -> Stretch:
+def _position_range(table: TableDelta, first: str, delta: Delta) -> PositionRange:
     limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
-    return Stretch(table.source, table.table, first, limit, batch)
+    return PositionRange(table.source, table.table, first, limit, batch)
 
 
 def _version(table: TableDelta, replica: Replica) -> tuple[int | None, str]:
-    """The version of the schema that a table's last change has, and where that stands."""
+    """The schema version of a table's last change, and its position."""
     state = replica.state
     if state.version is not None and state.version_at > table.version_at:
         return state.version, state.version_at

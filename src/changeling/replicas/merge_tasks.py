@@ -1,4 +1,4 @@
-"""What a merge has to do for one replica: from which base on it is folded, and which changes that takes."""
+"""The task of a merge for one replica: the base on which it is folded, and the changes that this needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from changeling.log.maintenance import DROPPED
 from changeling.model.table import TableName
 from changeling.replicas.pending_changes import TableDelta
 from changeling.replicas.points import Points, from_row
-from changeling.replicas.row_changes import SpreadKernel
-from changeling.replicas.row_events import FoldedTable, read_columns
+from changeling.replicas.row_changes import RowChangesKernel
+from changeling.replicas.row_events import FoldTable, read_columns
 from changeling.replicas.tables import Replica
 
 MANY = 20_000
-"""More keys than these are not folded again one by one: the whole table is."""
+"""With more keys than this, the whole table is folded again instead of single keys."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,21 @@ class Base:
 
 
 @dataclass
-class Work:
+class MergeTask:
     """One replica to be merged."""
 
     delta: TableDelta
     replica: Replica
-    folded: FoldedTable
+    folded: FoldTable
     base: Base | None = None
-    """Where rows that are folded again begin; None where there are none of them."""
+    """The base of rows that are folded again; None without such rows."""
     from_scratch: bool = False
-    """The result takes the place of all rows."""
+    """The result replaces all rows."""
     version: int | None = None
-    """The version of the schema that its columns are of, and the position of the last change that has it."""
+    """The schema version of its columns, and the position of the last change that has it."""
     version_at: str = ""
     renamed: bool = False
-    """What is known of its columns now is not what was known: earlier states are no bases any more."""
+    """Its columns are now known differently: earlier states can no longer be bases."""
 
 
 def points_of(lake: Lake) -> Points:
@@ -69,12 +69,12 @@ def names_a_table() -> Column:
 
 
 def is_part() -> Column:
-    """New rows that are told in part."""
+    """New rows with a partial image."""
     return f.col("op").isin("insert", "read") & (f.col("after_image") == "partial")
 
 
 def between(after: str, before: str | None, batch: int, since: int = 0) -> Column:
-    """Positions behind one and before another, of batches up to one; `since` tells that no earlier one has any."""
+    """Positions after one and before another, of batches up to one; batches up to `since` are known to contain none."""
     wanted = (f.col("position") > after) & (f.col("batch") <= batch)
     if since:
         wanted = wanted & (f.col("batch") > since)
@@ -103,12 +103,12 @@ class Bases:
         return Base() if self.log_is_whole() else None
 
     def log_is_whole(self) -> bool:
-        """Whether the log still has every change that ever came in."""
+        """Whether the log still has every change that was ever ingested."""
         return DROPPED not in dict(self._lake.load(layout.CHANGES).properties())
 
 
 def last_truncate(lake: Lake, source: str, table: TableName, after: str, before: str | None, batch: int) -> str | None:
-    """The last position at which all rows of a table went."""
+    """The position of the last truncate of a table."""
     wanted = of_table(source, table) & between(after, before, batch) & (f.col("op") == "truncate")
     found = lake.frame(layout.CHANGES).where(wanted).agg(f.max("position")).first()
     return None if found is None else found[0]
@@ -117,14 +117,14 @@ def last_truncate(lake: Lake, source: str, table: TableName, after: str, before:
 def all_truncates(
     lake: Lake, source: str, table: TableName, after: str, before: str | None, batch: int
 ) -> tuple[tuple[str, int | None], ...]:
-    """The positions at which all rows of a table went, each with its moment."""
+    """The positions of all truncates of a table, each with its commit time."""
     wanted = of_table(source, table) & between(after, before, batch) & (f.col("op") == "truncate")
     found = lake.frame(layout.CHANGES).where(wanted).select("position", "commit_time").distinct().collect()
     return tuple(sorted((row.position, row.commit_time) for row in found))
 
 
 def first_later(lake: Lake, source: str, moment: int, start: str, end: str) -> str | None:
-    """Where the first transaction between two positions begins that is later than a moment; None where there is none."""
+    """The start of the first transaction between two positions that is later than a time; None where there is none."""
     changes = lake.frame(layout.CHANGES).where(
         (f.col("source") == source) & (f.col("position") > start) & (f.col("position") <= end)
     )
@@ -152,19 +152,19 @@ def some_key(lake: Lake, source: str, table: TableName) -> str | None:
 
 
 def last_version(lake: Lake, source: str, table: TableName) -> tuple[int | None, str]:
-    """The version of the schema that a table's last change has, of those that tell one, and where that stands."""
-    told = f.when(f.col("schema_id").isNotNull(), f.col("position"))
+    """The schema version of a table's last change that has one, and its position."""
+    with_schema = f.when(f.col("schema_id").isNotNull(), f.col("position"))
     changes = lake.frame(layout.CHANGES).where(of_table(source, table))
-    found = changes.agg(f.max_by("schema_id", told), f.max(told)).first()
+    found = changes.agg(f.max_by("schema_id", with_schema), f.max(with_schema)).first()
     return (None, "") if found is None else (found[0], found[1] or "")
 
 
 def after(position: str) -> str:
-    """A text behind a position and before every other that follows it."""
+    """A text that sorts after a position and before every later one."""
     return f"{position}!"
 
 
-def late_keys(changes: DataFrame, table: FoldedTable) -> frozenset[str] | None:
+def late_keys(changes: DataFrame, table: FoldTable) -> frozenset[str] | None:
     """The keys of rows that late changes touch; None where there are too many."""
     rows = read_columns(changes).limit(MANY + 1).toArrow()
     if rows.num_rows > MANY:
@@ -172,10 +172,10 @@ def late_keys(changes: DataFrame, table: FoldedTable) -> frozenset[str] | None:
     return keys_of(rows.to_batches(), table)
 
 
-def keys_of(batches: Sequence[pa.RecordBatch], table: FoldedTable) -> frozenset[str]:
+def keys_of(batches: Sequence[pa.RecordBatch], table: FoldTable) -> frozenset[str]:
     """The keys that changes touch, each row's own and the one it had before."""
     found: set[str] = set()
-    for steps in SpreadKernel((table,))(batches):
-        found.update(steps.column("key").to_pylist())
-        found.update(steps.column("origin").drop_null().to_pylist())
+    for events in RowChangesKernel((table,))(batches):
+        found.update(events.column("key").to_pylist())
+        found.update(events.column("origin").drop_null().to_pylist())
     return frozenset(found)

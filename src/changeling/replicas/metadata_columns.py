@@ -1,4 +1,4 @@
-"""Columns that replicas of a kind have beside those of their table."""
+"""Columns that replicas of a kind have in addition to those of their table."""
 
 import pyarrow as pa
 
@@ -21,11 +21,11 @@ SERVICE = {
         ("commit_time", pa.timestamp("us", "UTC"), "TIMESTAMP"),
     ),
 }
-"""Columns that replicas of a kind have beside those of the table."""
+"""Columns that replicas of a kind have in addition to those of the table."""
 
 
 def service_names(shape: Shape, kind: str) -> list[str]:
-    """The names of the columns beside the table's own, with `_` in front where the table has one of that name."""
+    """The names of the columns in addition to the table's own, with `_` in front where the table has one of that name."""
     taken = {column.name for column in shape.columns}
     found = []
     for name, _, _ in SERVICE[kind]:

@@ -1,4 +1,4 @@
-"""New rows that are told in part, on their way into steps: with what was found out about where they came from."""
+"""Turns new rows with a partial image into row events, with what is known about where they came from."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from changeling.replicas.row_events import UNSETTLED
 def without_deletes_of_moves(
     batch: pa.RecordBatch, effects: np.ndarray, moved: Moved
 ) -> tuple[pa.RecordBatch, np.ndarray]:
-    """The changes and their effects, without deletes that only tell of a row that it moved away."""
+    """The changes and their effects, without deletes that only report that a row moved away."""
     if not moved.deletes:
         return batch, effects
     kept = effects != Effect.GONE
@@ -24,7 +24,7 @@ def without_deletes_of_moves(
 def settled(
     batch: pa.RecordBatch, effects: np.ndarray, moved: Moved, moves: dict[int, str], reader: KeyReader
 ) -> np.ndarray:
-    """The effects, with those rows marked of which nobody has looked up yet where they came from.
+    """The effects, with rows marked whose origin has not been looked up yet.
 
     What is known goes into `moves`: the key that the row had, by the number of the change.
     """

@@ -10,37 +10,37 @@ from pyspark.sql import functions as f
 
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
-from changeling.log.batch_stats import ROWS, Figures, TableFigures, together
+from changeling.log.batch_stats import ROWS, BatchStats, TableStats, together
 from changeling.model.table import TableName
 from changeling.replicas.points import Point, SourcePoint
 
 
 class TableDelta(msgspec.Struct, frozen=True):
-    """What is new of one table."""
+    """The new changes of one table."""
 
     source: str
     table: TableName
     changes: int
     late: int
-    """Of them, those that belong before what the replica has."""
+    """How many of them belong before what the replica has."""
     first_late: str | None
     truncated: str | None
-    """The last position at which all its rows went."""
+    """The position of the last truncate."""
     key: str | None
-    """Some key, for its columns."""
+    """A key of one of its rows, for its columns."""
     version: int | None = None
-    """The version of the schema that its last change has, of those that tell one, and where that stands."""
+    """The schema version of its last change that has one, and its position."""
     version_at: str = ""
     versions: list[int] = []
     """The versions that they have."""
     first: str = ""
     """The first position."""
     reads: bool = False
-    """It has rows of a snapshot."""
+    """It has snapshot rows."""
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """What is new."""
+    """The new changes of all tables."""
 
     point: Point
     """The point that the replicas reach with it; its tables are still those of the last one."""
@@ -49,8 +49,8 @@ class Delta(msgspec.Struct, frozen=True):
     tables: list[TableDelta] = []
 
 
-class Frontier:
-    """Looks at the log from the last point on."""
+class PendingChanges:
+    """Finds the changes of the log after the last point."""
 
     def __init__(self, lake: Lake, settle: timedelta) -> None:
         self._lake, self._settle = lake, settle
@@ -60,28 +60,26 @@ class Frontier:
         self,
         last: Point,
         batches: Mapping[str, int],
-        figures: Mapping[str, Mapping[int, Figures]] | None = None,
+        stats: Mapping[str, Mapping[int, BatchStats]] | None = None,
         looked: Mapping[str, datetime] | None = None,
         *,
         end: bool,
     ) -> Delta | None:
         """What is new up to these batches; None where there is nothing, or nothing complete.
 
-        With `end`, the end of the log is the end of every transaction in it. Where the figures of all these batches are known and
-        nothing in them is late or open, the log is not looked at. `looked` tells up to which moment all that a source had is in
+        With `end`, the end of the log is the end of every transaction in it. Where the stats of all these batches are known and
+        nothing in them is late or open, the log is not looked at. `looked` says up to which time all that a source had is in
         the log: only so far has anything been waited for.
         """
         fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).whole_batch}
         if not fresh:
             return None
-        told = {
-            name: figures_since(last.of(name), batch, (figures or {}).get(name, {})) for name, batch in fresh.items()
-        }
-        if all(one is not None and (end or not one.open) for one in told.values()):
+        known = {name: stats_since(last.of(name), batch, (stats or {}).get(name, {})) for name, batch in fresh.items()}
+        if all(one is not None and (end or not one.open) for one in known.values()):
             for name in fresh:
                 # What their partitions have is looked up where it matters again.
                 self._partitions.pop(name, None)
-            return delta_of(last, fresh, {name: one for name, one in told.items() if one is not None})
+            return delta_of(last, fresh, {name: one for name, one in known.items() if one is not None})
         new = self._new(last, fresh)
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
@@ -126,7 +124,7 @@ class Frontier:
         for name in batches:
             open_ones = open_ones | ((f.col("source") == name) & (f.col("last") >= passed.get(name, "")))
         for row in found.where(open_ones).collect():
-            # A run may be slow, or its source out of reach: what is there and was not read yet may be the rest of it.
+            # A run may be slow, or its source unreachable: records that were not read yet may be the rest of the transaction.
             if row.source in looked and row.seen.astimezone(UTC) + self._settle <= looked[row.source]:
                 complete = False
                 continue
@@ -169,7 +167,7 @@ class Frontier:
         of_table = taken & (f.col("op").isin(*ROWS, "truncate")) & f.col("table.name").isNotNull()
         late = of_table & behind
         altered = taken & (f.col("op") == "ddl") & f.col("table.name").isNotNull() & f.col("schema_id").isNotNull()
-        told = f.when((of_table & f.col("schema_id").isNotNull()) | altered, f.col("position"))
+        with_schema = f.when((of_table & f.col("schema_id").isNotNull()) | altered, f.col("position"))
         rows = (
             new.groupBy("source", "table")
             .agg(
@@ -180,8 +178,8 @@ class Frontier:
                 f.min(f.when(late, f.col("position"))).alias("first_late"),
                 f.max(f.when(of_table & (f.col("op") == "truncate"), f.col("position"))).alias("truncated"),
                 f.max(f.when(of_table, f.col("key"))).alias("key"),
-                f.max_by(f.col("schema_id"), told).alias("version"),
-                f.max(told).alias("version_at"),
+                f.max_by(f.col("schema_id"), with_schema).alias("version"),
+                f.max(with_schema).alias("version_at"),
                 f.collect_set(f.when(taken, f.col("schema_id"))).alias("versions"),
                 f.min(f.when(taken, f.col("position"))).alias("first"),
                 f.max(of_table & (f.col("op") == "read")).alias("reads"),
@@ -203,8 +201,8 @@ class Frontier:
         return Delta(point, dict(limits), tables)
 
 
-def figures_since(before: SourcePoint, batch: int, known: Mapping[int, Figures]) -> Figures | None:
-    """The figures of all batches behind a point; None where they are not all known, or where a change is late."""
+def stats_since(before: SourcePoint, batch: int, known: Mapping[int, BatchStats]) -> BatchStats | None:
+    """The statistics of all batches after a point; None where they are not all known, or where a change is late."""
     numbers = range(before.whole_batch + 1, batch + 1)
     if before.batch != before.whole_batch or any(number not in known for number in numbers):
         return None
@@ -213,34 +211,34 @@ def figures_since(before: SourcePoint, batch: int, known: Mapping[int, Figures])
     return None if held is not None and any(table.first <= held for table in found.tables) else found
 
 
-def delta_of(last: Point, batches: Mapping[str, int], figures: Mapping[str, Figures]) -> Delta:
-    """What is new by its figures, where all of it is taken."""
+def delta_of(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchStats]) -> Delta:
+    """The new changes by their statistics, where all of them are taken."""
     sources, tables = {}, []
     for name, batch in batches.items():
-        before, found = last.of(name), figures[name]
+        before, found = last.of(name), stats[name]
         position, transaction = _furthest(before, [] if found.last is None else [found.last])
         commit_time = max(filter(None, (before.commit_time, found.commit_time)), default=None)
         sources[name] = SourcePoint(batch, batch, position, transaction, commit_time)
-        tables += [_told_delta(name, table) for table in found.tables]
+        tables += [_delta_of_stats(name, table) for table in found.tables]
     point = Point(last.number + 1, datetime.now(UTC), True, {**last.sources, **sources}, last.tables)
     return Delta(point, dict.fromkeys(batches), tables)
 
 
-def _told_delta(source: str, told: TableFigures) -> TableDelta:
-    position, version = told.version or ("", None)
+def _delta_of_stats(source: str, stats: TableStats) -> TableDelta:
+    position, version = stats.version or ("", None)
     return TableDelta(
         source,
-        told.table,
-        told.changes,
+        stats.table,
+        stats.changes,
         0,
         None,
-        told.truncated,
-        told.key,
+        stats.truncated,
+        stats.key,
         version,
         position,
-        told.versions,
-        told.first,
-        told.reads,
+        stats.versions,
+        stats.first,
+        stats.reads,
     )
 
 

@@ -17,9 +17,9 @@ class SourcePoint(msgspec.Struct, frozen=True):
     batch: int = 0
     """The last batch of the log that was looked at."""
     whole_batch: int = 0
-    """The last batch of which nothing is left to apply, nor of any before."""
+    """The last batch up to which everything is applied."""
     position: str | None = None
-    """The furthest position that is in."""
+    """The furthest position that is applied."""
     transaction: str | None = None
     commit_time: int | None = None
     """The latest up to that position."""
@@ -38,7 +38,7 @@ class Point(msgspec.Struct, frozen=True):
     """The snapshot of each replica."""
 
     def of(self, source: str) -> SourcePoint:
-        """How far a source is; at its start where it has not come."""
+        """How far a source is; its start where the point does not have it."""
         return self.sources.get(source, SourcePoint())
 
     def to_row(self) -> dict[str, Any]:
@@ -74,11 +74,11 @@ class Points:
 
     @property
     def last(self) -> Point:
-        """The newest; one that holds nothing where there is none."""
+        """The newest point; an empty one where there is none."""
         return self._points[-1] if self._points else Point()
 
     def add(self, point: Point) -> None:
-        """Takes a point that is written down."""
+        """Adds a recorded point."""
         self._points.append(point)
 
     def all(self) -> list[Point]:
@@ -86,7 +86,7 @@ class Points:
         return list(self._points)
 
     def undisturbed(self, source: str, late: str | None = None) -> list[Point]:
-        """The points, newest first, before whose end nothing of a source came in later; `late` came in now."""
+        """The points, newest first, to which no late changes of a source belong; `late` is the first late position now."""
         found = []
         earliest = late
         for point in reversed(self._points):

@@ -1,4 +1,4 @@
-"""What replicas cannot hold, kept beside them: it goes when its row is written anew, and stays when it is not."""
+"""Quarantine: values that replicas cannot store. An entry is removed when its row is written again, and stays otherwise."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -8,22 +8,22 @@ from pyspark.sql import functions as f
 
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.parquet_files import Target, Written
-from changeling.log.layout import ASIDES
+from changeling.log.layout import QUARANTINE
 from changeling.replicas import staged_rows
 from changeling.replicas.replica_reader import Identity
 
 _VIEW = "changeling_asides"
 
 
-class Asides:
+class Quarantine:
     """The table `asides` of a pipeline."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
 
     def target(self) -> Target:
-        """Where files of it go."""
-        return self._lake.target(ASIDES, datetime.now(UTC))
+        """Where its files are written."""
+        return self._lake.target(QUARANTINE, datetime.now(UTC))
 
     def take(
         self,
@@ -35,35 +35,37 @@ class Asides:
         *,
         any_before: bool,
     ) -> None:
-        """Takes what a fold kept aside, and lets go of what it wrote anew: all of the table's without `rows`.
+        """Adds what a fold quarantined, and removes the entries of rows that it wrote again: all of the table's without `rows`.
 
         `names` are the table's columns in their places. It may be done twice.
         """
         if any_before:
             self._let_go(identity, point, None if rows is None else rows(), names)
         if files:
-            self._lake.append(ASIDES, files, datetime.now(UTC))
+            self._lake.append(QUARANTINE, files, datetime.now(UTC))
 
     def forget(self, after: int) -> None:
-        """Lets go of what merges kept aside that were cut off: no replica is behind this point."""
-        if self._lake.size(ASIDES).files:
-            self._lake.retried(f"DELETE FROM {self._lake.name(ASIDES)} WHERE point > {after}")
+        """Removes what interrupted merges quarantined: no replica is past this point."""
+        if self._lake.size(QUARANTINE).files:
+            self._lake.retried(f"DELETE FROM {self._lake.name(QUARANTINE)} WHERE point > {after}")
 
     def _let_go(self, identity: Identity, point: int, rows: DataFrame | None, names: Sequence[str]) -> None:
         own = _of(identity)
         if rows is None:
-            self._lake.retried(f"DELETE FROM {self._lake.name(ASIDES)} AS a WHERE {own}")
+            self._lake.retried(f"DELETE FROM {self._lake.name(QUARANTINE)} AS a WHERE {own}")
             return
         columns = f.array(*(f.lit(name) for name in names))
-        told = f.filter(columns, lambda name, place: f.get(staged_rows.TOLD, place))
-        told = f.when(f.col(staged_rows.TOLD).isNull(), f.array().cast("array<string>")).otherwise(told)
+        mentioned = f.filter(columns, lambda name, place: f.get(staged_rows.MENTIONED, place))
+        mentioned = f.when(f.col(staged_rows.MENTIONED).isNull(), f.array().cast("array<string>")).otherwise(mentioned)
         stale = f.coalesce(f.col(staged_rows.STALE), f.lit(False)).alias(staged_rows.STALE)
-        wanted = rows.select(f.col(staged_rows.KEY).alias("row"), f.col(staged_rows.EFFECT), stale, told.alias("told"))
+        wanted = rows.select(
+            f.col(staged_rows.KEY).alias("row"), f.col(staged_rows.EFFECT), stale, mentioned.alias("mentioned")
+        )
         self._merge(
             wanted,
-            # A stale row has one mark; the fold tells it again where it is still stale.
+            # A stale row has one mark; the fold reports it again where it is still stale.
             f"a.row = s.row AND {own} AND (a.point >= {point} OR s.effect NOT IN ('patch', 'touch') "
-            "OR (s.effect = 'patch' AND a.column IS NOT NULL AND array_contains(s.told, a.column)) "
+            "OR (s.effect = 'patch' AND a.column IS NOT NULL AND array_contains(s.mentioned, a.column)) "
             "OR (s.stale AND a.column IS NULL AND a.value IS NULL))",
             "WHEN MATCHED THEN DELETE",
         )
@@ -71,7 +73,7 @@ class Asides:
     def _merge(self, rows: DataFrame, on: str, actions: str) -> None:
         rows.createOrReplaceTempView(_VIEW)
         try:
-            self._lake.retried(f"MERGE INTO {self._lake.name(ASIDES)} a USING {_VIEW} s ON {on} {actions}")
+            self._lake.retried(f"MERGE INTO {self._lake.name(QUARANTINE)} a USING {_VIEW} s ON {on} {actions}")
         finally:
             self._lake.spark.catalog.dropTempView(_VIEW)
 

@@ -15,13 +15,13 @@ STATE = "changeling.replica"
 IDENTITY = "changeling.table"
 SHAPE = "changeling.shape"
 BEHIND = "changeling.behind"
-"""Changes passed a replica by, since its table was kept in another mode meanwhile."""
+"""The replica missed changes, since its table was in another mode for a time."""
 FORMER = "changeling.names"
 """The names that a replica had before."""
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Whose rows a replica has: it is kept with the table."""
+    """Whose rows a replica has: stored with the table."""
 
     source: str
     table: TableName
@@ -30,7 +30,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class ReplicaState(msgspec.Struct, frozen=True):
-    """What a commit says of its replica."""
+    """The state of a replica, stored in its commits."""
 
     point: int = 0
     applied: int = 0
@@ -39,14 +39,14 @@ class ReplicaState(msgspec.Struct, frozen=True):
     ties: int = 0
     """Changes that were taken for repetitions, though other changes of their row have the same position."""
     asides: int = 0
-    """How many values were ever kept aside."""
+    """How many values were ever quarantined."""
     shape: Shape = Shape(())
     """The columns that the rows of this snapshot have."""
     version: int | None = None
     """The version of the schema that gave them, and the position of the last change that had it."""
     version_at: str = ""
     plan: str = ""
-    """The point as it was planned: whoever finds one replica ahead of the others goes on with the same."""
+    """The point as it was planned: whoever finds one replica ahead of the others continues with the same plan."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Found:
 
 def replicas(tables: Tables, pipeline: str) -> Iterator[Found]:
     """All replicas of a pipeline."""
-    beside = tables.beside(f"{pipeline}_replica")
-    for name in beside.names():
-        table = beside.load(name)
+    namespace = tables.in_namespace(f"{pipeline}_replica")
+    for name in namespace.names():
+        table = namespace.load(name)
         if table is None or IDENTITY not in table.properties:
             continue
         snapshot = table.current_snapshot()
@@ -93,5 +93,5 @@ def current(tables: Tables, pipeline: str, wanted: WantedTable) -> tuple[pa.Tabl
     place = wanted.among(known)
     if place is None or known[place].behind:
         return None
-    held = tables.beside(f"{pipeline}_replica").load(known[place].name)
+    held = tables.in_namespace(f"{pipeline}_replica").load(known[place].name)
     return None if held is None else (held.scan().to_arrow(), known[place].shape)

@@ -1,4 +1,4 @@
-"""The first kernel of a fold: each change becomes the steps of the rows that it touches, under keys in one spelling.
+"""The first kernel of a fold: each change becomes the events of the rows that it touches, under normalised keys.
 
 Rows without a key are counted: a row that comes is one more of its kind, a row that goes one less.
 """
@@ -22,20 +22,20 @@ from changeling.model.table import TableName
 from changeling.replicas import partial_inserts
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
 from changeling.replicas.row_effect import Effect, effect
-from changeling.replicas.row_events import ARRIVAL, MINUS, PLUS, STEPS, UNPLACED, UNSETTLED, FoldedTable, image_sums
+from changeling.replicas.row_events import ARRIVAL, MINUS, PLUS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable, image_sums
 from changeling.replicas.snapshot_attempts import Assignment
 
 
 @dataclass(frozen=True)
-class SpreadKernel:
-    """Changes with `READ_COLUMNS` and `ARRIVAL` into `STEPS`."""
+class RowChangesKernel:
+    """Changes with `READ_COLUMNS` and `ARRIVAL` into `ROW_EVENTS`."""
 
-    tables: tuple[FoldedTable, ...]
+    tables: tuple[FoldTable, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batch by batch."""
-        spreads = [_Spread(number, table) for number, table in enumerate(self.tables)]
-        known: dict[tuple[str | None, ...], list[_Spread]] = {}
+        spreads = [_RowChanges(number, table) for number, table in enumerate(self.tables)]
+        known: dict[tuple[str | None, ...], list[_RowChanges]] = {}
         for spread in spreads:
             known.setdefault((spread.table.source, *_parts(spread.table.table)), []).append(spread)
         for batch in batches:
@@ -49,8 +49,8 @@ def _parts(table: TableName) -> tuple[str | None, str | None, str]:
 
 
 def _by_table(
-    batch: pa.RecordBatch, known: dict[tuple[str | None, ...], list["_Spread"]]
-) -> Iterator[tuple[list["_Spread"], pa.RecordBatch]]:
+    batch: pa.RecordBatch, known: dict[tuple[str | None, ...], list["_RowChanges"]]
+) -> Iterator[tuple[list["_RowChanges"], pa.RecordBatch]]:
     names = [batch.column("source"), *batch.column("table").flatten()]
     encoded = [column.dictionary_encode() for column in names]
     if batch.num_rows and all(len(column.dictionary) + bool(column.null_count) == 1 for column in encoded):
@@ -68,10 +68,10 @@ def _by_table(
             yield wanted, batch if len(firsts) == 1 else batch.filter(pa.array(inverse == group))
 
 
-class _Spread:
-    """The steps of one table's changes."""
+class _RowChanges:
+    """The events of one table's changes."""
 
-    def __init__(self, number: int, table: FoldedTable) -> None:
+    def __init__(self, number: int, table: FoldTable) -> None:
         self._number, self.table = number, table
         self._keyed = bool(table.shape.key)
         self._attempt = Assignment(table.attempts)
@@ -81,47 +81,47 @@ class _Spread:
         if not rows.all():
             batch, effects = batch.filter(pa.array(rows)), effects[rows]
         versions = self._versions(batch)
-        spread = self._keyed_steps if self._keyed else self._counted_steps
+        spread = self._keyed_events if self._keyed else self._counted_events
         if self.table.listed:
-            spread = self._listed_steps
+            spread = self._listed_events
         for encoding, version, part, kinds in _alike(batch, versions, effects):
-            steps = spread(part, kinds, encoding, version)
-            if steps.num_rows:
-                yield steps
+            events = spread(part, kinds, encoding, version)
+            if events.num_rows:
+                yield events
 
     def _versions(self, batch: pa.RecordBatch) -> np.ndarray:
-        """The version of each change; -1 where there is none. One that a change does not tell is that of its position."""
-        told = batch.column("schema_id")
-        found = np.asarray(pc.fill_null(told, -1), np.int64).copy()
-        if told.null_count and self.table.columns.versions:
+        """The version of each change; -1 where there is none. A change that carries none has that of its position."""
+        carried = batch.column("schema_id")
+        found = np.asarray(pc.fill_null(carried, -1), np.int64).copy()
+        if carried.null_count and self.table.columns.versions:
             for row in np.flatnonzero(found < 0):
                 holding = self.table.columns.holding(batch.column("position")[int(row)].as_py())
                 found[row] = -1 if holding is None else holding
-        for versions, starts in self.table.columns.turns:
+        for versions, starts in self.table.columns.reversions:
             own = np.isin(found, list(versions))
             found[own] = starts[0][1]
             for start, number in starts[1:]:
                 found[own & np.asarray(pc.greater_equal(batch.column("position"), start))] = number
         return found
 
-    def _keyed_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+    def _keyed_events(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
         batch, effects = partial_inserts.without_deletes_of_moves(batch, effects, self.table.moved)
         reader = KeyReader(self.table.columns, self.table.shape, encoding, None if version < 0 else version)
         keys = reader(batch.column("key"))
         moves = _moves(batch, effects, keys, reader)
         effects = partial_inserts.settled(batch, effects, self.table.moved, moves, reader)
         effects = np.array([UNPLACED if key is None else kind for key, kind in zip(keys, effects, strict=True)], object)
-        # A row that is told whole leaves one key and comes under another: two steps that need not meet.
+        # A row with a full image leaves one key and appears under another: two events that need not be folded together.
         leaving = [place for place in moves if effects[place] == Effect.WHOLE]
         origins: list[str | None] = [None] * len(keys)
         for place, old in moves.items():
             if effects[place] in (Effect.PATCH, Effect.PART):
                 origins[place] = old
-        told = batch.column("after").to_pylist()
+        values = batch.column("after").to_pylist()
         raw = batch.column("key").to_pylist()
-        told = [
+        values = [
             raw[place] if kind == UNPLACED else text
-            for place, (kind, text) in enumerate(zip(effects, told, strict=True))
+            for place, (kind, text) in enumerate(zip(effects, values, strict=True))
         ]
         places = [*range(len(keys)), *leaving]
         return self._made(
@@ -129,16 +129,18 @@ class _Spread:
             [key if key is not None else "" for key in keys] + [moves[place] for place in leaving],
             origins + [None] * len(leaving),
             [*effects, *([Effect.GONE.value] * len(leaving))],
-            told + [None] * len(leaving),
+            values + [None] * len(leaving),
             version,
             len(leaving),
         )
 
-    def _counted_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+    def _counted_events(
+        self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int
+    ) -> pa.RecordBatch:
         places: list[int] = []
         keys: list[str] = []
         kinds: list[str] = []
-        told: list[str | None] = []
+        values: list[str | None] = []
         columns = [batch.column(name).to_pylist() for name in ("op", "before", "after", "before_image", "after_image")]
         halves = encoding != "canonical" and registry.get(encoding).halves
         for place, (op, before, after, before_image, after_image) in enumerate(zip(*columns, strict=True)):
@@ -148,20 +150,20 @@ class _Spread:
                 places.append(place)
                 keys.append(key or "")
                 kinds.append(kind if key is not None else UNPLACED)
-                told.append(text)
-        return self._made(batch.take(pa.array(places, pa.int64())), keys, [None] * len(keys), kinds, told, version)
+                values.append(text)
+        return self._made(batch.take(pa.array(places, pa.int64())), keys, [None] * len(keys), kinds, values, version)
 
-    def _listed_steps(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+    def _listed_events(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
         """Each change as it came: the row after it, or where there is none the row before."""
         names = ("key", "before", "after", "before_image", "after_image")
-        told, images = [], []
+        values, images = [], []
         for key, before, after, before_image, after_image in zip(
             *(batch.column(name).to_pylist() for name in names), strict=True
         ):
-            told.append(_with_members(key, before if after is None else after))
+            values.append(_with_members(key, before if after is None else after))
             images.append(before_image if after is None else after_image)
         count = batch.num_rows
-        return self._made(batch, [""] * count, [None] * count, images, told, version)
+        return self._made(batch, [""] * count, [None] * count, images, values, version)
 
     def _content(self, text: str, encoding: str, version: int) -> str:
         found = []
@@ -177,14 +179,14 @@ class _Spread:
         keys: list[str],
         origins: list[str | None],
         effects: list[str],
-        told: list[str | None],
+        values: list[str | None],
         version: int,
         leaving: int = 0,
     ) -> pa.RecordBatch:
-        """Steps; the last ones of a table with a key may be of rows that leave theirs."""
+        """Row events; the last ones of a table with a key may be of rows that leave theirs."""
         table, count = self.table, len(keys)
         groups = keys if not table.groups else [table.groups.get(key, key) for key in keys]
-        # A row that left a key which is folded again is seen there, and so takes its new key along.
+        # A row that left a key which is folded again appears there, so its new key is folded again too.
         again = [key in table.again or origin in table.again for key, origin in zip(keys, origins, strict=True)]
         columns = [
             pa.repeat(pa.scalar(self._number, pa.int32()), count),
@@ -194,7 +196,7 @@ class _Spread:
             pa.array(origins, pa.string()),
             pa.array([str(kind) for kind in effects], pa.string()),
             batch.column("op"),
-            pa.array(told, pa.string()),
+            pa.array(values, pa.string()),
             batch.column("encoding"),
             pa.repeat(pa.scalar(version if version >= 0 else None, pa.int64()), count),
             batch.column("commit_time"),
@@ -203,14 +205,14 @@ class _Spread:
             *(batch.column(name) for name in ARRIVAL),
             self._attempts(batch, count),
         ]
-        steps = pa.record_batch([_plain(column) for column in columns], schema=STEPS)
+        events = pa.record_batch([_plain(column) for column in columns], schema=ROW_EVENTS)
         if table.floor:
-            steps = steps.filter(pc.greater(steps.column("position"), table.floor))
+            events = events.filter(pc.greater(events.column("position"), table.floor))
         if not table.top:
-            return steps
-        wanted = pc.or_(steps.column("again"), pc.greater(steps.column("position"), table.top))
+            return events
+        wanted = pc.or_(events.column("again"), pc.greater(events.column("position"), table.top))
         # A row that may have left a key which is folded again.
-        return steps.filter(pc.or_(wanted, pc.equal(steps.column("effect"), UNSETTLED)))
+        return events.filter(pc.or_(wanted, pc.equal(events.column("effect"), UNSETTLED)))
 
     def _attempts(self, batch: pa.RecordBatch, count: int) -> pa.Array:
         """The attempts at a snapshot that rows belong to."""
@@ -221,7 +223,7 @@ class _Spread:
 
 
 def _with_members(key: str | None, row: str | None) -> str | None:
-    """A row with the members of its key, which some dialects tell apart; those of the row itself count."""
+    """A row with the members of its key, which some dialects carry separately; those of the row itself take precedence."""
     if key is None or row is None or key == "{}":
         return row if row is not None else key
     return key if row == "{}" else f"{key[:-1]},{row[1:]}"
@@ -241,8 +243,8 @@ def _effects(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
     found = np.empty(max(1, math.prod(sizes)), object)
     for code in np.flatnonzero(np.bincount(codes)).tolist():
         places = np.unravel_index(code, sizes)
-        told = [column.dictionary[int(place)].as_py() for column, place in zip(columns, places, strict=True)]
-        found[code] = effect(Operation(told[0]), Image(told[1]), Image(told[2]), told[3])
+        parts = [column.dictionary[int(place)].as_py() for column, place in zip(columns, places, strict=True)]
+        found[code] = effect(Operation(parts[0]), Image(parts[1]), Image(parts[2]), parts[3])
     rows: np.ndarray = np.array([kind is not None for kind in found], bool)[codes]
     return found[codes], rows
 
@@ -281,14 +283,14 @@ def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: list[str | None], r
     names = tuple(json_text.members(own[0]))
     was, now = _keys_in(texts, names), _keys_in(own, names)
     for place, old, new, text, key in zip(candidates.to_pylist(), was, now, texts, own, strict=True):
-        # The same bytes, so the same key: nothing else need be looked at.
+        # The same bytes are the same key: no need to compare further.
         if old != new and (other := _old(key, text, reader)) is not None and other != keys[place]:
             moved[place] = other
     return moved
 
 
 def _keys_in(texts: list[str], names: tuple[str, ...]) -> list[Any]:
-    """The values of some columns in each object; what else is there is not looked at."""
+    """The values of some columns in each object; other members are ignored."""
     return _decoder(names).decode("[" + ",".join(texts) + "]")
 
 
@@ -312,7 +314,7 @@ def _old(key: str, before: str, reader: KeyReader) -> str | None:
 def _counted(
     op: Operation, before: str | None, after: str | None, before_image: Image, after_image: Image, halves: bool
 ) -> list[tuple[str, str | None]]:
-    """Which rows go and come. Without a key only a full image tells which row it is."""
+    """Which rows are removed and added. Without a key only a full image identifies a row."""
     goes = before is not None and before_image is Image.FULL
     comes = after is not None and (after_image is Image.FULL or op in (Operation.INSERT, Operation.READ))
     if op in (Operation.INSERT, Operation.READ) and comes:
@@ -329,7 +331,7 @@ def _counted(
 
 
 def _spelled(value: bytes, reader: Reader) -> bytes:
-    """A value in the one spelling of its type, or as it is where it does not fit: it is kept aside later."""
+    """The normalised value of its type, or the value as it is where it does not fit: it is quarantined later."""
     try:
         return normal(value, reader)
     except (Rejected, ValueError, msgspec.DecodeError):

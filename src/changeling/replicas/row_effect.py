@@ -1,4 +1,4 @@
-"""What a change does to its row: the meaning of operations and images, said once for every fold."""
+"""What a change does to its row: the meaning of operations and images, in one place for every fold."""
 
 from enum import StrEnum
 
@@ -8,17 +8,17 @@ from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
 
 class Effect(StrEnum):
-    """On the row of a change's key."""
+    """The effect on the row of a change's key."""
 
     WHOLE = "whole"
-    """It is what the change tells; columns that are not told are NULL."""
+    """The row is what the change contains; columns that the change does not mention are NULL."""
     PATCH = "patch"
-    """Columns that are told are written, the others stay; a row that is not there comes to be."""
+    """The columns that the change mentions are written, the others stay; a missing row is created."""
     PART = "part"
-    """It is new, and not all of it is told: the rest is that of the row which it was under another key. Where nobody knows
+    """It is new with a partial image: the other columns are those of the row that it was under another key. Where nobody knows
     which row that was, it is stale."""
     TOUCH = "touch"
-    """It changed, and nobody told how: it is stale from now on, and stays as it was."""
+    """It changed, and the change does not say how: it keeps its values and is stale from now on."""
     GONE = "gone"
 
 
@@ -26,7 +26,7 @@ _COMING = frozenset({Operation.INSERT, Operation.READ})
 
 
 def effect(op: Operation, before_image: Image, after_image: Image, encoding: str) -> Effect | None:
-    """What a change of one row does; None for changes that say nothing of one row."""
+    """The effect of a change of one row; None for changes that do not concern one row."""
     if op not in ROW_OPERATIONS:
         return None
     if op is Operation.DELETE or _is_first_half(op, before_image, after_image, encoding):
@@ -41,13 +41,13 @@ def effect(op: Operation, before_image: Image, after_image: Image, encoding: str
 
 
 def _is_first_half(op: Operation, before_image: Image, after_image: Image, encoding: str) -> bool:
-    """The first half of an update that comes as two records: it removes its key, and the second half writes it whole."""
+    """The first half of an update that comes as two records: it removes its key, and the second half writes all of it."""
     is_half = op is Operation.UPDATE and after_image is Image.NONE and before_image is not Image.NONE
     return is_half and encoding != "canonical" and registry.get(encoding).halves
 
 
 def old_key(key: str | bytes | None, before: str | bytes | None) -> str | None:
-    """The key of the row before a change, where its image tells all of it; None where it does not."""
+    """The key of the row before a change, where its image contains all of it; None otherwise."""
     if before is None or key is None:
         return None
     was, now = json_text.members(before), json_text.members(key)

@@ -1,4 +1,4 @@
-"""Steps of rows, and the tables of a fold that they belong to: what its two kernels share."""
+"""Row events, and the tables of a fold that they belong to: what its two kernels share."""
 
 from dataclasses import dataclass, field
 from zlib import crc32
@@ -14,8 +14,8 @@ from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.snapshot_attempts import Attempt
 
 PLUS, MINUS, UNPLACED, UNSETTLED = "plus", "minus", "unplaced", "unsettled"
-"""Beside the effects on rows with a key: one row more, one less, a change that has no place in the replica, and a new row told in
-part of which nobody has looked up yet where it came from."""
+"""In addition to the effects on rows with a key: one row more, one less, a change that has no place in the replica, and a new row
+with a partial image whose origin has not been looked up yet."""
 
 READ_COLUMNS = (
     "source",
@@ -33,7 +33,7 @@ READ_COLUMNS = (
 )
 ARRIVAL = ("batch", "ordinal", "partition", "record")
 """Where a change arrived, in order: of equal positions the earlier one comes first. Files have no partition."""
-STEPS = pa.schema(
+ROW_EVENTS = pa.schema(
     [
         ("table", pa.int32()),
         ("group", pa.string()),
@@ -42,7 +42,7 @@ STEPS = pa.schema(
         ("origin", pa.string()),
         ("effect", pa.string()),
         ("op", pa.string()),
-        ("told", pa.string()),
+        ("values", pa.string()),
         ("encoding", pa.string()),
         ("schema", pa.int64()),
         ("commit_time", pa.int64()),
@@ -52,8 +52,8 @@ STEPS = pa.schema(
         ("attempt", pa.int32()),
     ]
 )
-"""Steps. Those of one group are folded together; `again` tells rows that are folded from an earlier state on, `images` is a
-checksum of images that `told` does not hold, `attempt` numbers the attempt at a snapshot."""
+"""Row events. Those of one group are folded together; `again` marks rows that are folded from an earlier state on, `images` is a
+checksum of images that `values` does not contain, `attempt` numbers the attempt at a snapshot."""
 
 
 def read_columns(changes: DataFrame) -> DataFrame:
@@ -75,7 +75,7 @@ def arrival_columns() -> list[Column]:
 
 
 def image_sums(batch: pa.RecordBatch, leaving: int) -> pa.Array:
-    """Checksums of the images that steps do not hold: of the row before, and for the last `leaving` of both."""
+    """Checksums of the images that events do not hold: of the row before, and for the last `leaving` of both."""
     staying = batch.num_rows - leaving
     before = _sums(batch.column("before"))
     after = _sums(batch.column("after").slice(staying))
@@ -84,7 +84,7 @@ def image_sums(batch: pa.RecordBatch, leaving: int) -> pa.Array:
 
 
 def _sums(images: pa.Array) -> np.ndarray:
-    """A number for each image: equal ones have one, and different ones hardly ever."""
+    """A checksum for each image."""
     found: np.ndarray = np.zeros(len(images), np.int64)
     if images.null_count < len(images):
         found[:] = [0 if text is None else crc32(text) + 1 for text in images.cast(pa.binary()).to_pylist()]
@@ -92,7 +92,7 @@ def _sums(images: pa.Array) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class FoldedTable:
+class FoldTable:
     """One table of a fold: it is sent to the tasks."""
 
     source: str
@@ -100,36 +100,36 @@ class FoldedTable:
     columns: Columns
     shape: Shape
     stored: bool
-    """There are rows below the fold."""
+    """The fold starts on top of stored rows."""
     floor: str = ""
-    """It begins behind this position."""
+    """It begins after this position."""
     top: str = ""
-    """Steps up to this position are in the stored rows already."""
+    """Row events up to this position are in the stored rows already."""
     again: frozenset[str] = frozenset()
     """Keys that are folded from an earlier state on, whatever the stored rows say."""
     groups: dict[str, str] = field(default_factory=dict)
     """Keys that must be folded together, since rows moved between them: one name for all of them."""
     moved: Moved = field(default_factory=Moved)
-    """Where new rows that are told in part came from, as far as it was looked up."""
+    """The origins of new rows with a partial image, as far as they were looked up."""
     staged: bool = True
-    """Rows are written with what became of them; else as the replica has them, which only holds where nothing is stored."""
+    """Rows are staged with their effects; otherwise they are written as final rows, which requires that nothing is stored."""
     history: bool = False
     listed: bool = False
     """Nothing is folded: every change is a row."""
     attempts: tuple[Attempt, ...] = ()
     """Attempts at a snapshot of a table without a key: the rows of each count, and one attempt counts for all."""
     counted: tuple[int, int, str] = (0, 0, "")
-    """What was folded before: batches up to the first number whole, up to the second those up to the position."""
+    """What was folded before: all of the batches up to the first number, and of those up to the second the changes up to the position."""
     truncates: tuple[tuple[str, int | None], ...] = ()
-    """Where all rows went, and when; for history alone: other folds begin behind the last one."""
+    """The truncates and their times; for histories only: other folds begin after the last one."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether what was folded before stands, and this comes beside it."""
+        """Whether the result of earlier folds stays, and this one adds to it."""
         return self.counted[1] > 0
 
     def is_new(self, batch: int, position: str) -> bool:
-        """Whether no fold had a change before."""
+        """Whether no earlier fold had this change."""
         whole, last, held = self.counted
         return batch > last or (batch > whole and position > held)
 

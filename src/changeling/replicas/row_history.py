@@ -1,4 +1,4 @@
-"""The life of one row: every change that wrote it, moved it or removed it, in order, with the columns that changed."""
+"""The history of one row: every change that wrote it, moved it or removed it, in order, with the columns that changed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from changeling.model.change import Change, Origin
 from changeling.model.errors import UsageError, nearest
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
-from changeling.replicas.fold import Cell, Fold, Repetitions, Step
+from changeling.replicas.fold import Cell, Fold, Repetitions, RowEvent
 from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
 from changeling.replicas.row_effect import Effect, effect, old_key
 from changeling.replicas.table_lookup import WantedTable
@@ -22,8 +22,8 @@ Image = Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
-class Moment:
-    """One change in the life of a row, and the row before and after it; None where there was or is none."""
+class RowChange:
+    """One change in the history of a row, and the row before and after it; None where it did not or does not exist."""
 
     row: pa.RecordBatch
     """The change itself, as the log has it."""
@@ -32,14 +32,14 @@ class Moment:
 
     @property
     def changed(self) -> list[str]:
-        """The columns whose value is another one now; all of them where the row came or went."""
+        """The columns whose value changed; all of them where the row was created or removed."""
         before, after = self.before or {}, self.after or {}
         names = [*after, *(name for name in before if name not in after)]
         return [name for name in names if before.get(name) != after.get(name)]
 
 
-def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
-    """The moments of the row with that key (a JSON object), by position.
+def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
+    """The changes of the row with that key (a JSON object), by position.
 
     A change that moves the row to this key or away from it is one of them. Raises `UsageError` where the log has no such
     table, several of that name, or no such key.
@@ -47,44 +47,44 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[Moment]:
     batch, arrivals = _changes_of(log, table)
     changes = layout.changes(batch)
     encodings = batch.column("encoding").to_pylist()
-    steps = [_step(change, encoding) for change, encoding in zip(changes, encodings, strict=True)]
-    moves = _told_as_two(changes, steps)
+    events = [_event(change, encoding) for change, encoding in zip(changes, encodings, strict=True)]
+    moves = _delete_and_create_moves(changes, events)
     origins = [_keys(change, moves) for change in changes]
-    wanted = _told(key, table.name, {found for keys in origins for found in keys})
+    wanted = _logged_key(key, table.name, {found for keys in origins for found in keys})
     family = _family(origins, wanted)
     places = [
         place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or origins[place] & family
     ]
     fold, met, last = Fold(), Repetitions(), None
     for place in sorted(places, key=lambda place: (*_order(changes[place], moves), arrivals[place])):
-        change, step = changes[place], steps[place]
+        change, event = changes[place], events[place]
         was = wanted if text_of(change.key) != wanted else _old_key(change, moves)
         before = _image(fold, wanted) or _image(fold, was)
         if _place(change) in moves.deletes:
-            # The row goes with the create that it belongs to.
+            # The fold moves the row when it reaches the create.
             if text_of(change.key) == wanted and _place(change) != last:
                 last = _place(change)
-                yield Moment(batch.slice(place, 1), before, None)
+                yield RowChange(batch.slice(place, 1), before, None)
             continue
         if change.op is Operation.TRUNCATE:
             fold.truncate()
-        elif step is None or met.meet(step.key, step.position, _content(change)):
+        elif event is None or met.meet(event.key, event.position, _content(change)):
             continue
         else:
-            fold.apply(step._replace(origin=_old_key(change, moves)))
-        is_own = wanted in origins[place] and not _tells_again(change, wanted, moves)
+            fold.apply(event._replace(origin=_old_key(change, moves)))
+        is_own = wanted in origins[place] and not _repeats_move(change, wanted, moves)
         if is_own or (change.op is Operation.TRUNCATE and before is not None):
-            yield Moment(batch.slice(place, 1), before, _image(fold, wanted))
+            yield RowChange(batch.slice(place, 1), before, _image(fold, wanted))
 
 
 def _content(change: Change) -> tuple[str, ...]:
-    """What a change says: one that says the same at the same position comes once more."""
+    """The content of a change: one with the same content at the same position is a repetition."""
     return change.op, change.before_image, change.after_image, text_of(change.before), text_of(change.after)
 
 
-def _told_as_two(changes: Sequence[Change], steps: Sequence[Step | None]) -> Moved:
-    """The moves that are told as a delete and a create."""
-    creates = [change for change, step in zip(changes, steps, strict=True) if step and step.effect is Effect.PART]
+def _delete_and_create_moves(changes: Sequence[Change], events: Sequence[RowEvent | None]) -> Moved:
+    """The moves that appear as a delete and a create."""
+    creates = [change for change, event in zip(changes, events, strict=True) if event and event.effect is Effect.PART]
     if not creates:
         return Moved()
     return moved(map(_half, creates), (_half(change) for change in changes if change.op is Operation.DELETE))
@@ -103,14 +103,14 @@ def _old_key(change: Change, moves: Moved) -> str | None:
     return old_key(change.key, change.before) or moves.origins.get(_place(change))
 
 
-def _tells_again(change: Change, key: str, moves: Moved) -> bool:
-    """Whether a create took the row away from a key, which a delete of that key tells."""
+def _repeats_move(change: Change, key: str, moves: Moved) -> bool:
+    """Whether a create took the row away from a key, which the delete of that key reports already."""
     taken = {delete for at, delete in moves.deletes if at <= (change.position or "")}
     return text_of(change.key) != key and moves.origins.get(_place(change)) == key and key in taken
 
 
 def _order(change: Change, moves: Moved) -> tuple[str, bool, bool]:
-    """By position; a truncate comes behind all that share its position, as it does in the fold.
+    """By position; a truncate comes after all changes that share its position, as in the fold.
 
     A delete that is part of a move comes before the rest of it.
     """
@@ -118,14 +118,14 @@ def _order(change: Change, moves: Moved) -> tuple[str, bool, bool]:
     return change.position or "", is_truncate, _place(change) not in moves.deletes
 
 
-def _step(change: Change, encoding: str) -> Step | None:
+def _event(change: Change, encoding: str) -> RowEvent | None:
     found = effect(change.op, change.before_image, change.after_image, encoding)
     if found is None or change.key is None:
         return None
-    # Some dialects tell key columns in the key alone, and a row that moves has those of its new key.
-    told = {**json_text.members(change.key), **json_text.members(change.after or b"{}")}
-    cells = {name: Cell(value, encoding, None) for name, value in told.items()}
-    return Step(text_of(change.key), change.position or "", found, cells, old_key(change.key, change.before))
+    # Some dialects carry key columns in the key alone, and a row that moves has those of its new key.
+    values = {**json_text.members(change.key), **json_text.members(change.after or b"{}")}
+    cells = {name: Cell(value, encoding, None) for name, value in values.items()}
+    return RowEvent(text_of(change.key), change.position or "", found, cells, old_key(change.key, change.before))
 
 
 def text_of(value: str | bytes | None) -> str:
@@ -156,8 +156,8 @@ def _family(origins: Sequence[set[str]], key: str) -> set[str]:
         family = wider
 
 
-def _told(key: str, table: TableName, known: set[str]) -> str:
-    """The key as the log has it; one whose values differ only in being text or numbers is taken for the same."""
+def _logged_key(key: str, table: TableName, known: set[str]) -> str:
+    """The key as the log has it; a key whose values differ only in being text or numbers counts as the same."""
     try:
         wanted = json_text.canonical_key(json_text.members(key).items()).decode()
     except ValueError:
@@ -196,7 +196,7 @@ def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[t
 
 
 def _arrival(batch: int, origin: Origin) -> tuple[int, ...]:
-    """In the order that the fold has: batch, file or topic, partition, record or offset."""
+    """In the order of the fold: batch, file or topic, partition, record or offset."""
     if origin.offset is None:
         return batch, origin.ordinal or 0, -1, origin.record or 0
     return batch, origin.ordinal or 0, origin.partition or 0, origin.offset

@@ -1,4 +1,4 @@
-"""Which stored rows the rows of a fold replace, and what takes their place: by Arrow alone, in a task or in the driver.
+"""Which stored rows the rows of a fold replace, and by what: with Arrow alone, in a task or in the driver.
 
 A scan looks the keys of a fold up in some data files; files whose bounds exclude all of them are not read. What several scans
 found is put together into deleted positions and new rows, which one commit then brings into the table.
@@ -35,7 +35,7 @@ class Stored:
     key: tuple[int, ...] = ()
     """The places of the key; none where rows have no key."""
     loose: pa.Table | None = None
-    """Rows that stand in no file."""
+    """Rows that are in no file."""
 
     @property
     def key_columns(self) -> pa.Schema:
@@ -45,12 +45,12 @@ class Stored:
 
 @dataclass(frozen=True)
 class Scan:
-    """What a look into some files found."""
+    """The result of scanning some files."""
 
     deleted: dict[str, np.ndarray] = field(default_factory=dict)
-    """Positions of live rows that go, by data file."""
+    """Positions of live rows to delete, by data file."""
     found: np.ndarray = field(default_factory=lambda: NO_ROWS)
-    """Of each row in `below`, the place of the row of the fold that stands on it."""
+    """Of each row in `below`, the place of the row of the fold that is based on it."""
     below: pa.Table | None = None
 
 
@@ -78,7 +78,7 @@ def lookup_columns(rows: pa.Table, places: Sequence[str], columns: pa.Schema) ->
 
 
 def scan_keyed(rows: pa.Table, current: Stored, base: Stored | None = None) -> Scan:
-    """Looks up the rows of a table with a key: those that go, and those that complete rows which are known in part.
+    """Looks up the rows of a table with a key: those to delete, and those that complete partial rows.
 
     Rows that are folded again stand on the rows of `base`, the others on those of `current`.
     """
@@ -135,7 +135,7 @@ def together(scans: Iterable[Scan]) -> Scan:
 
 
 def standing(rows: pa.Table) -> np.ndarray:
-    """The places of the rows of a fold that are there now, in the order in which `completed` gives them."""
+    """The places of the rows of a fold that exist now, in the order in which `completed` returns them."""
     return np.concatenate([_places(rows, Effect.WHOLE), _places(rows, Effect.PATCH)])
 
 
@@ -153,33 +153,33 @@ def completed(rows: pa.Table, scan: Scan, columns: pa.Schema, key: Sequence[int]
     below = np.full(rows.num_rows, -1, np.int64)
     below[scan.found] = np.arange(len(scan.found))
     places = pa.array(below[patched], mask=below[patched] < 0)
-    mentioned = _mentioned(rows.column(staged.TOLD).take(pa.array(patched)), len(columns))
+    mentioned = _mentioned(rows.column(staged.MENTIONED).take(pa.array(patched)), len(columns))
     filled = []
     for place, name in enumerate(names):
-        told = rows.column(name).take(pa.array(patched)).combine_chunks()
+        written = rows.column(name).take(pa.array(patched)).combine_chunks()
         if place in key or scan.below is None:
-            filled.append(told)
+            filled.append(written)
             continue
         stored = scan.below.column(place).combine_chunks().take(places)
-        filled.append(pc.if_else(pa.array(mentioned[:, place]), told, stored.cast(told.type)))
+        filled.append(pc.if_else(pa.array(mentioned[:, place]), written, stored.cast(written.type)))
     return pa.concat_tables([plain, pa.table(filled, schema=plain.schema)])
 
 
-def _mentioned(told: pa.ChunkedArray, width: int) -> np.ndarray:
+def _mentioned(flags: pa.ChunkedArray, width: int) -> np.ndarray:
     """Which columns each row mentions."""
-    flat = told.combine_chunks().flatten()
+    flat = flags.combine_chunks().flatten()
     found: np.ndarray = np.asarray(flat, bool).reshape(-1, width)
     return found
 
 
 def recounted(rows: pa.Table, current: Stored, base: Stored | None = None) -> tuple[Scan, pa.Table]:
-    """Rows without a key: as many of each content go or come as the fold counted."""
+    """Rows without a key: deletes or adds as many of each content as the fold counted."""
     names = [staged.column_name(place) for place in range(len(current.columns))]
     rows = _added_up(rows, names)
     again = is_again(rows) if base is not None else np.zeros(rows.num_rows, bool)
     own = lookup_columns(rows, names, current.columns)
     held, places = _copies(own, current, np.arange(rows.num_rows))
-    # Rows that are folded again are counted from those of the base on.
+    # The count of rows that are folded again starts with those of the base.
     before = held.copy()
     if base is not None and again.any():
         before[again] = _copies(own, base, np.flatnonzero(again))[0][again]
@@ -227,7 +227,7 @@ def _copies(own: pa.Table, stored: Stored, wanted: np.ndarray) -> tuple[np.ndarr
 def vectors(
     location: str, files: Sequence[DataFile], deleted: dict[str, np.ndarray]
 ) -> list[tuple[DataFile, deletion_vectors.Vector]]:
-    """Writes the vectors of the files of which rows go: each with all of its deleted rows, earlier ones included."""
+    """Writes the deletion vectors of the files: each with all of its deleted rows, earlier ones included."""
     by_path = {file.path: file for file in files if file.path in deleted}
     merged = {}
     for path, hits in deleted.items():
@@ -249,7 +249,7 @@ def own_names(stored: Stored) -> list[str]:
 
 
 def base_names(stored: Stored) -> list[str]:
-    """The key columns of the rows that a fold's rows stand on."""
+    """The key columns of the rows that a fold's rows are based on."""
     return [staged.base_name(place) for place in range(len(stored.key))]
 
 

@@ -1,4 +1,4 @@
-"""Collects what became of the rows of one table, types them a few thousand at a time, and writes them to files."""
+"""Collects the folded rows of one table, types them a few thousand at a time, and writes them to files."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.iceberg.parquet_files import Writer, Written
-from changeling.log.layout import ASIDES
+from changeling.log.layout import QUARANTINE
 from changeling.model.layout import tables_array
 from changeling.replicas import staged_rows
 from changeling.replicas.fold import Row
 from changeling.replicas.keys import object_text
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import FoldedTable
+from changeling.replicas.row_events import FoldTable
 from changeling.replicas.shape import Shape
 from changeling.replicas.typed_rows import TypedRows
 
@@ -23,26 +23,26 @@ STALE = "a change touched the row and did not tell its values"
 CLOSE = "close"
 """The state that was open in the stored history ends here."""
 State = tuple[str, int | None, str, Row | None]
-"""From a position and a moment on, by an operation: the row, or none."""
+"""The row from a position and a time on, by an operation; None where it was removed."""
 
 
-class Staging:
-    """Takes rows, and writes them: final ones where nothing is stored below, else as `staged_layout` has them."""
+class RowWriter:
+    """Writes rows: final ones where no rows are stored yet, otherwise in the layout `staged_layout`."""
 
-    def __init__(self, table: FoldedTable, writer: Writer, asides: Writer, point: int) -> None:
-        self._table, self._writer, self._asides, self._point = table, writer, asides, point
+    def __init__(self, table: FoldTable, writer: Writer, quarantine: Writer, point: int) -> None:
+        self._table, self._writer, self._quarantine, self._point = table, writer, quarantine, point
         self.typed = TypedRows(table.columns, table.shape)
-        self.rows = self.patched = self.kept_aside = self.stale = 0
+        self.rows = self.patched = self.quarantined = self.stale = 0
         self._waiting: list[dict[str, Any]] = []
         self._cells: list[Row] = []
 
     def wholes(self, rows: pa.Table) -> None:
-        """Rows that their last step tells whole."""
+        """Rows whose last event contains all of them."""
         for start in range(0, rows.num_rows, _FLUSH):
             part = rows.slice(start, _FLUSH)
             for encoding, version, alike in _alike(part):
                 keys = alike.column("key").to_pylist()
-                arrays = self.typed.whole(alike.column("told").to_pylist(), keys, encoding, version)
+                arrays = self.typed.whole(alike.column("values").to_pylist(), keys, encoding, version)
                 again = alike.column("again").combine_chunks()
                 self._write(arrays, keys, alike.column("position").to_pylist(), {staged_rows.AGAIN: again})
 
@@ -55,32 +55,35 @@ class Staging:
 
     def _count(self, rows: pa.Table, encoding: str, version: int | None) -> None:
         keys, count = rows.column("key").to_pylist(), rows.column(staged_rows.COUNT).combine_chunks()
-        arrays = self.typed.whole(rows.column("told").to_pylist(), keys, encoding, version)
+        arrays = self.typed.whole(rows.column("values").to_pylist(), keys, encoding, version)
         if self._table.staged:
             known = {staged_rows.COUNT: count, staged_rows.AGAIN: rows.column("again").combine_chunks()}
             self._write(arrays, keys, rows.column("position").to_pylist(), known)
             return
         self._keep_unfit(keys, rows.column("position").to_pylist())
-        self.typed.asides = []
+        self.typed.quarantined = []
         copies = pa.array(np.repeat(np.arange(len(keys)), np.maximum(count.to_numpy(), 0)), pa.int64())
         self._write([array.take(copies) for array in arrays], [], [], {})
 
     def listed(self, rows: pa.Table) -> None:
         """Changes, each a row of its own."""
-        beside = service_names(self._table.shape, "changes")
+        service = service_names(self._table.shape, "changes")
         for start in range(0, rows.num_rows, _FLUSH):
             for encoding, version, alike in _alike(rows.slice(start, _FLUSH)):
                 keys = alike.column("key").to_pylist()
-                arrays = self.typed.whole(alike.column("told").to_pylist(), keys, encoding, version)
+                arrays = self.typed.whole(alike.column("values").to_pylist(), keys, encoding, version)
                 micros = pc.divide(alike.column("commit_time").combine_chunks(), 1000)
                 moments = micros.cast(pa.timestamp("us", "UTC"))
-                told = [alike.column(name).combine_chunks() for name in ("op", "effect", "position")]
+                values = [alike.column(name).combine_chunks() for name in ("op", "effect", "position")]
                 self._write(
-                    arrays, keys, alike.column("position").to_pylist(), dict(zip(beside, [*told, moments], strict=True))
+                    arrays,
+                    keys,
+                    alike.column("position").to_pylist(),
+                    dict(zip(service, [*values, moments], strict=True)),
                 )
 
     def gone(self, rows: pa.Table) -> None:
-        """Rows that are not there any more."""
+        """Rows that no longer exist."""
         again = rows.column("again").to_pylist()
         for key, place in zip(rows.column("key").to_pylist(), again, strict=True):
             self.row(key, None, bool(place), "")
@@ -96,7 +99,7 @@ class Staging:
             return
         if not self._table.staged and not row.exists:
             self.stale += 1
-            self._keep_aside([(key, None, None, None, STALE, position)])
+            self._quarantine_entries([(key, None, None, None, STALE, position)])
             return
         self._add(
             row,
@@ -133,11 +136,11 @@ class Staging:
                 },
             )
 
-    def unplaced(self, told: str | None, encoding: str, version: int | None, position: str) -> None:
+    def unplaced(self, image: str | None, encoding: str, version: int | None, position: str) -> None:
         """A change that has no place in the replica: a key that does not fit, or no key and no full image."""
-        if self._table.shape.key and told is not None:
+        if self._table.shape.key and image is not None:
             before = {name: len(kinds) for name, kinds in self.typed.wider.items()}
-            self._meet_key(told, encoding, version)
+            self._meet_key(image, encoding, version)
             if {name: len(kinds) for name, kinds in self.typed.wider.items()} != before:
                 return
         reason = (
@@ -145,11 +148,11 @@ class Staging:
             if self._table.shape.key
             else "a table without a key needs the whole row before an update or a delete"
         )
-        self._keep_aside([(told or "", None, told, encoding, reason, position)])
+        self._quarantine_entries([(image or "", None, image, encoding, reason, position)])
 
-    def _meet_key(self, told: str, encoding: str, version: int | None) -> None:
+    def _meet_key(self, image: str, encoding: str, version: int | None) -> None:
         """Finds out whether a key column without a schema needs a wider type."""
-        cells = self.typed.cells(told, encoding, version)
+        cells = self.typed.cells(image, encoding, version)
         key = [cells.get(number) for number in self._table.shape.key]
         if all(cell is not None for cell in key):
             columns = [number for number in self._table.shape.key if number.startswith("+")]
@@ -163,7 +166,7 @@ class Staging:
             self.flush()
 
     def flush(self) -> None:
-        """Types and writes what waits."""
+        """Types and writes the buffered rows."""
         if not self._waiting:
             return
         waiting, rows = self._waiting, self._cells
@@ -171,7 +174,7 @@ class Staging:
         keys = [entry[staged_rows.KEY] for entry in waiting]
         arrays = self.typed.parts([row.cells for row in rows], keys)
         known = {name: pa.array([entry.get(name) for entry in waiting], kind) for name, kind in _OWN.items()}
-        known[staged_rows.TOLD] = pa.array(
+        known[staged_rows.MENTIONED] = pa.array(
             [[column.id in row.cells for column in self._table.shape.columns] for row in rows], pa.list_(pa.bool_())
         )
         bases = self.typed.keys([row.base or key for row, key in zip(rows, keys, strict=True)])
@@ -184,12 +187,12 @@ class Staging:
         stale = [entry for entry in waiting if entry.get(staged_rows.STALE)]
         if stale and not self._table.history:
             self.stale += len(stale)
-            self._keep_aside(
+            self._quarantine_entries(
                 [(entry[staged_rows.KEY], None, None, None, STALE, entry[staged_rows.POSITION]) for entry in stale]
             )
 
     def _write(self, arrays: list[pa.Array], keys: list[str], positions: list[str], known: dict[str, pa.Array]) -> None:
-        """Writes rows; `known` has the columns of the layout that are not told by default."""
+        """Writes rows; `known` has the columns of the layout that have no default."""
         count = len(arrays[0]) if arrays else len(keys)
         self._keep_unfit(keys, positions)
         self.rows += count
@@ -213,18 +216,18 @@ class Staging:
         self._writer.write(pa.record_batch(columns, schema=_bare(layout)))
 
     def _keep_unfit(self, keys: list[str], positions: list[str]) -> None:
-        """Keeps values aside that do not fit; once, though history tells of the same rows."""
-        if not self._table.history and self.typed.asides:
-            self._keep_aside(
+        """Quarantines values that do not fit; once only, although a history has the same rows."""
+        if not self._table.history and self.typed.quarantined:
+            self._quarantine_entries(
                 [
                     (keys[one.row], one.column, one.value.decode(), one.encoding, one.reason, positions[one.row])
-                    for one in self.typed.asides
+                    for one in self.typed.quarantined
                 ]
             )
 
-    def _keep_aside(self, entries: list[tuple[str, str | None, str | None, str | None, str, str]]) -> None:
+    def _quarantine_entries(self, entries: list[tuple[str, str | None, str | None, str | None, str, str]]) -> None:
         shape = self._table.shape
-        self.kept_aside += sum(entry[2] is not None for entry in entries)
+        self.quarantined += sum(entry[2] is not None for entry in entries)
         rows = [entry[0] for entry in entries]
         count = len(entries)
         columns = [
@@ -235,16 +238,16 @@ class Staging:
             *(pa.array([entry[place] for entry in entries], pa.string()) for place in (1, 2, 3, 4, 5)),
             pa.repeat(pa.scalar(self._point, pa.int64()), count),
         ]
-        self._asides.write(pa.record_batch(columns, schema=ASIDES.columns))
+        self._quarantine.write(pa.record_batch(columns, schema=QUARANTINE.columns))
 
     def close(self) -> tuple[list[Written], list[Written]]:
-        """The files of rows, and those of values kept aside."""
-        return self._writer.close(), self._asides.close()
+        """The files of rows, and those of quarantined values."""
+        return self._writer.close(), self._quarantine.close()
 
     def abandon(self) -> None:
         """Leaves no file behind."""
         self._writer.abandon()
-        self._asides.abandon()
+        self._quarantine.abandon()
 
 
 _OWN = {
@@ -261,7 +264,7 @@ _OWN = {
 
 def _effect(row: Row) -> str:
     if not row.exists:
-        # A row that went and was only touched since is not there, whatever is stored.
+        # A row that was removed and only touched since does not exist, whatever is stored.
         return (Effect.GONE if row.base is None else Effect.TOUCH).value
     return (Effect.WHOLE if row.base is None else Effect.PATCH).value
 
@@ -274,7 +277,7 @@ def _readable(row: str, shape: Shape) -> str:
 
 
 def _bare(layout: pa.Schema) -> pa.Schema:
-    """The same names and types without the numbers that files carry."""
+    """The same names and types without the field ids of files."""
     return pa.schema([(field.name, field.type) for field in layout])
 
 

@@ -1,4 +1,4 @@
-"""What is known of the columns of tables, and what folds find out about them."""
+"""The known columns of tables, and what folds learn about them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,15 +11,15 @@ from changeling.model import json_text
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.replicas.pending_changes import TableDelta
-from changeling.replicas.row_events import FoldedTable
-from changeling.replicas.schema_reversion import Stretch, hold_again, may_turn
+from changeling.replicas.row_events import FoldTable
+from changeling.replicas.schema_reversion import PositionRange, hold_again, may_revert
 from changeling.replicas.shape import Columns, Shape, columns_of
 
 Policies = Callable[[str, TableName], Policy]
 
 
-class Learner:
-    """Columns by the registry; new ones go into it, and to whoever writes it down."""
+class SchemaInference:
+    """Columns by the registry; new ones are registered and stored."""
 
     def __init__(self, registry: Registry, policy: Policies, register: Callable[[list[Version]], None]) -> None:
         self._registry, self._policy, self._register = registry, policy, register
@@ -27,29 +27,29 @@ class Learner:
     def columns(self, source: str, table: TableName, key: str | None) -> Columns:
         """The columns of a table; those of `key`, a key of one of its rows, are among them."""
         registry, policy = self._registry, self._policy(source, table)
-        told = registry.of(source, table)
+        declared = registry.of(source, table)
         names = [] if key is None else list(json_text.members(key))
-        columns = columns_of(told, registry.untold(source, table), policy, names)
+        columns = columns_of(declared, registry.undeclared(source, table), policy, names)
         known = {column.source_name for column in columns.shape().columns}
         if key is None or set(names) <= known:
             return columns
         sample = {name: sorted(kinds) for name, kinds in kinds_of([key]).items() if name not in known}
         self._register(registry.meet(source, Sampled(table, sample, tuple(names))))
-        return columns_of(told, registry.untold(source, table), policy, names)
+        return columns_of(declared, registry.undeclared(source, table), policy, names)
 
-    def look_for_turns(self, lake: Lake, stretch: Stretch, new: TableDelta | None = None) -> None:
-        """Learns which versions hold again; where `new` tells what is new, it may show that there is nothing to look for."""
-        if new is None or may_turn(self._registry, new):
-            self._register(hold_again(lake, self._registry, stretch))
+    def look_for_reversions(self, lake: Lake, span: PositionRange, new: TableDelta | None = None) -> None:
+        """Registers the versions that hold again; `new`, if given, may show that there is nothing to look for."""
+        if new is None or may_revert(self._registry, new):
+            self._register(hold_again(lake, self._registry, span))
 
     def widened(
-        self, folded: FoldedTable, kinds: dict[str, list[str]], key: str | None, version: int | None
-    ) -> FoldedTable:
+        self, folded: FoldTable, kinds: dict[str, list[str]], key: str | None, version: int | None
+    ) -> FoldTable:
         """The table of a fold with columns that hold values of these kinds as well; `key` and `version` are its own."""
         source, table = folded.source, folded.table
         if self._registry.of(source, table) and self._policy(source, table) == "fail":
             raise ChangelingError(
-                f"source {source}: {table} has columns that its schema does not tell of ({', '.join(sorted(kinds))}), and its "
+                f"source {source}: {table} has columns that its schema does not declare ({', '.join(sorted(kinds))}), and its "
                 "policy is to fail. Set `schema: evolve` for this table to add them, or `schema: ignore` to pass them over."
             )
         sample = Sampled(table, kinds, tuple(column.source_name for column in folded.shape.key_columns))
@@ -57,7 +57,7 @@ class Learner:
         columns = self.columns(source, table, key)
         if columns.extra == folded.columns.extra:
             raise ChangelingError(
-                f"source {source}: no column of {table} can be made for the values of {', '.join(map(repr, sorted(kinds)))}: "
+                f"source {source}: no column of {table} can be created for the values of {', '.join(map(repr, sorted(kinds)))}: "
                 "declare the table's columns in the pipeline file, with `schema: ignore`"
             )
         shape = columns.shape(version)

@@ -1,8 +1,7 @@
-"""Where the schema of a table turns back: changes of an earlier version behind those of a later one.
+"""Where the schema of a table reverts: changes of an earlier version after those of a later one.
 
-From there on that version holds again for the replica, and a column that it brings back is another one than before. The registry
-sees this of batches that come one after another; within a batch, and among changes that come late, only the positions of the
-log tell.
+From there on that version holds again for the replica, and a column that it brings back is a different one than before. The
+registry detects this across consecutive batches; within a batch, and among late changes, only the positions in the log show it.
 """
 
 from collections.abc import Mapping
@@ -19,10 +18,10 @@ from changeling.replicas.merge_tasks import of_table
 from changeling.replicas.pending_changes import TableDelta
 
 MIXED = 20
-"""More turns than these at once are no life of a table, but records of several schemas side by side: nothing goes for them."""
+"""More reversions than these at once are not the history of a table, but interleaved records of several schemas: none is registered."""
 
 
-class Stretch(NamedTuple):
+class PositionRange(NamedTuple):
     """Changes of a table: from a position on, before another one, of batches up to one."""
 
     source: str
@@ -32,37 +31,37 @@ class Stretch(NamedTuple):
     batch: int
 
 
-def hold_again(lake: Lake, registry: Registry, stretch: Stretch) -> list[Version]:
-    """The versions that begin to hold again within a stretch; they are in the registry then."""
-    told = _told(registry, stretch.source, stretch.table)
-    kinds = _kinds(told)
+def hold_again(lake: Lake, registry: Registry, span: PositionRange) -> list[Version]:
+    """The versions that begin to hold again within a range; registers them."""
+    carried = _carried(registry, span.source, span.table)
+    kinds = _kinds(carried)
     if len(set(kinds.values())) < 2:
         return []
-    runs = _runs(lake, stretch, kinds, most=len(told) + MIXED + 1)
-    if not runs or len(runs) > len(told) + MIXED:
+    runs = _runs(lake, span, kinds, most=len(carried) + MIXED + 1)
+    if not runs or len(runs) > len(carried) + MIXED:
         return []
-    starts = [(version.position or "", kinds[version.id]) for version in told]
+    starts = [(version.position or "", kinds[version.id]) for version in carried]
     held = [kind for start, kind in starts if start < runs[0][0]][-1:]
     found: list[tuple[str, int]] = []
     for position, number in runs:
         kind = kinds[number]
-        if [kind] != held and _is_turn(position, kind, starts):
+        if [kind] != held and _is_reversion(position, kind, starts):
             found.append((position, number))
             starts = sorted([*starts, (position, kind)])
         held = [kind]
-    by_number = {version.id: version for version in told}
+    by_number = {version.id: version for version in carried}
     return [registry.again(by_number[number], position) for position, number in found]
 
 
-def _is_turn(position: str, kind: int, starts: list[tuple[str, int]]) -> bool:
-    """Whether a run is none that is known, nor the first one of a version that only begins earlier than was known."""
+def _is_reversion(position: str, kind: int, starts: list[tuple[str, int]]) -> bool:
+    """Whether a run is new, and not just the first run of a version that begins earlier than was known."""
     if (position, kind) in starts:
         return False
     following = [other for start, other in starts if start > position][:1]
     return following != [kind] or any(start < position and other == kind for start, other in starts)
 
 
-def _told(registry: Registry, source: str, table: TableName) -> list[Version]:
+def _carried(registry: Registry, source: str, table: TableName) -> list[Version]:
     """The versions that records carried and that alter the replica."""
     return [
         version
@@ -72,29 +71,31 @@ def _told(registry: Registry, source: str, table: TableName) -> list[Version]:
 
 
 def _kinds(versions: list[Version]) -> dict[int, int]:
-    """Versions that say the same have one number."""
+    """Versions with the same schema have the same number."""
     schemas = [version.schema for version in versions]
     return {version.id: schemas.index(version.schema) for version in versions}
 
 
-def may_turn(registry: Registry, table: TableDelta) -> bool:
-    """Whether what is new of a table may turn anything: changes behind all others that have the newest schema do not."""
-    told = _told(registry, table.source, table.table)
-    kinds = _kinds(told)
-    return bool(told) and (table.late > 0 or {kinds.get(number) for number in table.versions} != {kinds[told[-1].id]})
+def may_revert(registry: Registry, table: TableDelta) -> bool:
+    """Whether new changes of a table may revert its schema: those after all others that have the newest schema do not."""
+    carried = _carried(registry, table.source, table.table)
+    kinds = _kinds(carried)
+    return bool(carried) and (
+        table.late > 0 or {kinds.get(number) for number in table.versions} != {kinds[carried[-1].id]}
+    )
 
 
-def _runs(lake: Lake, stretch: Stretch, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
+def _runs(lake: Lake, span: PositionRange, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
     """Where changes have another schema than the one before them: position and version."""
     kind = f.create_map(*(f.lit(part) for pair in kinds.items() for part in pair))[f.col("schema_id")]
-    wanted = of_table(stretch.source, stretch.table) & f.col("schema_id").isin(list(kinds))
-    wanted = wanted & (f.col("position") >= stretch.first) & (f.col("batch") <= stretch.batch)
-    # Places of arrival are in no order that the source has.
+    wanted = of_table(span.source, span.table) & f.col("schema_id").isin(list(kinds))
+    wanted = wanted & (f.col("position") >= span.first) & (f.col("batch") <= span.batch)
+    # The order of arrival is not an order of the source.
     wanted = wanted & ~f.coalesce(f.col("arrived"), f.lit(False))
-    if stretch.limit is not None:
-        wanted = wanted & (f.col("position") < stretch.limit)
+    if span.limit is not None:
+        wanted = wanted & (f.col("position") < span.limit)
     changes = lake.frame(layout.CHANGES).where(wanted).select("position", "schema_id", kind.alias("kind"))
     before = f.lag("kind").over(Window.orderBy("position", "kind"))
-    turned = changes.withColumn("before", before).where("before IS NULL OR before <> kind")
-    rows = turned.orderBy("position", "kind").limit(most).collect()
+    reverted = changes.withColumn("before", before).where("before IS NULL OR before <> kind")
+    rows = reverted.orderBy("position", "kind").limit(most).collect()
     return [(row.position, row.schema_id) for row in rows]

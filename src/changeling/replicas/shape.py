@@ -1,7 +1,7 @@
 """Which columns a replica has, and where the values of each version of a schema go.
 
 A column keeps its identity over versions: one that is renamed stays the same column, one that is dropped and comes again is
-another. A column that no schema tells of has the type that its values need.
+another. A column that no schema declares has the type that its values need.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ _START = ""
 
 
 class ReplicaColumn(msgspec.Struct, frozen=True):
-    """One column of a replica. `id` tells it from every other that the table ever had."""
+    """One column of a replica. `id` distinguishes it from every other column that the table ever had."""
 
     id: str
     name: str
     type: str
     told_name: str | None = None
-    """Its name in the source, where it cannot be stored under that."""
+    """Its name in the source, where it cannot be stored under that name."""
 
     @property
     def source_name(self) -> str:
@@ -39,7 +39,7 @@ class ReplicaColumn(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """The columns of a replica at one moment, and which of them are the key (by id; none where rows have no key)."""
+    """The columns of a replica at one time, and which of them are the key (by id; none where rows have no key)."""
 
     columns: tuple[ReplicaColumn, ...]
     key: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Place(msgspec.Struct, frozen=True):
     """Where a value goes: the column, and the type that the schema of its change gives it (None where none does)."""
 
     id: str
-    told: Column | None
+    declared: Column | None
 
 
 @dataclass(frozen=True)
@@ -68,37 +68,37 @@ class Columns:
     places: dict[int, dict[str, Place]] = field(default_factory=dict)
     """By the number of a version and the name of a column in it."""
     shapes: dict[int, Shape] = field(default_factory=dict)
-    """By the number of a version; the told columns only. One that is passed over has the shape of the one before it."""
+    """By the number of a version; the declared columns only. One that is passed over has the shape of the one before it."""
     begun: dict[str, str] = field(default_factory=dict)
     """The first position of each column, by its id."""
     extra: tuple[ReplicaColumn, ...] = ()
-    """Columns that values have and no schema tells of."""
+    """Columns that values have and no schema declares."""
     versions: tuple[tuple[str, int], ...] = ()
     """From which position on which version holds."""
     policy: Policy = "evolve"
     key: tuple[str, ...] = ()
-    """The ids of the key columns where no schema tells them."""
-    turns: tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...] = ()
-    """Versions that say the same as others: of a change that has one of these, its position tells which it is."""
+    """The ids of the key columns where no schema declares them."""
+    reversions: tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...] = ()
+    """Versions with the same schema as others: for a change that has one of these, its position decides which it is."""
 
     def shape(self, version: int | None = None) -> Shape:
-        """What the replica looks like when a version holds; without one, when the last does."""
+        """The shape of the replica while a version holds; by default the last one."""
         if version not in self.shapes:
             version = self.versions[-1][1] if self.versions else None
-        told = Shape(()) if version is None else self.shapes[version]
-        names = {column.name for column in told.columns}
-        columns = _storable(told.columns + tuple(column for column in self.extra if column.name not in names))
+        declared = Shape(()) if version is None else self.shapes[version]
+        names = {column.name for column in declared.columns}
+        columns = _storable(declared.columns + tuple(column for column in self.extra if column.name not in names))
         known = {column.id for column in columns}
-        return Shape(columns, told.key or tuple(number for number in self.key if number in known))
+        return Shape(columns, declared.key or tuple(number for number in self.key if number in known))
 
     def holding(self, position: str) -> int | None:
-        """The version that holds at a position, for changes that do not say which they have."""
+        """The version that holds at a position, for changes that carry none."""
         held = [number for start, number in self.versions if start <= position]
         return held[-1] if held else self.versions[0][1] if self.versions else None
 
     def version_at(self, version: int | None, position: str) -> int | None:
-        """The version that a change has which tells that one: at its position, another may hold that says the same."""
-        for alike, starts in self.turns:
+        """The version that holds for a change which carries this one: at its position, another version with the same schema may hold."""
+        for alike, starts in self.reversions:
             if version in alike:
                 held = [number for start, number in starts if start <= position]
                 return held[-1] if held else starts[0][1]
@@ -114,9 +114,9 @@ class Columns:
         return None
 
     def fits(self, stored: Shape, version: int | None, wanted: Shape, held: str) -> bool:
-        """Whether stored rows, whose columns a version named, can go on to another shape as they are.
+        """Whether stored rows, whose columns a version named, can be kept in another shape as they are.
 
-        A version that comes late may show that two columns are one, or that one is two; and a column may come back that stored
+        A version that comes late may show that two columns are one, or that one is two; and a column may return that stored
         rows up to a position do not have any more.
         """
         if self.identified(stored, version) != stored:
@@ -128,20 +128,22 @@ class Columns:
         )
 
     def identified(self, stored: Shape, version: int | None) -> Shape:
-        """Stored columns under the ids that they have by what is known now."""
+        """Stored columns under the ids that they have by the current knowledge."""
         places = {column.id: self.place(version, column.source_name) for column in stored.columns}
         ids = {number: number if place is None else place.id for number, place in places.items()}
         columns = tuple(msgspec.structs.replace(column, id=ids[column.id]) for column in stored.columns)
         return Shape(columns, tuple(ids[number] for number in stored.key))
 
 
-def columns_of(versions: Sequence[Version], untold: TableSchema | None, policy: Policy, key: Sequence[str]) -> Columns:
-    """What is known of a table's columns: from the versions that were told, by position, and from what values showed.
+def columns_of(
+    versions: Sequence[Version], undeclared: TableSchema | None, policy: Policy, key: Sequence[str]
+) -> Columns:
+    """What is known of a table's columns: from the declared versions, by position, and from the values seen.
 
     `key` names the key columns where no schema does.
     """
     chain = _Chain([version for version in versions if version.status != "aside"])
-    extra = _extra(chain.names, untold, policy)
+    extra = _extra(chain.names, undeclared, policy)
     by_name = {column.name: column.id for column in extra}
     if chain.last is not None:
         by_name |= {name: place.id for name, place in chain.places[chain.last].items()}
@@ -153,11 +155,11 @@ def columns_of(versions: Sequence[Version], untold: TableSchema | None, policy: 
         tuple((version.position or _START, version.id) for version in chain.versions),
         policy,
         tuple(by_name[name] for name in key if name in by_name),
-        _turns(chain.versions),
+        _reversions(chain.versions),
     )
 
 
-def _turns(versions: Sequence[Version]) -> tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...]:
+def _reversions(versions: Sequence[Version]) -> tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...]:
     """Versions that hold more than once, and from where on each time."""
     alike: dict[TableSchema, list[Version]] = {}
     for version in versions:
@@ -180,13 +182,13 @@ def _storable(columns: tuple[ReplicaColumn, ...]) -> tuple[ReplicaColumn, ...]:
     )
 
 
-def _extra(told: set[str], untold: TableSchema | None, policy: Policy) -> tuple[ReplicaColumn, ...]:
-    if untold is None or (told and policy == "ignore"):
+def _extra(declared: set[str], undeclared: TableSchema | None, policy: Policy) -> tuple[ReplicaColumn, ...]:
+    if undeclared is None or (declared and policy == "ignore"):
         return ()
     return tuple(
         ReplicaColumn(_extra_id(column.name), column.name, column.type)
-        for column in untold.columns
-        if column.name not in told
+        for column in undeclared.columns
+        if column.name not in declared
     )
 
 
@@ -247,7 +249,7 @@ class _Chain:
         return lines
 
     def _continued(self, version: Version, last: tuple[TableSchema, dict[str, int]] | None) -> dict[str, int]:
-        """The columns that were there before."""
+        """The columns that existed before."""
         if last is None:
             return {}
         before, known = last
@@ -259,12 +261,12 @@ class _Chain:
 
 
 def _is_one(before: Column | None, now: Column) -> bool:
-    """Whether values of both versions of a column fit into one: what was text and is a number is another column."""
+    """Whether values of both versions of a column fit into one: a column that was text and is a number is a different one."""
     return before is None or common(before.canonical, now.canonical) is not None
 
 
 def _shape(before: Shape, schema: TableSchema, numbers: dict[str, str]) -> Shape:
-    """Columns that were there keep their order, and have a type that holds all they had; new ones stand behind them."""
+    """Existing columns keep their order, and have a type that holds all their values; new ones come after them."""
     there = {column.id: column for column in before.columns}
     now = {numbers[column.name]: column for column in schema.columns}
     order = [number for number in there if number in now] + [number for number in now if number not in there]

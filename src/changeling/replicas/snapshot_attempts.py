@@ -1,6 +1,6 @@
-"""Attempts at a snapshot, told by the marks of its first and last rows.
+"""Attempts at a snapshot, recognised by the marks of its first and last rows.
 
-Rows of a table without a key may be equal, and a snapshot that is begun again delivers them again: the marks tell the two
+Rows of a table without a key may be equal, and a snapshot that is begun again delivers them again: the marks distinguish the two
 apart. Between them, on one partition, each row counts; of several attempts the one that has the most of a row counts for it.
 """
 
@@ -21,7 +21,7 @@ _END: Place = (2**62, 0, 0)
 
 
 class Mark(NamedTuple):
-    """A row of a snapshot that is told to be its first or its last one."""
+    """A row of a snapshot that is marked as its first or its last one."""
 
     lane: Lane
     place: Place
@@ -42,9 +42,9 @@ def lane_of(ordinal: int, partition: int | None) -> Lane:
 
 
 def attempts_of(marks: Iterable[Mark]) -> tuple[Attempt, ...]:
-    """The attempts that marks tell of, in order. One without an end goes on to the next one.
+    """The attempts that the marks delimit, in order. One without an end extends to the next one.
 
-    The one row of a table may be told to be the last one alone.
+    The one row of a table may be marked as the last one only.
     """
     found: list[Attempt] = []
     lanes: dict[Lane, list[Mark]] = {}

@@ -1,4 +1,4 @@
-"""The rows of snapshots in the log: between which positions they lie, and which attempts at one their marks tell of."""
+"""The rows of snapshots in the log: between which positions they lie, and which attempts their marks delimit."""
 
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ class Reads(NamedTuple):
     attempts: tuple[Attempt, ...] = ()
 
     def cut_by(self, position: str) -> bool:
-        """Whether some attempts lie before a position, and others, which may stand for the same rows, behind it."""
+        """Whether some attempts lie before a position, and others, which may contain the same rows, after it."""
         return bool(self.attempts) and self.first <= position < self.last
 
 
@@ -48,12 +48,12 @@ def reads_of(lake: Lake, source: str, table: TableName, before: str | None, batc
 
 
 def _mark() -> Column | None:
-    """What the record of a change says of its place in a snapshot, by the dialect that it has."""
-    told = None
+    """The mark of a change's place in a snapshot, read from its record as its dialect has it."""
+    found = None
     for name in registry.names():
         path = registry.get(name).snapshot_mark
         if path is not None:
             value = f.get_json_object("meta", path)
             own = f.col("encoding") == name
-            told = f.when(own, value) if told is None else told.when(own, value)
-    return told
+            found = f.when(own, value) if found is None else found.when(own, value)
+    return found

@@ -1,11 +1,11 @@
-"""What a fold writes down for each row that it touched, before stored rows complete it."""
+"""What a fold stages for each row that it touched, before stored rows complete it."""
 
 import pyarrow as pa
 
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_types import arrow_type
 
-KEY, EFFECT, TOLD, AGAIN, STALE, COUNT = "key", "effect", "told", "again", "stale", "count"
+KEY, EFFECT, MENTIONED, AGAIN, STALE, COUNT = "key", "effect", "mentioned", "again", "stale", "count"
 POSITION, TIME, OP, UNTIL, UNTIL_TIME = "position", "time", "op", "until", "until_time"
 
 
@@ -15,18 +15,18 @@ def column_name(place: int) -> str:
 
 
 def base_name(place: int) -> str:
-    """The key column, at a place in the key, of the stored row that a row stands on."""
+    """The key column, at a place in the key, of the stored row that a row is based on."""
     return f"b{place}"
 
 
 def staged_layout(shape: Shape, history: bool = False) -> pa.Schema:
-    """Rows with all columns, what became of each, and on which stored row it stands."""
+    """Rows with all columns, the effect on each, and the stored row that it is based on."""
     columns = [(column_name(place), arrow_type(column.kind)) for place, column in enumerate(shape.columns)]
     base = [(base_name(place), arrow_type(column.kind)) for place, column in enumerate(shape.key_columns)]
     own = [
         (KEY, pa.string()),
         (EFFECT, pa.string()),
-        (TOLD, pa.list_(pa.bool_())),
+        (MENTIONED, pa.list_(pa.bool_())),
         (AGAIN, pa.bool_()),
         (STALE, pa.bool_()),
         (COUNT, pa.int64()),

@@ -1,4 +1,4 @@
-"""The folder beside the points where folds put rows that are completed next: who put them there, and what was left behind."""
+"""The folder alongside the points where folds stage rows before they are completed: who staged them, and what was left behind."""
 
 import re
 from collections import defaultdict
@@ -15,7 +15,7 @@ _OF_MERGE = re.compile(r"point-([0-9]+)-.*")
 
 
 def place_of_merge(points: str, number: int) -> str:
-    """A new place for the rows of a merge, given where the table `points` lies and the point that the merge makes."""
+    """A new place for the rows of a merge, given the location of the table `points` and the point of the merge."""
     return f"{points}/{_FOLDER}/point-{number}-{uuid4()}"
 
 
@@ -47,14 +47,14 @@ def remove_place(place: str) -> None:
 
 
 def place_of_reader(points: str) -> str:
-    """A new place for the rows of somebody who reads a state."""
+    """A new place for the rows of a reader of a state."""
     return f"{points}/{_FOLDER}/{uuid4()}"
 
 
 def remove_leftovers(points: str, last: int, before: datetime) -> tuple[int, int]:
-    """Removes what nobody needs any more; counts the files that were there, and those that went.
+    """Removes what nobody needs any more; returns the number of files found and removed.
 
-    A merge has let go of its rows when its point is there, be it `last` or an earlier one: no clock is asked, since a merge may
+    A merge has released its rows when its point exists, be it `last` or an earlier one: no clock is asked, since a merge may
     take any time. Readers leave no such trace: theirs go when nothing of them was written since `before`.
     """
     store, path = filesystem(f"{points}/{_FOLDER}")

@@ -1,4 +1,4 @@
-"""Stored rows and what a fold found out, together: rows that were told in part are completed, and all become one state.
+"""Merges stored rows with the result of a fold: rows with partial images are completed, and all become one state.
 
 Columns go by their places here (`c0`, `c1`, …), since their names may be anything.
 """
@@ -22,7 +22,7 @@ INSERT = "insert"
 
 
 def staged_frame(spark: SparkSession, files: Sequence[Written]) -> DataFrame:
-    """What a fold wrote down."""
+    """The staged rows of a fold."""
     return spark.read.parquet(*(written.path for written in files))
 
 
@@ -61,10 +61,10 @@ def same(pairs: Sequence[tuple[Column, Column]]) -> Column:
     return reduce(lambda one, other: one & other, (left.eqNullSafe(right) for left, right in pairs), f.lit(True))
 
 
-def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, beside: Sequence[str] = ()) -> DataFrame:
-    """Rows of a table with a key as they are now: whole, or gone. Rows that were only touched are as they were.
+def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, service: Sequence[str] = ()) -> DataFrame:
+    """Rows of a table with a key as they are now: complete, or removed. Rows that were only touched are unchanged.
 
-    `beside` names what else of them is wanted.
+    `service` names the other columns that are wanted.
     """
     names, effect, whole = (
         columns(shape),
@@ -74,22 +74,24 @@ def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, beside: Seq
     patched = effect == Effect.PATCH.value
     if base is None:
         written = f.when(patched, Effect.WHOLE.value).otherwise(effect).alias(staged_rows.EFFECT)
-        return rows.where(effect != Effect.TOUCH.value).select(*names, written, *beside)
-    plain = rows.where(~effect.isin(Effect.PATCH.value, Effect.TOUCH.value)).select(*names, effect, *beside)
+        return rows.where(effect != Effect.TOUCH.value).select(*names, written, *service)
+    plain = rows.where(~effect.isin(Effect.PATCH.value, Effect.TOUCH.value)).select(*names, effect, *service)
     below = base.select(*(f.col(name).alias(f"t{name}") for name in names))
     keys = key_places(shape)
     on = same([(f.col(staged_rows.base_name(place)), f.col(f"t{name}")) for place, name in enumerate(keys)])
     filled = [
         f.col(name)
         if name in keys
-        else f.when(f.element_at(staged_rows.TOLD, place + 1), f.col(name)).otherwise(f.col(f"t{name}")).alias(name)
+        else f.when(f.element_at(staged_rows.MENTIONED, place + 1), f.col(name))
+        .otherwise(f.col(f"t{name}"))
+        .alias(name)
         for place, name in enumerate(names)
     ]
-    return plain.unionByName(rows.where(patched).join(below, on, "left").select(*filled, whole, *beside))
+    return plain.unionByName(rows.where(patched).join(below, on, "left").select(*filled, whole, *service))
 
 
 def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
-    """Rows without a key: each kind goes as a whole, and comes again as often as there are rows of it now."""
+    """Rows without a key: all copies of a row are removed, and as many are added as there are now."""
     names = columns(shape)
     changed = rows.groupBy(*names).agg(f.sum(staged_rows.COUNT).alias(staged_rows.COUNT))
     now = f.col(staged_rows.COUNT)
@@ -109,7 +111,7 @@ def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFram
 
 
 def together(base: DataFrame | None, now: DataFrame, shape: Shape) -> DataFrame:
-    """A whole state: stored rows that nothing changed, and the rows that `completed` or `recounted` gave."""
+    """A complete state: unchanged stored rows, and the rows that `completed` or `recounted` returned."""
     names = columns(shape)
     coming = now.where(f.col(staged_rows.EFFECT) != Effect.GONE.value).select(*names)
     if base is None:

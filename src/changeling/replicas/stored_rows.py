@@ -26,7 +26,7 @@ from changeling.replicas.tables import Replica, ReplicaTables
 from changeling.spark.errors import translated_errors
 
 Found = Callable[[Stored], Iterable[tuple[Scan, pa.Table]]]
-"""Looks rows up among the stored ones, part by part: which of them go, and which rows come."""
+"""Looks up rows among the stored ones, part by part: which of them to delete, and which rows to add."""
 
 
 class StoredRows:
@@ -35,7 +35,7 @@ class StoredRows:
     def __init__(self, tables: ReplicaTables) -> None:
         self._tables, self._lake = tables, tables.lake
         self._known: dict[str, tuple[int, tuple[DataFile, ...]]] = {}
-        """The files of tables after our own commits: they hold as long as the snapshot is the current one."""
+        """The files of tables after our own commits: valid as long as the snapshot is the current one."""
 
     def at(self, replica: Replica, snapshot: int | None, shape: Shape) -> Stored | None:
         """The rows of an earlier snapshot in the places of a shape, none without a snapshot.
@@ -54,8 +54,8 @@ class StoredRows:
             files = tuple(listed(java, self._lake.jvm, snapshot))
             return Stored(files, _columns(self._lake, schema, stored, shape), _key(shape))
 
-    def kept_beside(self, replica: Replica, shape: Shape, rows: pa.Table) -> Stored:
-        """Rows that stand in no file of the table, in the places of a shape."""
+    def kept_rows(self, replica: Replica, shape: Shape, rows: pa.Table) -> Stored:
+        """Rows that are in no file of the table, in the places of a shape."""
         numbered = [
             pa.field(f"c{place}", arrow_type(column.kind), metadata={"PARQUET:field_id": str(place + 1)})
             for place, column in enumerate(shape.columns)
@@ -64,7 +64,7 @@ class StoredRows:
         return Stored((), schema, _key(shape), pa.table(rows.columns, schema=schema))
 
     def replace(self, replica: Replica, found: Found, state: ReplicaState) -> Replica:
-        """Commits what a look-up finds, with what the commit says; the replica as it is then."""
+        """Commits what a look-up finds, with a state; returns the new replica."""
         for pause in (*PAUSES, None):
             try:
                 with translated_errors():
@@ -87,7 +87,7 @@ class StoredRows:
         stored = Stored(files, pa.schema(list(target.columns)), _key(replica.shape))
         added, deleted = _written(target, found(stored))
         delta = RowDelta(added, vectors(target.location, files, deleted))
-        # Where this fails, its outcome is not known: the files stay, since they may be in the table.
+        # After a failure the outcome is unknown: the files stay, since they may be in the table.
         there = row_delta.commit(java, jvm, planned, delta, {STATE: msgspec.json.encode(state).decode()})
         vector = {file.path: made for file, made in delta.deleted}
         now = tuple(msgspec.structs.replace(file, vector=vector.get(file.path, file.vector)) for file in files)
@@ -102,7 +102,7 @@ class StoredRows:
         return tuple(listed(java, self._lake.jvm, snapshot))
 
     def _is_there(self, replica: Replica, state: ReplicaState) -> bool:
-        """Whether a commit whose outcome is not known is in the table."""
+        """Whether a commit whose outcome is unknown is in the table."""
         with translated_errors():
             java = self._lake.load(replica.table)
             text = msgspec.json.encode(state).decode()
@@ -117,7 +117,7 @@ class StoredRows:
 
 
 def _written(target: Target, parts: Iterable[tuple[Scan, pa.Table]]) -> tuple[list[Written], dict[str, np.ndarray]]:
-    """Files of the rows that come, and the positions of those that go, by data file."""
+    """Files of the added rows, and the positions of the deleted ones, by data file."""
     writer = Writer(target)
     deleted: dict[str, np.ndarray] = {}
     try:

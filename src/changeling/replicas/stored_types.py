@@ -42,7 +42,7 @@ def is_exact_decimal(kind: Type) -> bool:
 
 
 def is_promotion(old: Type, new: Type) -> bool:
-    """Whether a stored column of the old type becomes one of the new type in place: no value is written anew.
+    """Whether a stored column of the old type becomes one of the new type in place: no value is rewritten.
 
     Items of arrays are not promoted: SQL cannot say it of the whole column.
     """

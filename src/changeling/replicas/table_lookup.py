@@ -9,7 +9,7 @@ from changeling.model.table import TableName
 
 @dataclass(frozen=True)
 class WantedTable:
-    """A table as it is asked for; without a source it may be of any."""
+    """A table as the user names it; without a source it may be of any."""
 
     name: TableName
     source: str | None = None
@@ -36,7 +36,7 @@ class WantedTable:
 
 
 def _may_be(wanted: TableName, table: TableName) -> bool:
-    """Whether a table may be the one that is asked for: their names are equal as far as both go, from the end on.
+    """Whether a table may be the wanted one: their names are equal as far as both go, from the end on.
 
     So `shop.users` is a table of the schema `shop`, or one of the database `shop` where that has no schemas.
     """

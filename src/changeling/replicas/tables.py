@@ -1,4 +1,4 @@
-"""Replicas as Iceberg tables: their names, how they come to be, how their columns change, what each commit says."""
+"""Replicas as Iceberg tables: their names, how they are created, how their columns change, and the state in each commit."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
 
 _LONGEST = 120
-"""Letters of a folder's name; file systems take no more than 255."""
+"""The maximum length of a folder's name; file systems allow no more than 255."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 _MERGED = {
     "write.merge.mode": "merge-on-read",
@@ -40,9 +40,9 @@ class Replica:
     shape: Shape
     state: ReplicaState = field(default_factory=ReplicaState)
     snapshot: int | None = None
-    """The current one; None while it never had a row."""
+    """The current snapshot; None as long as it never had a row."""
     behind: bool = False
-    """Changes passed it by, since its table was kept in another mode meanwhile."""
+    """It missed changes, since its table was in another mode for a time."""
     former: tuple[str, ...] = ()
     """The names it had before, the last one first: earlier points know it by them."""
 
@@ -52,7 +52,7 @@ class Replica:
 
     @property
     def is_current(self) -> bool:
-        """It has rows, and no changes passed it by."""
+        """It has rows, and missed no changes."""
         return self.snapshot is not None and not self.behind
 
     @property
@@ -64,15 +64,15 @@ class Replica:
 def columns_of(shape: Shape, kind: str) -> pa.Schema:
     """All columns of a replica."""
     own = [(column.name, arrow_type(column.kind)) for column in shape.columns]
-    beside = zip(service_names(shape, kind), (entry[1] for entry in SERVICE[kind]), strict=True)
-    return pa.schema([*own, *beside])
+    service = zip(service_names(shape, kind), (entry[1] for entry in SERVICE[kind]), strict=True)
+    return pa.schema([*own, *service])
 
 
 class ReplicaTables:
     """The replicas of a pipeline, in `<pipeline>_replica`."""
 
     def __init__(self, lake: Lake) -> None:
-        self.lake = lake.beside(f"{lake.namespace}_replica")
+        self.lake = lake.in_namespace(f"{lake.namespace}_replica")
         self._log = lake
         self.known: dict[Identity, Replica] = {}
         self._names: dict[Identity, str] = {}
@@ -94,29 +94,29 @@ class ReplicaTables:
 
     def _state(self, java: Any) -> tuple[ReplicaState, int | None]:
         current = java.currentSnapshot()
-        return _told_by(java, current), None if current is None else current.snapshotId()
+        return _state_of(java, current), None if current is None else current.snapshotId()
 
     def snapshots(self, replica: Replica) -> set[int]:
         """Those that a replica still has."""
         return {snapshot.snapshotId() for snapshot in self.lake.load(replica.table).snapshots()}
 
     def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:
-        """What the commit of a snapshot said, or the last before it that said anything."""
+        """The state in a snapshot, or in the last one before it that has one."""
         java = self.lake.load(replica.table)
         found = java.snapshot(snapshot)
-        return _told_by(java, found)
+        return _state_of(java, found)
 
     def make_room(self, coming: Iterable[Identity]) -> list[str]:
-        """Gives replicas the names that they have beside those that come, and says which have another one now."""
+        """Gives replicas the names that they have alongside new ones, and returns which of them were renamed."""
         self._names = replica_names({*self.known, *coming})
         held = {replica.name for replica in self.known.values()}
         renamed = [replica for replica in self.known.values() if replica.name != self._names[replica.identity]]
-        # Those first whose new name is free already.
+        # First those whose new name is free already.
         renamed.sort(key=lambda replica: self._names[replica.identity] in held)
         return [self._rename(replica, self._names[replica.identity]) for replica in renamed]
 
     def _rename(self, replica: Replica, name: str) -> str:
-        # First of all the note: a replica is found again in earlier points whatever happens in between.
+        # The old name is noted first: the replica is found in earlier points even after an interruption.
         former = tuple(dict.fromkeys((replica.name, *replica.former)))
         noted = _text(msgspec.json.encode(former).decode())
         self.lake.retried(f"ALTER TABLE {self.lake.name(replica.table)} SET TBLPROPERTIES ('{FORMER}' = '{noted}')")
@@ -128,7 +128,7 @@ class ReplicaTables:
         )
 
     def create(self, identity: Identity, shape: Shape) -> Replica:
-        """Makes a replica without rows."""
+        """Creates a replica without rows."""
         if not self.known:
             self.lake.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.`{self.lake.namespace}`")
         name = self._names.get(identity) or replica_names({*self.known, identity})[identity]
@@ -163,7 +163,7 @@ class ReplicaTables:
         return f"LOCATION '{place}/{self.lake.namespace}/{folder}'"
 
     def reshape(self, replica: Replica, shape: Shape) -> Replica | None:
-        """The replica with other columns, in one commit; None where rows must be written anew for it."""
+        """The replica with other columns, in one commit; None where that requires rewriting the rows."""
         if shape == replica.shape:
             return replica
         before = {column.id: column for column in replica.shape.columns}
@@ -209,7 +209,7 @@ class ReplicaTables:
         return schema.findField("c").type()
 
     def note(self, replica: Replica) -> Replica:
-        """Takes a replica as it is now."""
+        """Updates the known state of a replica."""
         self.known[replica.identity] = replica
         return replica
 
@@ -219,7 +219,7 @@ class ReplicaTables:
         return self.note(replace(replica, state=state, snapshot=None if snapshot is None else snapshot.snapshotId()))
 
     def leave_behind(self, replica: Replica) -> None:
-        """Notes that changes pass a replica by: before it goes on it must be made again."""
+        """Notes that a replica misses changes: it must be rebuilt before it continues."""
         if not replica.behind:
             self.lake.retried(f"ALTER TABLE {self.lake.name(replica.table)} SET TBLPROPERTIES ('{BEHIND}' = 'true')")
             self.note(replace(replica, behind=True))
@@ -242,19 +242,19 @@ def _takes_a_name(before: Mapping[str, ReplicaColumn], shape: Shape) -> bool:
     return any(staying.get(column.name, column.id) != column.id for column in shape.columns)
 
 
-def _told_by(java: Any, snapshot: Any) -> ReplicaState:
-    """What a snapshot says, or the last before it that says anything: upkeep says nothing."""
+def _state_of(java: Any, snapshot: Any) -> ReplicaState:
+    """The state in a snapshot, or in the last one before it that has one: snapshots of maintenance have none."""
     while snapshot is not None:
-        told = snapshot.summary().get(STATE)
-        if told is not None:
-            return msgspec.json.decode(told, type=ReplicaState)
+        text = snapshot.summary().get(STATE)
+        if text is not None:
+            return msgspec.json.decode(text, type=ReplicaState)
         parent = snapshot.parentId()
         snapshot = None if parent is None else java.snapshot(parent)
     return ReplicaState()
 
 
 def properties(replica: Replica) -> dict[str, str]:
-    """What a replica says of itself."""
+    """The table properties of a replica."""
     return {
         **PROPERTIES,
         **_MERGED,
@@ -264,8 +264,8 @@ def properties(replica: Replica) -> dict[str, str]:
     }
 
 
-def _listed(told: Mapping[str, str]) -> str:
-    return ", ".join(f"'{_text(name)}' = '{_text(value)}'" for name, value in told.items())
+def _listed(options: Mapping[str, str]) -> str:
+    return ", ".join(f"'{_text(name)}' = '{_text(value)}'" for name, value in options.items())
 
 
 def _text(value: str) -> str:

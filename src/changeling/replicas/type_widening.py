@@ -1,4 +1,4 @@
-"""Stored values of one type into those of a wider one: what comes out is what reading the changes again would store."""
+"""Converts stored values of one type into a wider one: the result is what reading the changes again would store."""
 
 from functools import reduce
 
@@ -26,7 +26,7 @@ def converted(value: Column, old: Type, new: Type) -> Column:
 
 
 def key_converted(value: Column, old: Type, new: Type) -> Column:
-    """The same for a column of the key, where equal numbers are equal texts: zeros behind the point are left out."""
+    """The same for a column of the key, where equal numbers are equal texts: trailing zeros of the fraction are left out."""
     made = converted(value, old, new)
     if new.kind == "decimal" and is_exact_decimal(old) and not is_exact_decimal(new):
         return f.regexp_replace(f.regexp_replace(made, r"(\.[0-9]*?)0+$", "$1"), r"\.$", "")

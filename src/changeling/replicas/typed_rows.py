@@ -1,4 +1,4 @@
-"""Rows of JSON values into typed columns of one replica; values that do not fit are kept aside, never NULL in silence."""
+"""Rows of JSON values into typed columns of one replica; values that do not fit are quarantined, never silently NULL."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from changeling.replicas.fold import Cell
 from changeling.replicas.keys import Reader, reader_of, same, types_of
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.stored_types import arrow_type
-from changeling.replicas.value_kinds import kinds_of_values, untold
+from changeling.replicas.value_kinds import kinds_of_values, undeclared
 from changeling.replicas.values import column
 
 _ROWS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
@@ -20,7 +20,7 @@ _KEYS = msgspec.json.Decoder(list[list[msgspec.Raw]])
 
 
 @dataclass
-class Aside:
+class QuarantinedValue:
     """A value that does not fit its column."""
 
     row: int
@@ -32,12 +32,12 @@ class Aside:
 
 @dataclass
 class TypedRows:
-    """Makes columns. What it finds out on the way: values kept aside, and columns that need a wider type or are new."""
+    """Builds columns. It also collects values to quarantine, and columns that need a wider type or are new."""
 
     columns: Columns
     shape: Shape
-    asides: list[Aside] = field(default_factory=list)
-    """Of the rows that were made last."""
+    quarantined: list[QuarantinedValue] = field(default_factory=list)
+    """Of the rows that were converted last."""
     wider: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Kinds of values that columns without a schema do not hold yet."""
     _readers: dict[tuple[str, int | None, str], Reader | None] = field(default_factory=dict)
@@ -46,8 +46,8 @@ class TypedRows:
     def whole(
         self, texts: Sequence[str | None], keys: Sequence[str], encoding: str, version: int | None
     ) -> list[pa.Array]:
-        """Rows that are told whole, all in one convention and version; texts are JSON objects."""
-        self.asides = []
+        """Rows with full images, all in one convention and version; texts are JSON objects."""
+        self.quarantined = []
         rows = _ROWS.decode("[" + ",".join(text or "{}" for text in texts) + "]")
         by_id: dict[str, str] = {}
         for name in {name for row in rows for name in row}:
@@ -70,8 +70,8 @@ class TypedRows:
         return made
 
     def parts(self, rows: Sequence[dict[str, Cell]], keys: Sequence[str]) -> list[pa.Array]:
-        """Rows of which some columns are told, each in a convention and version of its own; by column id."""
-        self.asides = []
+        """Rows with partial images, each in a convention and version of its own; by column id."""
+        self.quarantined = []
         key_arrays = self.keys(keys)
         made = []
         for one in self.shape.columns:
@@ -82,7 +82,7 @@ class TypedRows:
         return made
 
     def keys(self, keys: Sequence[str]) -> dict[str, pa.Array]:
-        """The columns of the key, by id, from keys in their one spelling."""
+        """The columns of the key, by id, from normalised keys."""
         if not self.shape.key:
             return {}
         rows = _KEYS.decode("[" + ",".join(keys) + "]")
@@ -90,11 +90,13 @@ class TypedRows:
         for place, one in enumerate(self.shape.key_columns):
             values = [bytes(row[place]) for row in rows]
             if one.id.startswith("+"):
-                made[one.id] = untold(values, one.kind, same)[0]
+                made[one.id] = undeclared(values, one.kind, same)[0]
             else:
                 made[one.id], misfits = column(values, one.kind, canonical_reader(one.kind))
                 for misfit in misfits:
-                    self.asides.append(Aside(misfit.place, one.name, misfit.value, "canonical", misfit.reason))
+                    self.quarantined.append(
+                        QuarantinedValue(misfit.place, one.name, misfit.value, "canonical", misfit.reason)
+                    )
         return made
 
     def cells(self, text: str | None, encoding: str, version: int | None) -> dict[str, Cell]:
@@ -124,7 +126,7 @@ class TypedRows:
         return self._readers[place]
 
     def _is_new(self, version: int | None, name: str) -> bool:
-        """Whether no schema and no value before told of a column, and it is wanted."""
+        """Whether a column is in no schema and no earlier value, and is wanted."""
         if version is not None and self.columns.policy == "ignore":
             return False
         return self.columns.place(version, name) is None
@@ -138,15 +140,15 @@ class TypedRows:
         self, values: list[bytes | None], reader: Reader, encoding: str, places: Sequence[int] | None = None
     ) -> pa.Array:
         one = self.shape.column(reader.id)
-        if not reader.told:
-            array, kinds = untold(values, reader.kind, None if reader.read is same else reader.read)
+        if not reader.declared:
+            array, kinds = undeclared(values, reader.kind, None if reader.read is same else reader.read)
             if kinds:
                 self.wider[one.source_name] |= kinds
             return array
         array, misfits = column(values, reader.kind, reader.read)
         for misfit in misfits:
             row = misfit.place if places is None else places[misfit.place]
-            self.asides.append(Aside(row, one.name, misfit.value, encoding, misfit.reason))
+            self.quarantined.append(QuarantinedValue(row, one.name, misfit.value, encoding, misfit.reason))
         return array
 
     def _mixed(self, number: str, kind: pa.DataType, rows: Sequence[dict[str, Cell]]) -> pa.Array:

@@ -27,7 +27,7 @@ _INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})")
 _FIRST = {b'"': "text", b"t": "bool", b"f": "bool", b"{": "json", b"[": "json"}
 
 
-def untold(values: Sequence[bytes | None], kind: Type, read: Convert | None = None) -> tuple[pa.Array, set[str]]:
+def undeclared(values: Sequence[bytes | None], kind: Type, read: Convert | None = None) -> tuple[pa.Array, set[str]]:
     """The values as an array of `arrow_type(kind)`, and the kinds of those that do not fit.
 
     Where there are any, the array means nothing. The type is bool, int64, decimal (of any precision), string, or json,
@@ -37,7 +37,7 @@ def untold(values: Sequence[bytes | None], kind: Type, read: Convert | None = No
     texts = _one_spelling(raw(values if read is None else [_plain(value, read) for value in values]), kind)
     alike = matches(texts, _LOOKS[kind.kind])
     kinds = {_kind(value) for value in texts.filter(pc.invert(alike)).to_pylist()}
-    # The readers of told types take more, such as a number that is sent as text.
+    # The readers of declared types accept more, such as a number that is sent as text.
     array, unfit = stored(pc.if_else(alike, texts, _NULL) if kinds else texts, kind)
     return array, kinds | {_wider(texts[place].as_py(), kind) for place in unfit}
 

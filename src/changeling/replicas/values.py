@@ -1,4 +1,4 @@
-"""JSON values of a column into a stored one. What does not fit is NULL there, and told; no digit is lost in silence."""
+"""Converts JSON values of a column into a stored one. A value that does not fit is NULL there and reported; no digit is lost silently."""
 
 import base64
 import re

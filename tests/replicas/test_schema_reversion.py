@@ -30,7 +30,7 @@ ARRIVALS: dict[str, list[list[int]]] = {
 """Which changes come in which run."""
 
 
-def told(change: Change, table: str) -> str:
+def encoded(change: Change, table: str) -> str:
     number, kind, row, columns = change
     return item(number, kind, row, {"id": row["id"]} if kind == "update" else None, table=table, columns=columns)
 
@@ -45,11 +45,11 @@ def lives(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop
         for number in range(60) for wide in [number % 2 == 0]
     ]  # fmt: skip
     for step in range(5):
-        records = [*side_by_side, *(told(change, "forth_at_log") for change in BACK_AND_FORTH)] if step == 0 else []
+        records = [*side_by_side, *(encoded(change, "forth_at_log") for change in BACK_AND_FORTH)] if step == 0 else []
         for arrival, runs in ARRIVALS.items():
             for place in runs[step] if step < len(runs) else ():
-                records.append(told(BACK_AND_FORTH[place], f"forth_{arrival}"))
-                records += [told(BACK_AND_ON[place], f"on_{arrival}")] if place < 4 else []
+                records.append(encoded(BACK_AND_FORTH[place], f"forth_{arrival}"))
+                records += [encoded(BACK_AND_ON[place], f"on_{arrival}")] if place < 4 else []
         made.write(f"{step}.json", *records)
         made.pipeline.run(once=True)
     return made

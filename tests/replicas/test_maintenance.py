@@ -1,4 +1,4 @@
-"""Upkeep of replicas, and what is left to ask for when retention has passed."""
+"""Maintenance of replicas, and which states can be read after retention has passed."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_what_is_past_retention_is_refused_and_the_replica_stays(spark: SparkSes
     assert then(made, as_of=moment(3)) == [{"id": 1, "name": "v1", "n": 1}, {"id": 2, "name": "v2", "n": 2}]
     with pytest.raises(UsageError, match=f"lies before the earliest state that is kept: {moment(2)}"):
         then(made, as_of=moment(1))
-    with pytest.raises(ChangelingError, match="what is past retention cannot be made again"):
+    with pytest.raises(ChangelingError, match="what is past retention cannot be rebuilt"):
         made.pipeline.rebuild("users")
     # It belongs before everything that is kept: the log has it, the replica cannot.
     run(made, "c", item(1, "update", {"id": 2, "n": 0}, {"id": 2}, order=5))
