@@ -305,3 +305,14 @@ def test_the_key_that_a_header_names_is_kept_for_a_create_in_part() -> None:
     assert rejects.num_rows == 0
     assert [json.loads(meta).get("old_key") for meta in changes["meta"].to_pylist()] == [{"id": 1}, {"id": 1}, None]
     assert changes["after_image"].to_pylist() == ["partial"] * 3
+
+
+def test_the_lsn_behind_postgresqls_transaction_id_is_no_part_of_it() -> None:
+    """Each event of one transaction has the LSN of its own operation there; GTIDs and other ids stay as they are."""
+    ids = ["571:53195829", "571:53195832", "3e11fa47-71ca-11e1-9e33-c80aa9429562:23", "00000025:00000d08:0025"]
+    events = [{**event("c", None, {"id": 1}), "transaction": {"id": one, "total_order": 1}} for one in ids]
+    marks = [
+        {"status": status, "id": one, "event_count": 2} for status, one in zip(("BEGIN", "END"), ids, strict=False)
+    ]
+    found = [change.transaction.id for change in read(*events, *marks) if change.transaction is not None]
+    assert found == ["571", "571", ids[2], ids[3], "571", "571"]

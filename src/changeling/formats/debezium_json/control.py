@@ -4,7 +4,7 @@ import msgspec
 
 from changeling.formats.debezium_json.envelope import Boundary, Source
 from changeling.formats.debezium_json.message import Members, Message, key_columns, members, remembered
-from changeling.formats.debezium_json.origin import commit_time, finest, place_of, table_of
+from changeling.formats.debezium_json.origin import commit_time, finest, place_of, table_of, transaction_id
 from changeling.formats.debezium_json.positions import position_of
 from changeling.model import json_text, position
 from changeling.model.change import Change, Record, Transaction
@@ -86,7 +86,7 @@ def _transaction_mark(envelope: Members) -> Change:
         op=op,
         position=found.position,
         commit_time=finest(found),
-        transaction=Transaction(str(found.id), complete=True if op is Operation.COMMIT else None),
+        transaction=Transaction(transaction_id(found.id), complete=True if op is Operation.COMMIT else None),
     )
 
 

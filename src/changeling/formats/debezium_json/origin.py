@@ -1,5 +1,7 @@
 """What an event says about where and when it happened: table, time, transaction."""
 
+import re
+
 import msgspec
 
 from changeling.formats.debezium_json.envelope import YDB, Number, Source
@@ -13,6 +15,7 @@ from changeling.model.table import TableName
 
 _transaction = json_text.named("transaction", msgspec.json.Decoder(WireTransaction | None).decode)
 _number = msgspec.json.Decoder(Number).decode
+_POSTGRES_ID = re.compile(r"([0-9]+):[0-9]+")
 _UNITS = (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", 1_000_000))
 
 
@@ -85,4 +88,11 @@ def transaction_of(raw: bytes, source: Source, connector: str) -> Transaction | 
     if found is None or found.id is None:
         return None
     order, total = number("transaction", found.data_collection_order), number("transaction", found.total_order)
-    return Transaction(str(found.id), order, total)
+    return Transaction(transaction_id(found.id), order, total)
+
+
+def transaction_id(given: Number) -> str:
+    """The id of a transaction: PostgreSQL's connector puts the LSN of each operation behind it (`571:53195832`)."""
+    text = str(given)
+    match = _POSTGRES_ID.fullmatch(text)
+    return text if match is None else match[1]
