@@ -311,3 +311,15 @@ def test_a_time_with_a_zone_in_a_column_without_one_is_refused() -> None:
     feature, reason = refused(change, schemas=True, times="isostring")
     assert (feature, "original_type timetz" in reason) == ("types", True)
     assert write(change)[0]["value"]["after"] == {"id": 1, "at": "10:15:30+02:00"}
+
+
+def test_the_rest_of_a_row_that_moved_is_named_as_lost_where_a_dialect_has_no_word_for_it() -> None:
+    value = {
+        "before": None,
+        "after": {"id": 2, "n": "b", "big": "__debezium_unavailable_value"},
+        "source": {"connector": "postgresql", "db": "d", "schema": "s", "table": "t", "lsn": 7, "ts_ms": 1},
+        "op": "c",
+    }
+    changes, _ = changeling.decode([json.dumps(value)], "debezium-json", key="id")
+    _, refused = changeling.encode(changes, "ydb-json", drop=frozenset({"position", "commit_time"}))
+    assert refused["feature"].to_pylist() == ["key-change"]

@@ -51,7 +51,7 @@ def test_tls_with_a_certificate_of_its_own_is_read(
         ("password_servers", by_password(User("alice", "hush-hush")), "the login was refused"),
         ("password_servers", by_password(User("hush-hush", "x")), "the login was refused"),
         ("tls_servers", {"security.protocol": "SSL"}, "the TLS handshake failed"),
-        ("tls_servers", {"security.protocol": "SSL", "ssl.truststore.location": "/hush-hush"}, "is not there"),
+        ("tls_servers", {"security.protocol": "SSL", "ssl.truststore.location": "/hush-hush"}, "does not exist"),
         ("servers", {"security.protocol": "hush-hush"}, "check security.protocol"),
         ("password_servers", {**by_password(ALICE), "sasl.jaas.config": "hush-hush"}, "sasl.jaas.config"),
         ("password_servers", IMPATIENT, "there was no answer in time"),

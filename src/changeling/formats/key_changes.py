@@ -10,6 +10,9 @@ from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 
 
+_NEW = frozenset({Operation.INSERT, Operation.READ})
+
+
 def _equal(one: bytes, other: bytes) -> bool:
     return one == other or json_text.canonical(one) == json_text.canonical(other)
 
@@ -21,6 +24,8 @@ def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal, *, in
     `in_part` whose reader knows that the rest is not NULL.
     """
     change = out.change
+    if change.op in _NEW and change.after_image is Image.PARTIAL and not in_part:
+        out.lose("key-change", "the rest of the new row is that of the row that it was under another key")
     if change.before is None or change.key is None or change.op is Operation.DELETE:
         return [change]
     before, key = json_text.members(change.before), json_text.members(change.key)
