@@ -9,7 +9,6 @@ from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 
-
 _NEW = frozenset({Operation.INSERT, Operation.READ})
 
 
