@@ -58,8 +58,10 @@ def test_records_come_whole_in_bounded_batches_and_over_a_restart(
 
 
 def test_a_partition_is_split_into_tasks_and_every_record_comes_once(
-    spark: SparkSession, broker: Broker, topics: Topics
+    spark: SparkSession, broker: Broker, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The session of the tests has one core: a split needs more.
+    monkeypatch.setattr(type(spark.sparkContext), "defaultParallelism", 2)
     topics.make("large")
     sent = topics.send("large", *(str(place).encode() for place in range(25_000)))
     source = kafka_source(spark, broker.servers, "large", batch_records=100_000)
