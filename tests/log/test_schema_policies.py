@@ -143,7 +143,9 @@ def test_fail_stops_the_run_and_evolve_goes_on(
         f"  new:       {new}\n"
         "Set `schema: evolve` for this table to take the new version, or `schema: ignore` to keep the old one."
     )
-    assert capsys.readouterr().err.endswith(f"changeling: {error}\n")
+    # Every further line is indented, so that none looks like another message.
+    printed = error.replace("\nSet", "\n  Set")
+    assert capsys.readouterr().err.endswith(f"changeling: {printed}\n")
     assert in_log(made, "bus") == due(rows[:2], "bus")
     assert made.rejects() == []
     assert versions(made, "bus") == [(1, 1, "accepted", None)]
