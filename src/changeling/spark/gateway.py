@@ -54,6 +54,11 @@ def _ignoring_stop_signals(before: Callable[[], object] | None) -> Callable[[], 
     return prepare
 
 
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    """Py4j logs a connection that breaks in the middle of a command by the root logger, with a traceback."""
+    return record.module != "java_gateway"
+
+
 def start(conf: SparkConf) -> JavaGateway:
     """A new JVM with these settings; raises `ChangelingError` where there is no Java, or one that is too old."""
     java = _java()
@@ -66,6 +71,7 @@ def start(conf: SparkConf) -> JavaGateway:
     threading.Thread(target=_forward_stderr, args=(read_end,), name="spark-stderr", daemon=True).start()
     # `how_it_ended` reports a broken connection, so py4j need not.
     logging.getLogger("py4j").addHandler(logging.NullHandler())
+    logging.getLogger().addFilter(_is_not_py4j)
     # A session of its own: neither Ctrl-C nor a signal to the group reaches it. It ends when this process closes its input.
     settings = _Settings(stderr=write_end, start_new_session=True, preexec_fn=_ignoring_stop_signals(None))
     try:
