@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
 from changeling.iceberg.lock import Holder, holder_of
 from changeling.iceberg.parquet_files import Target, Writer, Written, numbered
+from changeling.iceberg.row_delta import registered
 from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
@@ -175,12 +176,7 @@ class Lake:
         self.append(table, writer.close(), moment)
 
     def _data_file(self, java: Any, table: Table, written: Written, moment: datetime) -> Any:
-        iceberg = self.jvm.org.apache.iceberg
-        file = java.io().newInputFile(written.path)
-        metrics = iceberg.parquet.ParquetUtil.fileMetrics(file, iceberg.MetricsConfig.forTable(java))
-        made = iceberg.DataFiles.builder(java.spec()).withInputFile(file).withFormat("parquet").withMetrics(metrics)
-        partition = _partition(table, moment)
-        return (made if partition is None else made.withPartitionPath(partition)).build()
+        return registered(self.jvm, java, written, _partition(table, moment))
 
     def summaries(self, table: Table, tag: str) -> Iterator[dict[str, str]]:
         """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""

@@ -28,7 +28,7 @@ def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, said: Map
     commit = table.newRowDelta()
     added = []
     for written in delta.added:
-        made = _new_file(iceberg, table, written)
+        made = registered(jvm, table, written)
         commit.addRows(made)
         added.append(parsed(iceberg.ContentFileParser.toJson(made, table.spec())))
     specs = table.specs()
@@ -55,12 +55,13 @@ def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, said: Map
     return added
 
 
-def _new_file(iceberg: Any, table: Any, written: Written) -> Any:
+def registered(jvm: Any, table: Any, written: Written, partition: str | None = None) -> Any:
+    """A written file as a data file of a table that Iceberg's library has loaded, with its metrics."""
+    iceberg = jvm.org.apache.iceberg
     file = table.io().newInputFile(written.path)
     metrics = iceberg.parquet.ParquetUtil.fileMetrics(file, iceberg.MetricsConfig.forTable(table))
-    return (
-        iceberg.DataFiles.builder(table.spec()).withInputFile(file).withFormat("parquet").withMetrics(metrics).build()
-    )
+    made = iceberg.DataFiles.builder(table.spec()).withInputFile(file).withFormat("parquet").withMetrics(metrics)
+    return (made if partition is None else made.withPartitionPath(partition)).build()
 
 
 def _delete_file(iceberg: Any, spec: Any, partition: Any, data_file: str, vector: Vector) -> Any:

@@ -172,7 +172,7 @@ class Committer:
         looked = rows.select(*(f.col(name).alias(f"n{name}") for name in wanted)).distinct()
         pairs = [(f.col(f"n{own}"), f.col(name)) for own, name in zip(wanted, keys, strict=True)]
         found = self.rows_at(task.replica, snapshot, shape).join(looked, same(pairs), "left_semi").toArrow()
-        return self._rows.kept_rows(task.replica, shape, found)
+        return self._rows.kept_rows(shape, found)
 
     def _now(self, outcome: TableOutcome, rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
         """The rows that changed, as they are now on top of a base."""

@@ -54,7 +54,7 @@ class StoredRows:
             files = tuple(listed(java, self._lake.jvm, snapshot))
             return Stored(files, _columns(self._lake, schema, stored, shape), _key(shape))
 
-    def kept_rows(self, replica: Replica, shape: Shape, rows: pa.Table) -> Stored:
+    def kept_rows(self, shape: Shape, rows: pa.Table) -> Stored:
         """Rows that are in no file of the table, in the places of a shape."""
         numbered = [
             pa.field(f"c{place}", arrow_type(column.kind), metadata={"PARQUET:field_id": str(place + 1)})
