@@ -74,7 +74,7 @@ class Tables:
             raise ChangelingError(f"the catalog cannot be read: {error}") from error
 
 
-def equals(column: str, value: str) -> BooleanExpression:
+def equals(column: str, value: str | int) -> BooleanExpression:
     """The rows whose column has a value; `table.name` is a column as well."""
     # PyIceberg's own signature takes a name and a value; what its types say comes from another library.
     return EqualTo(column, value)  # type: ignore[call-arg, arg-type]

@@ -1,0 +1,1 @@
+"""Changefeeds: the changes of one table, published as records of a dialect on a topic."""
