@@ -23,6 +23,16 @@ class Tables:
         self._settings, self._namespace = catalog, namespace
         self._catalog: PyIcebergCatalog | None = None
 
+    @property
+    def catalog(self) -> Catalog:
+        """The settings of the catalog."""
+        return self._settings
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the tables."""
+        return self._namespace
+
     def summaries(self, table: Table, tag: str) -> Iterator[dict[str, Any]]:
         """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""
         found = self._load(table)

@@ -203,7 +203,7 @@ class Pipeline:
     def maintain(self) -> "list[Done]":
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
         from changeling.log.maintenance import maintain
-        from changeling.pipelines.definition import span_millis
+        from changeling.model.spans import span_millis
         from changeling.replicas import maintenance
 
         lake = lake_of(self._loaded)
@@ -248,8 +248,6 @@ class Pipeline:
     @contextmanager
     def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":
         """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other."""
-        if missing := self._loaded.definition.unsupported():
-            raise UsageError(self._loaded.redacted(f"{self._loaded.path.name}: {'; '.join(missing)}"))
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
             lake = lake_of(self._loaded)
