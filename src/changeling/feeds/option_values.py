@@ -139,3 +139,11 @@ READERS: dict[str, Callable[[Value], Any]] = {
     "SINK_TYPE": _sink,
 }
 """Every option, by its name; those that only have a wrong value give None."""
+ALIASES = {"RESOLVED_TIMESTAMPS": "BARRIERS_INTERVAL"}
+"""Other names of options."""
+
+
+def is_option(spelled: str, name: str) -> bool:
+    """Whether a user's spelling names that option."""
+    upper = spelled.upper()
+    return name.upper() in (upper, ALIASES.get(upper))

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from changeling.feeds.feed import DAY, Feed, Setting
-from changeling.feeds.option_values import READERS, YDB_NAMES, Value
+from changeling.feeds.option_values import ALIASES, READERS, YDB_NAMES, Value
 from changeling.formats import registry
 from changeling.formats.options import WriteOptions
 from changeling.formats.user_options import write_options
@@ -20,17 +20,23 @@ MOST_PARTITIONS = 10_000
 _YDB = frozenset(YDB_NAMES.values())
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _ALTERABLE = ("RETENTION_PERIOD", "BARRIERS_INTERVAL", "AWS_REGION")
-_ALIASES = {"RESOLVED_TIMESTAMPS": "BARRIERS_INTERVAL"}
 _OPTIONS_OF_FEEDS = {"mode": "MODE", "virtual_timestamps": "VIRTUAL_TIMESTAMPS", "region": "AWS_REGION"}
 """Options of YDB's formats that a feed has under another name."""
 
 
 class OptionError(UsageError):
-    """An option of a feed is wrong. `option` is the one to look at, None where one is missing."""
+    """An option of a feed is wrong. `option` is the one to look at, None where one is missing.
 
-    def __init__(self, problem: str, option: str | None = None) -> None:
+    `is_about_name`: whatever its value is, it is refused.
+    """
+
+    def __init__(self, problem: str, option: str | None = None, *, is_about_name: bool = False) -> None:
         super().__init__(problem)
-        self.option = option
+        self.option, self.is_about_name = option, is_about_name
+
+
+class FormatOptionError(UsageError):
+    """An option of a feed's format is wrong."""
 
 
 def new_feed(
@@ -46,7 +52,8 @@ def new_feed(
 ) -> Feed:
     """A feed with checked options; raises `OptionError` that says which one is refused, and why.
 
-    `options` are those of its format; `partitions` is the number that the topic itself declares.
+    `options` are those of its format, `FormatOptionError` says what is wrong with them. `partitions` is the number that the
+    topic itself declares.
     """
     if _NAME.fullmatch(name) is None:
         raise UsageError(
@@ -82,13 +89,15 @@ def new_feed(
 
 def altered(feed: Feed, settings: Mapping[str, Value]) -> Feed:
     """The feed after `SET (…)`; raises `OptionError` for an option that is fixed for a feed's life."""
-    found = _read(settings)
-    for name in found:
-        if name not in _ALTERABLE:
+    for spelled in settings:
+        name = spelled.upper()
+        if name in READERS and name not in _ALTERABLE:
             raise OptionError(
-                f"{name} is fixed for a feed's life; {', '.join(_ALTERABLE)} can be set. For another {name}, add another feed",
-                name,
+                f"{name} is fixed for a feed's life: add another feed; {', '.join(_ALTERABLE)} can be set",
+                spelled,
+                is_about_name=True,
             )
+    found = _read(settings)
     changed = msgspec.structs.replace(
         feed,
         retention=found.get("RETENTION_PERIOD", feed.retention),
@@ -129,14 +138,17 @@ def _read(settings: Mapping[str, Value]) -> dict[str, Any]:
     given: dict[str, str] = {}
     for spelled, value in settings.items():
         name = spelled.upper()
-        if name not in READERS and name not in _ALIASES:
-            raise OptionError(f"there is no option {spelled!r}; {nearest(name, [*READERS, *_ALIASES])}", spelled)
-        known = _ALIASES.get(name, name)
+        if name not in READERS and name not in ALIASES:
+            raise OptionError(
+                f"there is no option {spelled!r}; {nearest(name, [*READERS, *ALIASES])}", spelled, is_about_name=True
+            )
+        known = ALIASES.get(name, name)
         if known in given:
             other = given[known]
             raise OptionError(
                 f"{name} is given twice" if other == name else f"{other} and {name} are the same option: give one",
                 spelled,
+                is_about_name=True,
             )
         given[known] = name
         try:
@@ -191,10 +203,13 @@ def _check_format_options(feed: Feed) -> None:
     shared = {field.name for field in msgspec.structs.fields(WriteOptions)}
     for name in feed.options:
         if feed.format in _YDB and name in _OPTIONS_OF_FEEDS:
-            raise UsageError(f"options: {name} is written as {_OPTIONS_OF_FEEDS[name]}, next to FORMAT")
+            raise FormatOptionError(f"{name} is not an option of the format here: write {_OPTIONS_OF_FEEDS[name]}")
         if name in shared or (feed.format in _YDB and name == "feed"):
-            raise UsageError(f"options: {name} is not for feeds: their topic decides it")
-    form.encoder(write_options(form, feed.options))
+            raise FormatOptionError(f"{name} is not an option of feeds: it follows from the topic")
+    try:
+        form.encoder(write_options(form, feed.options))
+    except UsageError as error:
+        raise FormatOptionError(str(error)) from None
     if form.name.startswith("arcion-"):
         _check_arcion(feed)
 
@@ -202,8 +217,8 @@ def _check_format_options(feed: Feed) -> None:
 def _check_arcion(feed: Feed) -> None:
     wanted = [name for name in ("before_image", "after_image") if feed.options.get(name) == "ALL"]
     if wanted and feed.mode != "NEW_AND_OLD_IMAGES":
-        raise UsageError(f"options: {wanted[0]}: ALL needs MODE = 'NEW_AND_OLD_IMAGES', not '{feed.mode}'")
+        raise FormatOptionError(f"{wanted[0]}: ALL needs MODE = 'NEW_AND_OLD_IMAGES', not '{feed.mode}'")
     if feed.options.get("mode") in ("snapshot", "full") and not feed.initial_scan:
-        raise UsageError(
-            f"options: mode: {feed.options['mode']} begins with the rows of the table: it needs INITIAL_SCAN = TRUE"
+        raise FormatOptionError(
+            f"mode: {feed.options['mode']} begins with the rows of the table: it needs INITIAL_SCAN = TRUE"
         )

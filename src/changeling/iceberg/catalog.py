@@ -53,7 +53,7 @@ def catalog(warehouse: str, folder: Path, given: Mapping[str, str]) -> Catalog:
             "uri": f"jdbc:sqlite:{database}?busy_timeout=60000",
         }
         settings |= {"jdbc.schema-version": "V1"}
-        python = {**store, "warehouse": warehouse, "type": "sql", "uri": f"sqlite:///{database}?timeout=60"}
+        python = {**store, "warehouse": warehouse, "type": "sql", "uri": f"sqlite:///{database}"}
     prefix = f"spark.sql.catalog.{NAME}"
     # Tables are reloaded each time: another process may have written to them.
     spark = {prefix: "org.apache.iceberg.spark.SparkCatalog", f"{prefix}.cache-enabled": "false"}

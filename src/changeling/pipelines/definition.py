@@ -159,7 +159,7 @@ class KafkaTopic(_Topic, tag_field="type", tag="kafka", frozen=True, kw_only=Tru
     servers: Text
     """The brokers: host:port, separated by commas."""
     name: Text = "{prefix}{table}"
-    """The topic; {prefix} is the setting of that name, {table} the name of the table without catalog and schema."""
+    """The topic: a template with {prefix}, {schema}, {table} and {feed}."""
     prefix: str = ""
     """What {prefix} stands for."""
     kafka: dict[str, Setting] = {}
@@ -171,9 +171,9 @@ class FilesTopic(_Topic, tag_field="type", tag="files", frozen=True, kw_only=Tru
 
     path: Text
     """The folder, or s3://bucket/…"""
-    file_bytes: Count = 128 * 1024 * 1024
+    file_bytes: Count = 32 * 1024 * 1024
     """About how many bytes a file has before the next one begins."""
-    file_time: Span = "10m"
+    file_time: Span = "60s"
     """How long records wait for a file to become full before it is written as it is."""
 
 
