@@ -3,7 +3,7 @@
 Every feed has one, whatever it is copied to afterwards. Offsets count from 0 in each partition, without gaps.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from changeling.formats.format import Counts
 from changeling.iceberg.reader import Tables, equals
 from changeling.iceberg.table import Table
 from changeling.model import layout
+from changeling.model.change import Record
 
 VERSION = 1
 STATE = "changeling.feed"
@@ -37,15 +38,15 @@ COLUMNS = pa.schema(
 class ScanState(msgspec.Struct, frozen=True):
     """How far the initial scan is."""
 
-    buckets: int
-    """Into how many parts the keys are divided."""
+    buckets: int = 0
+    """Into how many parts the keys are divided; 0 before it began."""
     next: int = 0
     """The part that is published next."""
 
     @property
     def is_done(self) -> bool:
         """All parts are published."""
-        return self.next >= self.buckets
+        return 0 < self.buckets <= self.next
 
 
 class FeedState(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +84,25 @@ def topic_table(name: str) -> Table:
 def namespace_of(pipeline: str) -> str:
     """The namespace of the topics of a pipeline."""
     return f"{pipeline}_feeds"
+
+
+def rows_of(records: Sequence[Sequence[Record]], offsets: Sequence[int], moment: datetime, point: int) -> pa.Table:
+    """Records of each partition as rows of the topic, from the next offsets on."""
+    together = [record for part in records for record in part]
+    headers = [[{"name": name, "value": value} for name, value in record.headers] or None for record in together]
+    numbers = [first + place for first, part in zip(offsets, records, strict=True) for place in range(len(part))]
+    return pa.table(
+        [
+            pa.array([partition for partition, part in enumerate(records) for _ in part], pa.int32()),
+            pa.array(numbers, pa.int64()),
+            pa.array([record.key for record in together], pa.binary()),
+            pa.array([record.value for record in together], pa.binary()),
+            pa.array(headers, layout.HEADERS),
+            pa.array([moment] * len(together), MOMENT),
+            pa.array([point] * len(together), pa.int64()),
+        ],
+        schema=COLUMNS,
+    )
 
 
 class Topic:
