@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from changeling.feeds.execution import Done as Executed
     from changeling.iceberg.lake import Lake
     from changeling.log.maintenance import Done
+    from changeling.pipelines.feeds import Feeds
     from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State
@@ -146,6 +148,16 @@ class Pipeline:
         with self._redacted():
             return current(tables_of(self._loaded), self.name, WantedTable(TableName.parse(table), source))
 
+    def feeds(self) -> "Feeds":
+        """The changefeeds, to look at and to change; needs no Spark."""
+        from changeling.pipelines.feeds import Feeds
+
+        return Feeds(self._loaded)
+
+    def sql(self, text: str, *, source: str | None = None) -> "list[Executed]":
+        """Runs statements such as `ALTER TABLE t ADD CHANGEFEED f WITH (…)`, all or none; needs no Spark."""
+        return self.feeds().sql(text, source=source)
+
     def verify(self, tables: Sequence[str] = (), *, most: int = 20) -> "Iterator[Verified]":
         """Compares replicas with the tables of their database, row for row, at one position of its log; all where none is named.
 
@@ -203,7 +215,7 @@ class Pipeline:
     def maintain(self) -> "list[Done]":
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
         from changeling.log.maintenance import maintain
-        from changeling.pipelines.definition import span_millis
+        from changeling.model.spans import span_millis
         from changeling.replicas import maintenance
 
         lake = lake_of(self._loaded)
@@ -248,8 +260,6 @@ class Pipeline:
     @contextmanager
     def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":
         """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other."""
-        if missing := self._loaded.definition.unsupported():
-            raise UsageError(self._loaded.redacted(f"{self._loaded.path.name}: {'; '.join(missing)}"))
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
             lake = lake_of(self._loaded)
