@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from changeling.feeds.consumers import Consumers
 from changeling.feeds.feed import Feed
-from changeling.feeds.topic import Topic, TopicView, unexpired_since
+from changeling.feeds.topic import Topic, TopicView, offsets_text, unexpired_since
 from changeling.model import json_text, times
 from changeling.model.errors import Rejected, UsageError
 from changeling.model.json_text import quote
@@ -35,9 +35,8 @@ class Gap(NamedTuple):
     """The first offset that is there again."""
 
     def __str__(self) -> str:
-        count = self.until - self.first
-        which = f"offset {self.first}" if count == 1 else f"offsets {self.first} to {self.until - 1}"
-        return f"{which} of partition {self.partition} are gone: past retention, {count:,} record{'' if count == 1 else 's'}"
+        which = offsets_text(self.first, self.until)
+        return f"{which} gone from partition {self.partition}, past retention: not read"
 
 
 class FeedRecord(NamedTuple):

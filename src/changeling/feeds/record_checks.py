@@ -1,10 +1,12 @@
 """What the records of a feed promise, checked one by one: places, order, repetitions, barriers, images."""
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple
 
 from changeling.feeds.feed import Feed
 from changeling.feeds.rebuilt_table import RebuiltTable
+from changeling.feeds.topic import offsets_text
 from changeling.model import json_text, position
 from changeling.model.change import Change
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
@@ -68,8 +70,7 @@ class RecordChecks:
         if end is not None and offset < end:
             self._fault(OFFSETS, partition, offset, "there is another record with this offset")
         elif end is not None and self.contiguous and offset > end:
-            missing = f"offset {end}" if offset == end + 1 else f"offsets {end} to {offset - 1}"
-            self._fault(OFFSETS, partition, offset, f"{missing} before it are missing")
+            self._fault(OFFSETS, partition, offset, f"{offsets_text(end, offset)} missing before it")
         self._ends[partition] = max(offset + 1, end or 0)
         self.barriers.setdefault(partition, [])
 
@@ -93,13 +94,16 @@ class RecordChecks:
 
     def finish(self) -> None:
         """Compares the barriers of the partitions."""
-        for partition, found in self.barriers.items():
-            first = next(iter(self.barriers.values()))
-            if found != first:
-                wrong = next((one for one in [*found, *first] if (one in found) != (one in first)), found[0])
-                where = "lacks" if wrong not in found else "alone has" if wrong not in first else "has in another order"
-                self._fault(SAME_BARRIERS, None, None, f"partition {partition} {where} the barrier {_shown(wrong)}")
-                return
+        if not self.barriers:
+            return
+        (model, expected), *others = self.barriers.items()
+        for partition, found in others:
+            for own, other in zip_longest(found, expected):
+                if own != other:
+                    here, there = (f"the barrier {_shown(one)}" if one else "none" for one in (own, other))
+                    why = f"partition {partition} has {here} where partition {model} has {there}"
+                    self._fault(SAME_BARRIERS, None, None, why)
+                    break
 
     def _check_barrier(self, change: Change, own: str | None, partition: int, offset: int) -> None:
         before = self.barriers[partition]

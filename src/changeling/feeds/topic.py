@@ -26,6 +26,7 @@ from changeling.model import layout
 
 VERSION = 1
 STATE = "changeling.feed"
+_MINUTE_MILLIS = 60_000
 MOMENT = pa.timestamp("us", "UTC")
 COLUMNS = pa.schema(
     [
@@ -146,6 +147,27 @@ class TopicView:
                 return state if state.id == self._feed.id else None
         return None
 
+    def rate(self) -> float | None:
+        """Records a second in the last minute in which some were published; None where there were too few commits."""
+        if self._table is None or self.state is None:
+            return None
+        newest: tuple[int, int] | None = None
+        before: tuple[int, int] | None = None
+        snapshot = self._table.current_snapshot()
+        while snapshot is not None:
+            said = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            if STATE in said:
+                count = sum(msgspec.json.decode(said[STATE], type=FeedState).offsets)
+                newest = newest or (snapshot.timestamp_ms, count)
+                if snapshot.timestamp_ms < newest[0] - _MINUTE_MILLIS:
+                    break
+                before = (snapshot.timestamp_ms, count)
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else self._table.snapshot_by_id(parent)
+        if newest is None or before is None or newest[0] == before[0]:
+            return None
+        return (newest[1] - before[1]) * 1000 / (newest[0] - before[0])
+
     def firsts(self, since: datetime | None) -> list[int]:
         """The first offset of each partition that was published at a time or later; the next one to be written without any."""
         if self.state is None:
@@ -234,6 +256,11 @@ class _File:
 
 def _integer(bound: bytes | None) -> int | None:
     return None if bound is None else int.from_bytes(bound, "little", signed=True)
+
+
+def offsets_text(first: int, until: int) -> str:
+    """Offsets from one to before another, for people, with their verb."""
+    return f"offset {first} is" if until == first + 1 else f"offsets {first} to {until - 1} are"
 
 
 def unexpired_since(feed: Feed, now: datetime | None = None) -> datetime | None:

@@ -15,7 +15,7 @@ from changeling.feeds.feed import Feed
 from changeling.feeds.rebuilt_table import RebuiltTable, Rows, stored_rows
 from changeling.feeds.record_checks import CHECKS, IMAGES, OFFSETS, READABLE, SAME_BARRIERS, Fault, RecordChecks
 from changeling.feeds.replica_states import ReplicaStates
-from changeling.feeds.topic import COLUMNS, FeedState, Topic
+from changeling.feeds.topic import COLUMNS, FeedState, Topic, offsets_text
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.user_options import read_options
@@ -67,7 +67,7 @@ def verify_topic(tables: Tables, pipeline: str, feed: Feed) -> VerifiedFeed:
     last = dict.fromkeys(range(len(ends)), -1) | _last_offsets(records)
     for partition, end in enumerate(ends):
         if firsts[partition] <= last[partition] + 1 < end:
-            why = f"offsets {last[partition] + 1} to {end - 1} behind it are missing"
+            why = f"{offsets_text(last[partition] + 1, end)} missing behind it"
             found.faults.append(Fault(OFFSETS, partition, last[partition], why))
     return found
 
