@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
-
 from changeling.feeds.consumers import CONSUMERS
+from changeling.feeds.definitions import FEEDS
 from changeling.feeds.feed import Feed
 from changeling.feeds.topic import STATE, namespace_of, topic_table, unexpired_since
 from changeling.iceberg.lake import Lake
@@ -17,8 +16,7 @@ from changeling.iceberg.table import Table
 from changeling.log.maintenance import KEEP_SNAPSHOTS, Done, compact, remove_orphans
 
 _ORPHANS_AFTER = timedelta(days=3)
-_DEFINITIONS = Table("feeds", pa.schema([]))
-_WITHOUT_SPARK = (CONSUMERS, _DEFINITIONS)
+_WITHOUT_SPARK = (CONSUMERS, FEEDS)
 """Tables that are written without Spark, which leaves the files of former snapshots behind."""
 
 

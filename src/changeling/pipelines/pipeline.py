@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from changeling.feeds.execution import Done as Executed
     from changeling.feeds.reading import FeedReader, FeedRecord, Gap, Start
     from changeling.feeds.verification import VerifiedFeed
     from changeling.iceberg.lake import Lake
     from changeling.log.maintenance import Done
+    from changeling.pipelines.feeds import Feeds
     from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State
@@ -148,6 +150,16 @@ class Pipeline:
         with self._redacted():
             return current(tables_of(self._loaded), self.name, WantedTable(TableName.parse(table), source))
 
+    def feeds(self) -> "Feeds":
+        """The changefeeds, to look at and to change; needs no Spark."""
+        from changeling.pipelines.feeds import Feeds
+
+        return Feeds(self._loaded)
+
+    def sql(self, text: str, *, source: str | None = None) -> "list[Executed]":
+        """Runs statements such as `ALTER TABLE t ADD CHANGEFEED f WITH (…)`, all or none; needs no Spark."""
+        return self.feeds().sql(text, source=source)
+
     def read_feed(
         self,
         name: str,
@@ -177,20 +189,20 @@ class Pipeline:
         from changeling.feeds.consumers import Consumers
         from changeling.feeds.reading import FeedReader
         from changeling.feeds.topic import Topic
-        from changeling.pipelines.feed_lookup import feed_named
+        from changeling.pipelines.feed_sync import definitions_of
 
         with self._redacted():
             tables = tables_of(self._loaded)
-            topic = Topic(tables, self.name, feed_named(self._loaded, name))
+            topic = Topic(tables, self.name, definitions_of(self._loaded).get(name))
             return FeedReader(topic, start, Consumers(tables), consumer, on_gap)
 
     def verify_feed(self, name: str) -> "VerifiedFeed":
         """Checks the records of a feed: order, repetitions, barriers, and the table that they make; needs no Spark."""
         from changeling.feeds.verification import verify_topic
-        from changeling.pipelines.feed_lookup import feed_named
+        from changeling.pipelines.feed_sync import definitions_of
 
         with self._redacted():
-            return verify_topic(tables_of(self._loaded), self.name, feed_named(self._loaded, name))
+            return verify_topic(tables_of(self._loaded), self.name, definitions_of(self._loaded).get(name))
 
     def verify(self, tables: Sequence[str] = (), *, most: int = 20) -> "Iterator[Verified]":
         """Compares replicas with the tables of their database, row for row, at one position of its log; all where none is named.
@@ -250,8 +262,9 @@ class Pipeline:
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
         from changeling.feeds import retention as retention_of_feeds
         from changeling.log.maintenance import maintain
+        from changeling.model.spans import span_millis
         from changeling.pipelines.definition import span_millis
-        from changeling.pipelines.feed_lookup import feeds_of
+        from changeling.pipelines.feed_sync import definitions_of
         from changeling.replicas import maintenance
 
         lake = lake_of(self._loaded)
@@ -262,7 +275,7 @@ class Pipeline:
                 return []
             kept = maintenance.merged_until(lake)
             replicas = maintenance.maintain(lake, timedelta(milliseconds=retention))
-            topics = retention_of_feeds.maintain(lake, feeds_of(self._loaded))
+            topics = retention_of_feeds.maintain(lake, definitions_of(self._loaded).all())
             return [*maintain(lake, retention, keep_changes=kept), *replicas, *topics]
 
     def remove(self) -> list[str]:
@@ -297,8 +310,6 @@ class Pipeline:
     @contextmanager
     def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":
         """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other."""
-        if missing := self._loaded.definition.unsupported():
-            raise UsageError(self._loaded.redacted(f"{self._loaded.path.name}: {'; '.join(missing)}"))
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
             lake = lake_of(self._loaded)

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from fnmatch import fnmatchcase
 
 from changeling.files.reading import Carrier
 from changeling.iceberg.lake import Lake
@@ -15,15 +14,15 @@ from changeling.log.maintenance import expire
 from changeling.log.schema_registry import Policy
 from changeling.log.source_state import SourceState
 from changeling.model.errors import ChangelingError, UsageError
+from changeling.model.spans import span_millis
 from changeling.model.table import TableName
 from changeling.pipelines.backoff import Retry
+from changeling.pipelines.declared_schemas import applies
 from changeling.pipelines.definition import (
     FilesSource,
     KafkaSource,
     PostgresSource,
     RecordSource,
-    TableRule,
-    span_millis,
 )
 from changeling.pipelines.definition import Source as Declared
 from changeling.pipelines.listener import Listener
@@ -220,18 +219,7 @@ def merge_of(loaded: Loaded, log: Log) -> Merge:
 
 def rules_of(loaded: Loaded) -> Rules:
     """The rules for tables in the pipeline file."""
-    return Rules(_modes(loaded), lambda source, table: _policies(loaded, source)(table))
-
-
-def _modes(loaded: Loaded) -> Callable[[str, TableName], str]:
-    """The mode of a table's replica, from the first rule that matches."""
-
-    def mode(source: str, table: TableName) -> str:
-        rules = loaded.rules(source)
-        rule = next((rule for rule in rules if _is_for(rule, table)), None)
-        return "merge" if rule is None else "typed" if rule.typed else rule.mode
-
-    return mode
+    return Rules(loaded.mode, lambda source, table: _policies(loaded, source)(table))
 
 
 def carrier_of(source: RecordSource) -> Carrier:
@@ -272,11 +260,4 @@ def _source(loaded: Loaded, lake: Lake, source: RecordSource) -> Source:
 def _policies(loaded: Loaded, source: str) -> Callable[[TableName], Policy]:
     """The policy for new versions of a table's schema, from the first rule that matches."""
     rules = loaded.rules(source)
-    return lambda table: next((rule.schema for rule in rules if _is_for(rule, table)), "evolve")
-
-
-def _is_for(rule: TableRule, table: TableName) -> bool:
-    """Whether a rule applies to a table: the parts of its name that are given match."""
-    wanted = TableName.parse(rule.name)
-    pairs = ((wanted.catalog, table.catalog), (wanted.schema, table.schema), (wanted.name, table.name))
-    return all(part is None or own is None or fnmatchcase(own, part) for part, own in pairs)
+    return lambda table: next((rule.schema for rule in rules if applies(rule, table)), "evolve")

@@ -10,8 +10,8 @@ from changeling.log.source_state import SourceState, stored_state
 from changeling.model import times
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.definition import PostgresSource, PostgresTarget
-from changeling.pipelines.feed_lookup import feeds_of
 from changeling.pipelines.feed_status import feed_status
+from changeling.pipelines.feed_sync import definitions_of
 from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
@@ -46,7 +46,7 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
             for count in ("applied", "ties", "stale", "aside")
         }
         row |= slots.get(row["name"], {})
-    feeds = feed_status(tables, loaded.definition.name, feeds_of(loaded), errors)
+    feeds = feed_status(tables, loaded.definition.name, definitions_of(loaded).all(), errors)
     targets = [_target(loaded, target, errors.get(target.name)) for target in loaded.definition.targets]
     return [*rows, *known, *feeds, *targets]
 
