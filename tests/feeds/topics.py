@@ -102,7 +102,9 @@ class WrittenLake:
 
     def _drop_rows(self, namespace: str, name: str) -> None:
         if self._catalog.table_exists((namespace, name)):
-            self._catalog.load_table((namespace, name)).delete()
+            table = self._catalog.load_table((namespace, name))
+            if table.scan(limit=1).to_arrow().num_rows:
+                table.delete()
 
     def _append(
         self,

@@ -178,7 +178,7 @@ class _Verification:
         if state.rejected:
             return f"{state.rejected:,} changes were rejected, which the dialect cannot carry"
         if feed.initial_scan:
-            return None if state.scan is None or state.scan.is_done else "the initial scan is not complete"
+            return None if state.scan is not None and state.scan.is_done else "the initial scan is not complete"
         return self._replica.not_empty_at_start()
 
     def _compare(self, table: RebuiltTable, point: int, found: VerifiedFeed) -> bool:

@@ -263,7 +263,6 @@ class Pipeline:
         from changeling.feeds import retention as retention_of_feeds
         from changeling.log.maintenance import maintain
         from changeling.model.spans import span_millis
-        from changeling.pipelines.definition import span_millis
         from changeling.pipelines.feed_sync import definitions_of
         from changeling.replicas import maintenance
 
