@@ -3,13 +3,15 @@
 Every feed has one, whatever it is copied to afterwards. Offsets count from 0 in each partition, without gaps.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThan
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, GreaterThanOrEqual, LessThan, Or
 
 from changeling.feeds.feed import Feed
 from changeling.formats.format import Counts
@@ -131,10 +133,35 @@ class Topic:
         for start in range(first, until, most):
             yield self.records(partition, start, min(start + most, until), expired=expired)
 
+    def spans(self, firsts: Sequence[int], untils: Sequence[int]) -> pa.Table:
+        """The records of all partitions, each from an offset to before another, by partition and offset; expired ones as well."""
+        rows = self._tables.rows(self._table, _within(firsts, untils))
+        return rows.select(COLUMNS.names).cast(COLUMNS).sort_by([("partition", "ascending"), ("offset", "ascending")])
+
+    def kept(self, firsts: Sequence[int], untils: Sequence[int]) -> list[int]:
+        """The first offset of each such span that is still there, or its end."""
+        rows = self._tables.rows(self._table, _within(firsts, untils), ("partition", "offset"))
+        return [
+            until
+            if (first := pc.min(rows.filter(pc.field("partition") == place).column("offset")).as_py()) is None
+            else first
+            for place, until in enumerate(untils)
+        ]
+
     def _unexpired(self, now: datetime | None) -> BooleanExpression | None:
         if self._feed.retention is None:
             return None
         return _at_least("published_at", (now or datetime.now(UTC)) - timedelta(seconds=self._feed.retention))
+
+
+def _within(firsts: Sequence[int], untils: Sequence[int]) -> BooleanExpression:
+    spans: list[BooleanExpression] = [
+        And(equals("partition", partition), _at_least("offset", first), _below("offset", until))
+        for partition, (first, until) in enumerate(zip(firsts, untils, strict=True))
+        if first < until
+    ]
+    nothing: BooleanExpression = AlwaysFalse()
+    return reduce(Or, spans, nothing)
 
 
 def _at_least(column: str, value: Any) -> BooleanExpression:
