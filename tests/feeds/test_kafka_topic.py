@@ -41,8 +41,9 @@ def short_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def configuration(broker: Broker, topic: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    asked = AdminClient({"bootstrap.servers": broker.servers, "log_level": 0}).describe_configs([resource])
-    return {name: entry.value for name, entry in asked[resource].result(10).items()}
+    admin = AdminClient({"bootstrap.servers": broker.servers, "log_level": 0})
+    found = admin.describe_configs([resource])[resource].result(10)
+    return {name: entry.value for name, entry in found.items()}
 
 
 def test_every_record_is_copied_once_and_in_order(tmp_path: Path, broker: Broker, short_transactions: None) -> None:

@@ -43,6 +43,16 @@ _NAMES = {
     "ssl.key.password": "ssl.key.password",
 }
 """Settings with one counterpart in librdkafka, and its name there."""
+_JAVA_NAMES = {
+    **{ours: java for java, ours in _NAMES.items()},
+    "queue.buffering.max.ms": "linger.ms",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.certificate.location": "ssl.keystore.location",
+    "ssl.key.location": "ssl.keystore.location",
+    "sasl.username": "sasl.jaas.config",
+    "sasl.password": "sasl.jaas.config",
+}
 _LOGINS = {"PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule"}
 _VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"'=]+)"""
 _JAAS = re.compile(
@@ -75,6 +85,11 @@ def librdkafka_settings(settings: Mapping[str, Setting], where: str) -> dict[str
         except ValueError as error:
             raise UsageError(f"{where}: {error}") from None
     return found
+
+
+def java_name(setting: str) -> str:
+    """The setting that users know a setting of librdkafka by."""
+    return _JAVA_NAMES.get(setting, setting)
 
 
 def _login(given: Mapping[str, str]) -> dict[str, str]:
