@@ -146,6 +146,21 @@ class Topic:
             since = None if expired else unexpired_since(self.feed)
             yield view.records({partition: (start, min(start + most, until))}, since)
 
+    def spans(self, firsts: Sequence[int], untils: Sequence[int]) -> pa.Table:
+        """The records of all partitions, each from an offset to before another, by partition and offset; expired ones as well."""
+        return self.view().records(_ranges(firsts, untils))
+
+    def kept(self, firsts: Sequence[int], untils: Sequence[int]) -> list[int]:
+        """The first offset of each such span that is still there, or its end."""
+        least = self.spans(firsts, untils).group_by("partition").aggregate([("offset", "min")])
+        found = dict(zip(least["partition"].to_pylist(), least["offset_min"].to_pylist(), strict=True))
+        return [found.get(partition, until) for partition, until in enumerate(untils)]
+
+
+def _ranges(firsts: Sequence[int], untils: Sequence[int]) -> dict[int, tuple[int, int]]:
+    pairs = enumerate(zip(firsts, untils, strict=True))
+    return {partition: (first, until) for partition, (first, until) in pairs if first < until}
+
 
 class TopicView:
     """A topic as it is in one snapshot: its files are listed once, and those without wanted records are not opened."""

@@ -28,6 +28,8 @@ POINTS = (
     "target.staged",
     "target.before",
     "target.after",
+    "kafka.sent",
+    "kafka.committed",
 )
 _VARIABLE = "CHANGELING_FAILPOINT"
 _passed: dict[str, int] = {}
