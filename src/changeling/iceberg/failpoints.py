@@ -28,6 +28,9 @@ POINTS = (
     "target.staged",
     "target.before",
     "target.after",
+    "feed.planned",
+    "feed.staged",
+    "feed.written",
 )
 _VARIABLE = "CHANGELING_FAILPOINT"
 _passed: dict[str, int] = {}
