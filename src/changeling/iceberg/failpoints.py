@@ -28,8 +28,14 @@ POINTS = (
     "target.staged",
     "target.before",
     "target.after",
+<<<<<<< HEAD
     "kafka.sent",
     "kafka.committed",
+=======
+    "feed.planned",
+    "feed.staged",
+    "feed.written",
+>>>>>>> h-files
 )
 _VARIABLE = "CHANGELING_FAILPOINT"
 _passed: dict[str, int] = {}
