@@ -28,7 +28,7 @@ from tests.files.conftest import bucket, s3_endpoint
 
 __all__ = ["bucket", "s3_endpoint"]
 
-STEPS = [point for point in POINTS if point.startswith("feed.")]
+STEPS = [point for point in POINTS if point.startswith("files.")]
 DIALECTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     *((name, {}, {}) for name in registry.names() if name != "arcion-csv"),
     ("arcion-csv", {}, {"header": True}),
@@ -195,8 +195,8 @@ def test_a_killed_run_is_continued_with_the_same_files(tmp_path: Path, point: st
     killed(tmp_path, str(out), f"{point}@2")
     before = {path: path.stat().st_mtime_ns for path in out.glob("0*.json")}
     hidden = list(out.glob(".*"))
-    assert len(before) == (2 if point == "feed.written" else 1)
-    assert len(hidden) == (1 if point == "feed.staged" else 0)
+    assert len(before) == (2 if point == "files.written" else 1)
+    assert len(hidden) == (1 if point == "files.staged" else 0)
     # The file that was planned does not grow, though it would have room.
     made.append([b"4"])
     assert writer(made, out, most_bytes=4).step(end=True) == Copied(
@@ -254,7 +254,7 @@ def objects() -> dict[str, bytes]:
         client.close()
 
 
-@pytest.mark.parametrize("point", ["feed.staged", "feed.written"])
+@pytest.mark.parametrize("point", ["files.staged", "files.written"])
 def test_objects_of_s3(tmp_path: Path, bucket: str, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made, place = FilledTopic(tmp_path), f"s3://{bucket}/feeds/orders/"
     large = b"y" * 6_000_000
@@ -263,7 +263,7 @@ def test_objects_of_s3(tmp_path: Path, bucket: str, point: str, monkeypatch: pyt
     with pytest.raises(FailpointReached):
         writer(made, place).step(end=True)
     whole = {f"feeds/orders/{name(0)}": b"%b\n%b\n" % (large, large)}
-    assert objects() == (whole if point == "feed.written" else {})
+    assert objects() == (whole if point == "files.written" else {})
     monkeypatch.delenv("CHANGELING_FAILPOINT")
     made.append([b"{}"])
     files = writer(made, place)

@@ -85,7 +85,7 @@ class FilesTopicWriter:
             for file in self._complete(self._gatherings[partition], partition, until, end, now):
                 if file.records:
                     self._store(msgspec.structs.replace(self._known, planned=file))
-                    reach("feed.planned")
+                    reach("files.planned")
                     self._write(file)
                     written.append(file)
                 self._ledger = self._known.after(file)
@@ -141,8 +141,8 @@ class FilesTopicWriter:
     def _write(self, file: FileRange) -> None:
         with Output(self._path(file)) as output:
             write(self._batches(file), output)
-            reach("feed.staged")
-        reach("feed.written")
+            reach("files.staged")
+        reach("files.written")
 
     def _batches(self, file: FileRange) -> Iterator[pa.RecordBatch]:
         for part in self._parts(file.partition, file.first, file.until):

@@ -59,17 +59,12 @@ class FeedReport:
 class Publishing:
     """What the feeds of a run share."""
 
-    def __init__(self, log: Log, tables: Tables, policy: Policies) -> None:
-        self.lake, self.tables = log.lake, tables
+    def __init__(self, log: Log, tables: Tables, policy: Policies, replicas: ReplicaTables) -> None:
+        self.lake, self.tables, self.replicas = log.lake, tables, replicas
         self.topics = log.lake.in_namespace(namespace_of(log.lake.namespace))
         self.stamps = Stamps(log.lake)
         self.inference = SchemaInference(log.registry, policy, log.register)
-        self.replicas = ReplicaTables(log.lake)
         self._read: tuple[tuple[str, int, int], PointChanges] | None = None
-
-    def refresh(self) -> None:
-        """Looks at the replicas as they are now."""
-        self.replicas = ReplicaTables(self.lake)
 
     def changes(self, source: str, before: Point, after: Point) -> PointChanges:
         """The changes of a source between two points; those that were read last are kept for the next feed."""
@@ -107,6 +102,8 @@ class FeedPublisher:
 
     def step(self, points: Points, *, end: bool = False) -> Iterator[FeedReport]:
         """Publishes every point that is new, and a part of the initial scan before each. `end`: all of the scan, then a barrier."""
+        if not (end or self.is_scanning) and self.state.point == points.last.number:
+            return
         self._points = {0: Point(), **{point.number: point for point in points.all()}}
         if self.state.point not in self._points:
             raise ChangelingError(

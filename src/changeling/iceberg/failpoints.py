@@ -28,14 +28,13 @@ POINTS = (
     "target.staged",
     "target.before",
     "target.after",
-<<<<<<< HEAD
+    "feed.before",
+    "feed.after",
     "kafka.sent",
     "kafka.committed",
-=======
-    "feed.planned",
-    "feed.staged",
-    "feed.written",
->>>>>>> h-files
+    "files.planned",
+    "files.staged",
+    "files.written",
 )
 _VARIABLE = "CHANGELING_FAILPOINT"
 _passed: dict[str, int] = {}
