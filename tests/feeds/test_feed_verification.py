@@ -11,6 +11,7 @@ import pytest
 
 import changeling
 from changeling.feeds.feed import Feed
+from changeling.feeds.rebuilt_table import RebuiltTable
 from changeling.feeds.record_checks import BARRIERS, IMAGES, OFFSETS, ONCE, ORDER, PARTITIONS, READABLE, SAME_BARRIERS
 from changeling.feeds.topic import ScanState
 from changeling.feeds.verification import EQUAL, VerifiedFeed, verify_records, verify_topic
@@ -209,6 +210,27 @@ def test_a_table_that_cannot_be_rebuilt_says_why(lake: WrittenLake) -> None:
         lake.publish(one, [(0, "[1]", '{"update":{},"key":[1]}')], scan=ScanState(4, 2))
         found = verify_topic(lake.tables, PIPELINE, one)
         assert (found.faults, found.not_checked[EQUAL]) == ([], why)
+
+
+def test_columns_are_followed_while_the_table_is_altered() -> None:
+    """One is renamed, one is dropped and comes again as another column."""
+    before = Shape(
+        (ReplicaColumn("1", "id", "int64"), ReplicaColumn("2", "n", "int32"), ReplicaColumn("3", "x", "string")), ("1",)
+    )
+    after = Shape(
+        (ReplicaColumn("1", "id", "int64"), ReplicaColumn("2", "m", "int64"), ReplicaColumn("4", "x", "date")), ("1",)
+    )
+    table = RebuiltTable("ydb-json", [before, after])
+
+    def write(key: int, image: str, shape: Shape) -> None:
+        written = Change(op=Operation.UPSERT, key=f'{{"id":{key}}}', after=image, after_image=Image.PARTIAL)
+        table.apply(written, str(key), shape)
+
+    write(1, '{"n":1,"x":"old"}', before)
+    write(2, '{"n":2,"x":"old"}', before)
+    write(2, f'{{"m":3,"x":"{born("2001-02-03")}"}}', after)
+    assert table.rows(before) == {(b"1",): (b"1", b"1", b'"old"'), (b"2",): (b"2", b"3", b'"old"')}
+    assert table.rows(after) == {(b"1",): (b"1", b"1", b"null"), (b"2",): (b"2", b"3", b'"2001-02-03"')}
 
 
 EVERY_TYPE = {

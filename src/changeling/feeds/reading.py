@@ -120,11 +120,10 @@ class FeedReader:
             if self.consumer is None or self.consumers is None
             else self.consumers.places(self.consumer, self.topic.feed.id)
         )
-        expired = unexpired_since(self.topic.feed)
         if isinstance(self.start, int):
             begins = [self.start] * len(view.state.offsets)
         else:
-            begins = view.firsts(max((time for time in (self.start, expired) if time is not None), default=None))
+            begins = view.firsts(self.start or unexpired_since(self.topic.feed))
         return [known.get(partition, begin) for partition, begin in enumerate(begins)]
 
     def _behind(self, view: TopicView, ends: list[int]) -> Iterator[pa.Table]:
