@@ -10,8 +10,9 @@ from typing import Any
 from changeling.feeds.consumers import CONSUMERS
 from changeling.feeds.definitions import FEEDS
 from changeling.feeds.feed import Feed
-from changeling.feeds.topic import STATE, namespace_of, topic_table, unexpired_since
+from changeling.feeds.topic import STATE, Topic, namespace_of, topic_table, unexpired_since
 from changeling.iceberg.lake import Lake
+from changeling.iceberg.reader import Tables
 from changeling.iceberg.table import Table
 from changeling.log.maintenance import KEEP_SNAPSHOTS, Done, compact, remove_orphans
 
@@ -65,6 +66,19 @@ def _upper_bound(iceberg: Any, file: Any, column: Any) -> int | None:
     bounds = file.upperBounds()
     bound = None if bounds is None else bounds.get(column.fieldId())
     return None if bound is None else int(iceberg.types.Conversions.fromByteBuffer(column.type(), bound))
+
+
+def needed_points(tables: Tables, pipeline: str, feeds: Sequence[Feed]) -> set[int]:
+    """The points that feeds stand on: their replicas, and the log behind them, must be kept."""
+    found: set[int] = set()
+    for feed in feeds:
+        if feed.status != "enabled" or feed.start is None:
+            continue
+        state = Topic(tables, pipeline, feed).state()
+        found.add(feed.start if state is None else state.point)
+        if feed.initial_scan and (state is None or state.scan is None or not state.scan.is_done):
+            found.add(feed.start)
+    return found
 
 
 def maintain(lake: Lake, feeds: Sequence[Feed], keep_snapshots: timedelta = KEEP_SNAPSHOTS) -> list[Done]:

@@ -111,7 +111,7 @@ def _token(text: str, start: int) -> Token:
     if letter in _SIGNS:
         return Token(Kind.SIGN, letter, start, start + 1)
     end = start
-    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+    while end < len(text) and f"_{text[end]}".isidentifier():
         end += 1
     if end == start:
         raise marked(text, start, start + 1, f"{letter!r} has no meaning here")

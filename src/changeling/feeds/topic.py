@@ -4,7 +4,7 @@ Every feed has one, whatever it is copied to afterwards. Offsets count from 0 in
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from changeling.formats.format import Counts
 from changeling.iceberg.reader import Tables, equals, summaries_of
 from changeling.iceberg.table import Table
 from changeling.model import layout
+from changeling.model.change import Record
 
 VERSION = 1
 STATE = "changeling.feed"
@@ -45,15 +46,15 @@ COLUMNS = pa.schema(
 class ScanState(msgspec.Struct, frozen=True):
     """How far the initial scan is."""
 
-    buckets: int
-    """Into how many parts the keys are divided."""
+    buckets: int = 0
+    """Into how many parts the keys are divided; 0 before it began."""
     next: int = 0
     """The part that is published next."""
 
     @property
     def is_done(self) -> bool:
         """All parts are published."""
-        return self.next >= self.buckets
+        return 0 < self.buckets <= self.next
 
 
 class FeedState(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +94,25 @@ def namespace_of(pipeline: str) -> str:
     return f"{pipeline}_feeds"
 
 
+def rows_of(records: Sequence[Sequence[Record]], offsets: Sequence[int], moment: datetime, point: int) -> pa.Table:
+    """Records of each partition as rows of the topic, from the next offsets on."""
+    together = [record for part in records for record in part]
+    headers = [[{"name": name, "value": value} for name, value in record.headers] or None for record in together]
+    numbers = [first + place for first, part in zip(offsets, records, strict=True) for place in range(len(part))]
+    return pa.table(
+        [
+            pa.array([partition for partition, part in enumerate(records) for _ in part], pa.int32()),
+            pa.array(numbers, pa.int64()),
+            pa.array([record.key for record in together], pa.binary()),
+            pa.array([record.value for record in together], pa.binary()),
+            pa.array(headers, layout.HEADERS),
+            pa.array([moment] * len(together), MOMENT),
+            pa.array([point] * len(together), pa.int64()),
+        ],
+        schema=COLUMNS,
+    )
+
+
 class Topic:
     """The topic of one feed, to read without Spark. One that has no table yet is empty."""
 
@@ -125,6 +145,21 @@ class Topic:
         for start in range(first, until, most):
             since = None if expired else unexpired_since(self.feed)
             yield view.records({partition: (start, min(start + most, until))}, since)
+
+    def spans(self, firsts: Sequence[int], untils: Sequence[int]) -> pa.Table:
+        """The records of all partitions, each from an offset to before another, by partition and offset; expired ones as well."""
+        return self.view().records(_ranges(firsts, untils))
+
+    def kept(self, firsts: Sequence[int], untils: Sequence[int]) -> list[int]:
+        """The first offset of each such span that is still there, or its end."""
+        least = self.spans(firsts, untils).group_by("partition").aggregate([("offset", "min")])
+        found = dict(zip(least["partition"].to_pylist(), least["offset_min"].to_pylist(), strict=True))
+        return [found.get(partition, until) for partition, until in enumerate(untils)]
+
+
+def _ranges(firsts: Sequence[int], untils: Sequence[int]) -> dict[int, tuple[int, int]]:
+    pairs = enumerate(zip(firsts, untils, strict=True))
+    return {partition: (first, until) for partition, (first, until) in pairs if first < until}
 
 
 class TopicView:

@@ -272,9 +272,11 @@ class Pipeline:
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
             if not lake.has(layout.CHANGES):
                 return []
-            kept = maintenance.merged_until(lake)
-            replicas = maintenance.maintain(lake, timedelta(milliseconds=retention))
-            topics = retention_of_feeds.maintain(lake, definitions_of(self._loaded).all())
+            feeds = definitions_of(self._loaded).all()
+            needed = retention_of_feeds.needed_points(tables_of(self._loaded), self.name, feeds)
+            kept = maintenance.merged_until(lake, needed)
+            replicas = maintenance.maintain(lake, timedelta(milliseconds=retention), needed=needed)
+            topics = retention_of_feeds.maintain(lake, feeds)
             return [*maintain(lake, retention, keep_changes=kept), *replicas, *topics]
 
     def remove(self) -> list[str]:
@@ -297,7 +299,9 @@ class Pipeline:
                 left += removed.left
             for target in targets_of(self._loaded, lake):
                 dropped += [f"{name} of target {target.name}" for name in target.remove()]
-            dropped += [*lake.in_namespace(f"{self.name}_replica").remove(), *lake.remove()]
+            for part in ("replica", "feeds"):
+                dropped += lake.in_namespace(f"{self.name}_{part}").remove()
+            dropped += lake.remove()
             if left:
                 raise NotAllDropped(
                     "\n  ".join(
