@@ -11,7 +11,7 @@ import pytest
 from changeling.feeds import consumers, reading
 from changeling.feeds.consumers import Consumers
 from changeling.feeds.feed import Feed
-from changeling.feeds.reading import FeedReader, Gap, json_line, parse_start
+from changeling.feeds.reading import FeedReader, Gap, Start, json_line, parse_start
 from changeling.model.errors import UsageError
 from tests.feeds.topics import WrittenLake, feed
 
@@ -101,7 +101,7 @@ def test_what_has_expired_is_not_seen_and_missed_offsets_are_told(tmp_path: Path
     lake.publish(published, [(0, "[1]", "{}")], point=2, at=now)
     gaps: list[Gap] = []
 
-    def reader(start: int | None = None, consumer: str | None = None) -> FeedReader:
+    def reader(start: Start = None, consumer: str | None = None) -> FeedReader:
         gaps.clear()
         return FeedReader(lake.topic(published), start, stored, consumer, gaps.append)
 
@@ -110,6 +110,8 @@ def test_what_has_expired_is_not_seen_and_missed_offsets_are_told(tmp_path: Path
     assert places(reader(0)) == [(0, 2)]
     assert gaps == [Gap(0, 0, 2), Gap(1, 0, 1)]
     assert str(gaps[0]) == "offsets 0 to 1 are gone from partition 0, past retention: not read"
+    assert places(reader(now - 3 * HOUR)) == [(0, 2)]
+    assert gaps == [Gap(0, 0, 2), Gap(1, 0, 1)]
     assert places(reader(consumer="slow")) == [(0, 2)]
     assert gaps == [Gap(0, 1, 2)]
     assert places(reader(consumer="slow")) == []

@@ -1,14 +1,17 @@
 """Reads the records of a feed from its topic, without Spark: from any place, to the end or for ever, with what is missing told."""
 
 import base64
+import functools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeling.feeds.consumers import Consumers
 from changeling.feeds.feed import Feed
@@ -117,11 +120,10 @@ class FeedReader:
             if self.consumer is None or self.consumers is None
             else self.consumers.places(self.consumer, self.topic.feed.id)
         )
-        expired = unexpired_since(self.topic.feed)
         if isinstance(self.start, int):
             begins = [self.start] * len(view.state.offsets)
         else:
-            begins = view.firsts(max((time for time in (self.start, expired) if time is not None), default=None))
+            begins = view.firsts(self.start or unexpired_since(self.topic.feed))
         return [known.get(partition, begin) for partition, begin in enumerate(begins)]
 
     def _behind(self, view: TopicView, ends: list[int]) -> Iterator[pa.Table]:
@@ -180,9 +182,22 @@ class FeedReader:
 
 def records_of(part: pa.Table) -> Iterator[FeedRecord]:
     """The records of a part."""
-    for row in part.to_pylist():
-        headers = tuple((pair["name"], pair["value"]) for pair in row["headers"] or ())
-        yield FeedRecord(row["partition"], row["offset"], row["key"], row["value"], headers, row["published_at"])
+    plain = (part[name].to_pylist() for name in ("partition", "offset", "key", "value"))
+    rows = zip(*plain, _headers(part["headers"]), _moments(part["published_at"]), strict=True)
+    return map(FeedRecord._make, rows)
+
+
+def _moments(column: pa.ChunkedArray) -> Iterable[datetime]:
+    """The times of a column; all records of one commit have the same."""
+    encoded = column.combine_chunks().dictionary_encode()
+    known = encoded.dictionary.to_pylist()
+    return map(known.__getitem__, encoded.indices.to_pylist())
+
+
+def _headers(column: pa.ChunkedArray) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
+    if not len(pc.list_flatten(column)):
+        return repeat((), len(column))
+    return [tuple((pair["name"], pair["value"]) for pair in pairs or ()) for pairs in column.to_pylist()]
 
 
 def parse_start(text: str) -> Start:
@@ -225,6 +240,7 @@ def json_line(feed: Feed, record: FeedRecord) -> bytes:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def moment_text(moment: datetime) -> str:
     """RFC 3339 in UTC, with the fewest fraction digits that are exact."""
     return times.to_text((moment - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000)
