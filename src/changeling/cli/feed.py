@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from changeling.cli import feed_read
 from changeling.cli.arguments import add_pipeline, add_source, pipeline_of, settings
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ def add(verbs: Actions) -> None:
     """Declares the verb with its actions."""
     parser = verbs.add_parser("feed", help="changefeeds of tables", description=__doc__)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
-    for declare in (_add_create, _add_alter, _add_drop, _add_list, _add_show):
+    for declare in (_add_create, _add_alter, _add_drop, _add_list, _add_show, feed_read.add):
         declare(actions)
 
 

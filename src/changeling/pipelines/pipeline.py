@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from changeling.feeds.execution import Done as Executed
+    from changeling.feeds.reading import FeedReader, FeedRecord, Gap, Start
+    from changeling.feeds.verification import VerifiedFeed
     from changeling.iceberg.lake import Lake
     from changeling.log.maintenance import Done
     from changeling.pipelines.feeds import Feeds
@@ -158,6 +160,50 @@ class Pipeline:
         """Runs statements such as `ALTER TABLE t ADD CHANGEFEED f WITH (…)`, all or none; needs no Spark."""
         return self.feeds().sql(text, source=source)
 
+    def read_feed(
+        self,
+        name: str,
+        start: "Start" = None,
+        *,
+        consumer: str | None = None,
+        follow: bool = False,
+        limit: int | None = None,
+        stop: threading.Event | None = None,
+    ) -> "Iterator[FeedRecord]":
+        """The records of a feed, by partition and offset; needs no Spark.
+
+        They begin with `start`, an offset of each partition or a time of publishing (by default with the first that has not
+        expired), or where the consumer was. With `follow`, they go on until `stop` is set.
+        """
+        yield from self.feed_reader(name, start, consumer=consumer).records(follow=follow, limit=limit, stop=stop)
+
+    def feed_reader(
+        self,
+        name: str,
+        start: "Start" = None,
+        *,
+        consumer: str | None = None,
+        on_gap: "Callable[[Gap], object]" = lambda gap: None,
+    ) -> "FeedReader":
+        """As `read_feed`, in parts; `on_gap` is told which records were missed because they had expired."""
+        from changeling.feeds.consumers import Consumers
+        from changeling.feeds.reading import FeedReader
+        from changeling.feeds.topic import Topic
+        from changeling.pipelines.feed_sync import definitions_of
+
+        with self._redacted():
+            tables = tables_of(self._loaded)
+            topic = Topic(tables, self.name, definitions_of(self._loaded).get(name))
+            return FeedReader(topic, start, Consumers(tables), consumer, on_gap)
+
+    def verify_feed(self, name: str) -> "VerifiedFeed":
+        """Checks the records of a feed: order, repetitions, barriers, and the table that they make; needs no Spark."""
+        from changeling.feeds.verification import verify_topic
+        from changeling.pipelines.feed_sync import definitions_of
+
+        with self._redacted():
+            return verify_topic(tables_of(self._loaded), self.name, definitions_of(self._loaded).get(name))
+
     def verify(self, tables: Sequence[str] = (), *, most: int = 20) -> "Iterator[Verified]":
         """Compares replicas with the tables of their database, row for row, at one position of its log; all where none is named.
 
@@ -214,8 +260,10 @@ class Pipeline:
 
     def maintain(self) -> "list[Done]":
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
+        from changeling.feeds import retention as retention_of_feeds
         from changeling.log.maintenance import maintain
         from changeling.model.spans import span_millis
+        from changeling.pipelines.feed_sync import definitions_of
         from changeling.replicas import maintenance
 
         lake = lake_of(self._loaded)
@@ -224,9 +272,12 @@ class Pipeline:
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
             if not lake.has(layout.CHANGES):
                 return []
-            kept = maintenance.merged_until(lake)
-            replicas = maintenance.maintain(lake, timedelta(milliseconds=retention))
-            return [*maintain(lake, retention, keep_changes=kept), *replicas]
+            feeds = definitions_of(self._loaded).all()
+            needed = retention_of_feeds.needed_points(tables_of(self._loaded), self.name, feeds)
+            kept = maintenance.merged_until(lake, needed)
+            replicas = maintenance.maintain(lake, timedelta(milliseconds=retention), needed=needed)
+            topics = retention_of_feeds.maintain(lake, feeds)
+            return [*maintain(lake, retention, keep_changes=kept), *replicas, *topics]
 
     def remove(self) -> list[str]:
         """Drops what the pipeline has on database servers, then its tables and replicas with all of their data.
@@ -248,7 +299,9 @@ class Pipeline:
                 left += removed.left
             for target in targets_of(self._loaded, lake):
                 dropped += [f"{name} of target {target.name}" for name in target.remove()]
-            dropped += [*lake.in_namespace(f"{self.name}_replica").remove(), *lake.remove()]
+            for part in ("replica", "feeds"):
+                dropped += lake.in_namespace(f"{self.name}_{part}").remove()
+            dropped += lake.remove()
             if left:
                 raise NotAllDropped(
                     "\n  ".join(

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from changeling.files.reading import Carrier
@@ -25,6 +25,7 @@ from changeling.pipelines.definition import (
     RecordSource,
 )
 from changeling.pipelines.definition import Source as Declared
+from changeling.pipelines.feed_run import FeedRun
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.replay import settle
@@ -93,15 +94,19 @@ class Runner:
         for ingest, source in zip(self._ingests, sources, strict=True):
             if not isinstance(source, PostgresSource):
                 settle(self._lake, ingest, carrier_of(source))
+        rules = rules_of(self._loaded)
+        feeds = FeedRun(self._loaded, log, self._lock, self._listener, rules.policy)
         try:
             targets = TargetSync(self._loaded, self._lake, self._lock, self._listener)
-            self._run(merge_of(self._loaded, log), targets, once, poll_seconds)
+            merge = Merge(log, replace(rules, mode=feeds.mode), _settle(self._loaded))
+            self._run(merge, targets, feeds, once, poll_seconds)
         finally:
+            feeds.close()
             for ingest in self._ingests:
                 ingest.source.close()
         return list(self._totals.values())
 
-    def _run(self, merge: Merge, targets: TargetSync, once: bool, poll_seconds: float) -> None:
+    def _run(self, merge: Merge, targets: TargetSync, feeds: FeedRun, once: bool, poll_seconds: float) -> None:
         retries = {ingest.source.name: Retry() for ingest in self._ingests}
         if once:
             for ingest in self._ingests:
@@ -111,18 +116,20 @@ class Runner:
         while not self._stop.is_set():
             moved = [self._step(ingest, None if once else retries[ingest.source.name]) for ingest in self._ingests]
             if not once:
-                self._merge(merge, end=False)
+                self._merge(merge, feeds, end=False)
                 targets.step(once=False)
+                feeds.step(merge, once=False)
             if any(moved):
                 continue
             if once:
-                self._merge(merge, end=True)
+                self._merge(merge, feeds, end=True)
                 targets.step(once=True)
+                feeds.step(merge, once=True)
                 break
             self._listener.waits()
             self._stop.wait(poll_seconds)
 
-    def _merge(self, merge: Merge, *, end: bool) -> None:
+    def _merge(self, merge: Merge, feeds: FeedRun, *, end: bool) -> None:
         """Moves the replicas to the newest point; at the end of the input, every transaction in it counts as complete."""
         if not self._merging.due():
             return
@@ -132,9 +139,8 @@ class Runner:
                 for text in report.warnings:
                     self._listener.warns("replicas", self._loaded.redacted(text))
                 if report.point.number % _EXPIRE_AFTER == 0:
-                    maintenance.expire(
-                        self._lake, timedelta(milliseconds=span_millis(self._loaded.definition.retention))
-                    )
+                    retention = timedelta(milliseconds=span_millis(self._loaded.definition.retention))
+                    maintenance.expire(self._lake, retention, feeds.needed_points())
         except (ChangelingError, OSError) as error:
             check_spark(error)
             self._lock.failed(self._loaded.redacted(str(error)), "replicas")
@@ -213,8 +219,11 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
 
 def merge_of(loaded: Loaded, log: Log) -> Merge:
     """The merge that keeps the pipeline's replicas up to date."""
-    settle = timedelta(milliseconds=span_millis(loaded.definition.settle))
-    return Merge(log, rules_of(loaded), settle)
+    return Merge(log, rules_of(loaded), _settle(loaded))
+
+
+def _settle(loaded: Loaded) -> timedelta:
+    return timedelta(milliseconds=span_millis(loaded.definition.settle))
 
 
 def rules_of(loaded: Loaded) -> Rules:
