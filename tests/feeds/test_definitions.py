@@ -19,8 +19,12 @@ from changeling.iceberg.reader import Tables
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.pipelines.feed_sync import definitions_of, sync_declared
+from changeling.pipelines.feeds import Feeds
 from tests.feeds.seen_tables import KEYED, NAMESPACE, add_points, add_replica, add_schemas, tables_in
+from tests.files.conftest import bucket, s3_endpoint
 from tests.pipelines.pipeline_files import loaded
+
+__all__ = ["bucket", "s3_endpoint"]
 
 USERS = TableName(None, "public", "users")
 SHORT = {"FORMAT": "JSON", "MODE": "UPDATES"}
@@ -246,9 +250,11 @@ def test_what_cannot_be_run_is_marked(tmp_path: Path, shown: str) -> None:
 
 def test_a_dropped_table_takes_its_feeds_along_and_is_remembered(tmp_path: Path) -> None:
     tables = tables_in(tmp_path)
+    sql(tables, f"ALTER TABLE users ADD CHANGEFEED e {WITH}, ALTER CHANGEFEED e DISABLE")
     add_replica(tables, "a", "users")
     sql(tables, f"ALTER TABLE users ADD CHANGEFEED f {WITH}; ALTER TABLE orders ADD CHANGEFEED g {WITH}")
     assert sql(tables, "DROP TABLE users") == [
+        Done(action="drop", feed="e", table="users", source=None, status="dropped"),
         Done(action="drop", feed="f", table="users", source="a", status="dropped"),
         Done(action="drop table", table="users", source="a", status="dropped"),
     ]
@@ -353,3 +359,10 @@ def test_a_feed_of_a_statement_may_be_declared_afterwards(tmp_path: Path) -> Non
     there = definitions_in(tmp_path).get("f")
     assert synced(tmp_path, EMPTY) == {"f": there}
     assert synced(tmp_path, FILE)["f"] == msgspec.structs.replace(there, in_file=True)
+
+
+def test_definitions_may_lie_on_s3(tmp_path: Path, bucket: str) -> None:
+    found = loaded(tmp_path, EMPTY.replace("./lake", f"s3://{bucket}/lake"))
+    Feeds(found).sql(f"ALTER TABLE users ADD CHANGEFEED f {WITH}")
+    Feeds(found).disable("f")
+    assert [(feed.name, feed.status) for feed in Feeds(found)] == [("f", "disabled")]
