@@ -25,14 +25,22 @@ class FolderPipeline:
         mode: Literal["merge", "history"] = "merge",
         *,
         format: str = "xtdb",
-        tables: Sequence[dict[str, object]] | None = None,
+        key: Sequence[str] = (),
     ) -> None:
+        """Without a `key`, of all tables, the source has the one table of the accounts."""
         self._inbox = folder / "in"
         self._inbox.mkdir(parents=True)
         file = folder / "feed.yaml"
-        source = {"name": "drop", "type": "files", "path": "./in", "format": format, "batch_bytes": 4_000_000_000}
+        source = {
+            "name": "drop",
+            "type": "files",
+            "path": "./in",
+            "format": format,
+            "batch_bytes": 4_000_000_000,
+            "key": list(key),
+        }
         rule = {"name": TABLE, "key": ["_id"], "columns": DECLARED, "mode": mode}
-        rules = [rule] if tables is None else tables
+        rules = [] if key else [rule]
         # Any JSON is YAML.
         file.write_text(json.dumps({"name": folder.name, "warehouse": "./lake", "sources": [source], "tables": rules}))
         self.pipeline = Pipeline.load(file)

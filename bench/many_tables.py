@@ -22,7 +22,7 @@ def benchmarks() -> dict[str, Benchmark]:
 def _measured(tables: int, aim: float) -> Result:
     folder = Path(tempfile.mkdtemp(prefix="changeling-bench-"))
     try:
-        pipeline = FolderPipeline(folder / "many", format="debezium-json", tables=[])
+        pipeline = FolderPipeline(folder / "many", format="debezium-json", key=["id"])
         pipeline.add_file(_event(table, key, "c", 0) for table in range(tables) for key in range(ROWS))
         pipeline.ingest()
         pipeline.merge()
