@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from changeling.formats.format import Decode
+from changeling.formats.key_in_row import check_key
 from changeling.formats.options import ReadOptions
 from changeling.formats.ydb_json.envelope import (
     FLAGS,
@@ -100,6 +101,9 @@ class _Reader:
         key, key_note = _key(found, table.key)
         content, new, old = _object(found, flag), _object(found, "newImage"), _object(found, "oldImage")
         columns = None if content is None or _EMPTY.fullmatch(content) else content
+        for row in (columns, new, old):
+            if row is not None:
+                check_key(json_text.members(key), row)
         after, after_image = new, Image.FULL if new is not None else Image.NONE
         if flag == "erase":
             if columns is not None:
