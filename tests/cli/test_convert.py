@@ -78,6 +78,17 @@ def test_rows_of_csv_without_a_header_need_the_same_columns_too(run: Run, tmp_pa
     assert [json.loads(line)["after"] for line in done.stdout.splitlines()] == ROWS
 
 
+def test_rows_of_csv_with_different_columns_are_named_with_all_that_would_be_lost(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("\n".join([debezium(ROWS[0], 0), debezium(ROWS[1], 1, "u")]))
+    call = ("convert", "in.jsonl", "--from", "debezium-json", "--key", "id", "--to", "arcion-csv", "-O", "o.csv")
+    refused = run(*call, "--out-option", "mode=snapshot")
+    assert refused.returncode == 4
+    assert "Allow it with --drop before,position,update; nothing was written." in refused.stderr
+    assert "a file of CSV has one header, and these changes need two: give --columns" in refused.stderr
+    drop = ("--drop", "before,position,update", "--columns", "id:int64,v:string,w:string")
+    assert run(*call, "--out-option", "mode=snapshot", *drop).returncode == 0
+
+
 def test_where_positions_are_lost_the_input_must_be_in_order(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text("\n".join([debezium(ROWS[0], 20, "u"), debezium(ROWS[0], 10)]))
     call = ("convert", "in.jsonl", "--from", "debezium-json", "--key", "id", "--to", "dataworks", "-O", "o.jsonl")
