@@ -161,6 +161,8 @@ class Encoder:
                     placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
                 if out.native and origin.topic is not None and not self._names_topic:
                     made = [_on_topic(record, origin.topic) for record in made]
+                if not out.native and records and _repeats_tombstone(made, records[-1]):
+                    made = []
                 records.extend(made)
                 places.extend([place] * len(made))
                 if made and not out.native and change.op in LABELS - self._format.carries:
@@ -201,6 +203,11 @@ class Encoder:
             source = CANONICAL if encoding == "canonical" else registry.get(encoding).types
             self._transcoders[encoding] = Transcoder(source, self._format.types)
         return self._transcoders[encoding]
+
+
+def _repeats_tombstone(made: Sequence[Record], before: Record) -> bool:
+    """Whether a change is only the tombstone of a delete, which was written with the delete already."""
+    return len(made) == 1 and made[0].value is None and before.value is None and made[0].key == before.key
 
 
 def _on_topic(record: Record, topic: str) -> Record:
