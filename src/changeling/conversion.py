@@ -50,6 +50,7 @@ class Conversion:
         for batch in batches:
             encoded = self._encoded(batch)
             self._report.relabelled += encoded.relabelled
+            self._report.as_text += encoded.as_text
             self._report.written += encoded.records.num_rows
             self._check_tables(batch, encoded)
             for place, why in self._order.breaks(batch, encoded):

@@ -11,7 +11,9 @@ from tests.cli.conftest import Run
 
 
 def test_there_and_back(run: Run, tmp_path: Path) -> None:
-    assert run("convert", "xtdb.jsonl", "--from", "xtdb", "--to", "arcion-json", "-O", "a.jsonl").returncode == 0
+    done = run("convert", "xtdb.jsonl", "--from", "xtdb", "--to", "arcion-json", "-O", "a.jsonl")
+    assert done.returncode == 0
+    assert "as text            7 changes with numbers or others of unknown type (--columns gives types)" in done.stderr
     done = run("convert", "a.jsonl", "--from", "arcion-json", "--to", "xtdb", "-O", "x.jsonl", "--json")
     assert done.returncode == 0
     assert json.loads(done.stderr) == {
@@ -22,6 +24,7 @@ def test_there_and_back(run: Run, tmp_path: Path) -> None:
         "written": 8,
         "dropped": {},
         "relabelled": {},
+        "as_text": 0,
     }
     before = [json.loads(line) for line in (tmp_path / "xtdb.jsonl").read_text().splitlines()]
     after = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]

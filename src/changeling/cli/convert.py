@@ -83,6 +83,7 @@ def _summary(report: Report, parsed: argparse.Namespace) -> str:
                 "written": report.written,
                 "dropped": dict(report.dropped),
                 "relabelled": dict(report.relabelled),
+                "as_text": report.as_text,
             }
         )
     lines = [
@@ -97,4 +98,8 @@ def _summary(report: Report, parsed: argparse.Namespace) -> str:
         f"relabelled{count:>10,} {label}s, which {parsed.target} writes as another operation"
         for label, count in report.relabelled.most_common()
     ]
+    if report.as_text:
+        lines.append(
+            f"as text   {report.as_text:>10,} changes with numbers or others of unknown type (--columns gives types)"
+        )
     return "\n".join(lines)

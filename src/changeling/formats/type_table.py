@@ -27,6 +27,7 @@ class TypeTable:
         untyped: Convert | None = None,
         untyped_read: Convert | None = None,
         untyped_loss: Callable[[bytes], str | None] = lambda raw: None,
+        all_text: bool = False,
     ) -> None:
         self._read, self._write = read or {}, write or {}
         self._read_wire, self._write_wire = read_wire or {}, write_wire or {}
@@ -40,6 +41,8 @@ class TypeTable:
         """The plain value that a value of unknown type means, or None: itself."""
         self.untyped_loss = untyped_loss
         """Why a plain value of unknown type reads back as another one, or None: it does not."""
+        self.all_text = all_text
+        """Every value is text, as everyone knows: one of unknown type is no loss, and is reported."""
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a format has one table, and it lives as long as the program
     def reader(self, kind: Type, wire: str | None = None) -> Convert:
