@@ -9,7 +9,7 @@ from changeling.formats import registry
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.table import TableName
-from changeling.replicas.merge_tasks import between, last_truncate, of_table
+from changeling.replicas.merge_tasks import between, last_truncate, log_is_whole, of_table
 from changeling.replicas.row_events import ARRIVAL, arrival_columns
 from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Attempt, Mark, attempts_of, lane_of
 
@@ -56,7 +56,11 @@ def reads_of(lake: Lake, source: str, table: TableName, before: str | None, batc
         )
         for row in summed.marks
     ]
-    return Reads(summed["first"], summed["last"], attempts_of(marks))
+    attempts = attempts_of(marks)
+    if not log_is_whole(lake):
+        # Of an attempt without its first row, other rows may be past retention too.
+        attempts = tuple(one if one.first < one.last else one._replace(contains=None) for one in attempts)
+    return Reads(summed["first"], summed["last"], attempts)
 
 
 def _mark() -> Column | None:
