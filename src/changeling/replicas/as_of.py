@@ -241,12 +241,16 @@ class States:
         reads = Reads()
         if key is None:
             reads = reads_of(self._lake, source, table, limit, batch)
-            if given is None and reads.cut_by(base.position):
+            if reads.contain > base.position:
+                # A complete snapshot contains all of the base.
+                base, given = Base(), None
+            elif given is None and reads.cut_by(base.position):
                 base = self._base(identity, replica, reads.first, "the snapshot of a table without a key")
         truncated = last_truncate(self._lake, source, table, base.position, limit, batch)
         if truncated is not None:
             base, given = Base(truncated), None
-        changes = self._lake.frame(layout.CHANGES).where(own & between(base.position, limit, batch))
+        wanted = between(base.position, limit, batch) & (f.col("position") >= reads.contain)
+        changes = self._lake.frame(layout.CHANGES).where(own & wanted)
         if replica is None:
             # Merges look for them where there is a replica.
             self._inference.look_for_reversions(
@@ -261,6 +265,7 @@ class States:
             columns.shape(version),
             stored=base.snapshot is not None or given is not None,
             attempts=reads.attempts,
+            contained=reads.contain,
         )
 
         def below(shape: Shape) -> DataFrame | None:

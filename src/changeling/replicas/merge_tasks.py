@@ -104,7 +104,12 @@ class Bases:
 
     def log_is_whole(self) -> bool:
         """Whether the log still has every change that was ever ingested."""
-        return DROPPED not in dict(self._lake.load(layout.CHANGES).properties())
+        return log_is_whole(self._lake)
+
+
+def log_is_whole(lake: Lake) -> bool:
+    """Whether the log still has every change that was ever ingested."""
+    return DROPPED not in dict(lake.load(layout.CHANGES).properties())
 
 
 def last_truncate(lake: Lake, source: str, table: TableName, after: str, before: str | None, batch: int) -> str | None:
