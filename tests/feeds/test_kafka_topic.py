@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -68,7 +69,7 @@ def test_every_record_is_copied_once_and_in_order(tmp_path: Path, broker: Broker
     assert configuration(broker, "once.changeling-progress")["cleanup.policy"] == "compact"
 
 
-@pytest.mark.parametrize("point", ["kafka.sent", "kafka.sent@4", "kafka.committed@4"])
+@pytest.mark.parametrize("point", ["kafka.sent@4", "kafka.committed"])
 def test_a_process_that_is_killed_sends_nothing_twice(tmp_path: Path, broker: Broker, point: str) -> None:
     topic = point.replace("@", "-")
     feed = KafkaFeed(tmp_path, topic, 2)
@@ -101,6 +102,20 @@ def test_a_step_that_failed_goes_on(
     monkeypatch.delenv("CHANGELING_FAILPOINT")
     writer.step()
     assert consumed(broker.servers, topic) == {0: rows(range(30))}
+
+
+def test_a_transaction_ends_when_its_time_is_up(
+    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_sender, "_TRANSACTION_SECONDS", 0)
+    monkeypatch.setattr(kafka_sender, "_RECORDS_BETWEEN_LOOKS", 4)
+    feed = KafkaFeed(tmp_path, "slow")
+    feed.append({0: rows(range(10))})
+    assert feed.writer(broker.servers).step() == Copied("slow", 10, [])
+    assert consumed(broker.servers, "slow") == {0: rows(range(10))}
+    (progress,) = consumed(broker.servers, "slow.changeling-progress").values()
+    assert [json.loads(record.value or b"")["next"] for record in progress] == [0, 4, 8, 10]
+    assert {record.key for record in progress} == {b"id-of-slow/0"}
 
 
 def test_of_two_writers_the_older_one_is_fenced(tmp_path: Path, broker: Broker) -> None:

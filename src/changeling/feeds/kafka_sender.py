@@ -23,14 +23,15 @@ _TRANSACTION_SECONDS = 20.0
 _RECORDS_BETWEEN_LOOKS = 1_000
 _TRIES = 3
 _ABORT_SECONDS = 5.0
-_QUEUE_BYTES = 64 * 1024 * 1024
-"""What waits to be sent: small enough that the time of a transaction passes before it is full, not when it is flushed."""
+_LARGEST_RECORD = 64 * 1024 * 1024
+_QUEUE_PAUSE = 0.002
 _SETTINGS: dict[str, Any] = {
     "linger.ms": 20,
-    "queue.buffering.max.messages": 2 * TRANSACTION_RECORDS,
-    "queue.buffering.max.kbytes": _QUEUE_BYTES // 1024,
+    # Enough for a few requests. A longer queue costs up to twice the time, and what waits in it is not seen to be slow.
+    "queue.buffering.max.messages": 3_000,
+    "queue.buffering.max.kbytes": 2 * _LARGEST_RECORD // 1024,
     # How large records may be is said by the topic, with max.message.bytes.
-    "message.max.bytes": _QUEUE_BYTES,
+    "message.max.bytes": _LARGEST_RECORD,
 }
 
 
@@ -129,7 +130,7 @@ class Sender:
                         return place
                     if monotonic() > end:
                         raise Interrupted(f"no record could be sent to the Kafka topic {topic!r} in time") from None
-                    self._producer.poll(0.05)
+                    self._producer.poll(_QUEUE_PAUSE)
         return len(values)
 
     def _commit(self, progress: Progress) -> None:
