@@ -121,19 +121,19 @@ def test_a_transaction_ends_when_its_time_is_up(
 def test_of_two_writers_the_older_one_is_fenced(tmp_path: Path, broker: Broker) -> None:
     feed = KafkaFeed(tmp_path, "doubles")
     older, newer = feed.writer(broker.servers), feed.writer(broker.servers)
-    feed.append({0: rows(range(3))})
-    assert older.step() == Copied("doubles", 3, [])
+    feed.append({0: rows(range(4_000))})
+    assert older.step() == Copied("doubles", 4_000, [])
     assert newer.step() is None
-    feed.append({0: rows(range(3, 6))})
+    feed.append({0: rows(range(4_000, 4_003))})
     with pytest.raises(ChangelingError, match=r"^feed 'orders': Kafka at .* another process copies to the same topic"):
         older.step()
     assert newer.step() == Copied("doubles", 3, [])
     assert older.step() is None
-    feed.append({0: rows(range(6, 9))})
+    feed.append({0: rows(range(4_003, 4_006))})
     assert older.step() == Copied("doubles", 3, [])
     with pytest.raises(ChangelingError, match="another process"):
         newer.step()
-    assert consumed(broker.servers, "doubles") == {0: rows(range(9))}
+    assert consumed(broker.servers, "doubles") == {0: rows(range(4_006))}
 
 
 def test_a_topic_of_others_is_refused_and_left_as_it_is(tmp_path: Path, broker: Broker) -> None:
