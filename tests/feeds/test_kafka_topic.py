@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from changeling.feeds import kafka_sender
+from changeling.feeds.kafka_cluster import Interrupted
 from changeling.feeds.kafka_topic import Copied
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
@@ -95,13 +96,31 @@ def test_a_step_that_failed_goes_on(
     feed = KafkaFeed(tmp_path, topic)
     writer = feed.writer(broker.servers)
     feed.append({0: rows(range(30))})
-    for passed in (1, 2, 3):
+    for passed in (1, 4):
         monkeypatch.setenv("CHANGELING_FAILPOINT", f"{point}@{passed}")
         with pytest.raises(FailpointReached):
             writer.step()
     monkeypatch.delenv("CHANGELING_FAILPOINT")
     writer.step()
     assert consumed(broker.servers, topic) == {0: rows(range(30))}
+
+
+def test_what_may_not_have_arrived_is_asked_for_and_sent_again(
+    tmp_path: Path, broker: Broker, short_transactions: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection breaks before one transaction is committed, and after another: nobody is told which."""
+    passed: list[str] = []
+
+    def broken(point: str) -> None:
+        passed.append(point)
+        if (point, passed.count(point)) in (("kafka.sent", 3), ("kafka.committed", 4)):
+            raise Interrupted("the connection broke")
+
+    monkeypatch.setattr(kafka_sender, "reach", broken)
+    feed = KafkaFeed(tmp_path, "broken")
+    feed.append({0: rows(range(40))})
+    assert feed.writer(broker.servers).step() == Copied("broken", 40, [])
+    assert consumed(broker.servers, "broken") == {0: rows(range(40))}
 
 
 def test_a_transaction_ends_when_its_time_is_up(
