@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from bench.accounts import TABLE, Accounts, commit_time_text
-from bench.feed import Feed
+from bench.folder_pipeline import FolderPipeline
 from bench.measuring import Benchmark, Result, medians
 
 SHORT = int(os.environ.get("BENCH_AS_OF", "200000"))
@@ -41,7 +41,7 @@ class _Query:
 
     def __init__(self, folder: Path, length: int) -> None:
         accounts = Accounts()
-        self._feed = Feed(folder)
+        self._feed = FolderPipeline(folder)
         start, batch = SHORT // 2, SHORT // 4
         self._feed.add_file(accounts.events(accounts.load(start)))
         for _ in range((length - start - POINTS * CHANGES) // batch):

@@ -152,13 +152,12 @@ def test_an_empty_topic_that_agrees_is_taken_and_one_that_was_deleted_is_not(tmp
     found = configuration(broker, "prepared")
     assert (found["retention.ms"], found["message.timestamp.type"]) == ("-1", "LogAppendTime")
     topics.delete("prepared")
-    for _ in range(2):
-        with pytest.raises(
-            UsageError, match=r"'prepared' was deleted .* delete 'prepared.changeling-progress' as well"
-        ):
-            feed.writer(broker.servers).step()
-        topics.make("prepared", 2)
-        topics.send("prepared", b"other")
+    gone = r"'prepared' was deleted .* delete 'prepared\.changeling-progress' as well"
+    with pytest.raises(UsageError, match=gone):
+        feed.writer(broker.servers).step()
+    topics.make("prepared", 2)
+    with pytest.raises(UsageError, match=gone):
+        feed.writer(broker.servers).step()
     topics.delete("prepared")
     topics.delete("prepared.changeling-progress")
     assert feed.writer(broker.servers).step() == Copied("prepared", 3, [])

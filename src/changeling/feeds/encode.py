@@ -76,7 +76,7 @@ class FeedEncoder:
             for record, place in zip(layout.records(encoded.records), encoded.places, strict=True):
                 own = places[place]
                 user = changes[own].user
-                if user is not None and record.value is not None:
+                if user is not None and record.value is not None and self._feed.format in YDB:
                     record.value = with_user(self._feed.format, record.value, user)
                 found[parts[own]].append(record)
             rejects.append(encoded.rejects)
@@ -214,7 +214,10 @@ def _batch(changes: Sequence[Change], source: str) -> pa.RecordBatch:
 
 def write_options(feed: Feed, partition: int = 0) -> dict[str, object]:
     """The options of the format's writer: those of the feed, and what its mode and its other settings mean for the format."""
-    given: dict[str, object] = {**feed.options, "drop": LEFT_OUT}
+    given: dict[str, object] = {**feed.options, "drop": LEFT_OUT, "keyed": feed.topic != "files"}
+    if feed.format == "arcion-native":
+        # It has one layout, whatever the rows are.
+        given.pop("mode", None)
     if feed.format in YDB:
         given |= {"mode": feed.mode, "feed": feed.name}
     if feed.format == "ydb-json":

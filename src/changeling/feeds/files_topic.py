@@ -27,7 +27,9 @@ FILE_BYTES = 32 * 1024 * 1024
 """The largest file by default, as Arcion's applier has it."""
 FILE_SECONDS = 60.0
 """The longest that a record waits for others by default."""
-_PART = 20_000
+_PART_BYTES = 32 * 1024 * 1024
+_FIRST_ROWS, _MOST_ROWS = 10_000, 200_000
+"""How many records are read at once: each time a row group is decoded, so few are slow; the sizes of the last ones tell."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class FilesTopicWriter:
         self._file = LedgerFile(self._place)
         self._ledger: Ledger | None = None
         self._gatherings: list[Gathering] = []
+        self._part = _FIRST_ROWS
 
     def step(self, *, end: bool, now: datetime | None = None) -> Copied | None:
         """Writes the files that are due, at the `end` of a run all that there is; None where nothing was written.
@@ -154,9 +157,10 @@ class FilesTopicWriter:
             yield from pa.table(columns, schema=layout.RECORDS).combine_chunks().to_batches()
 
     def _parts(self, partition: int, first: int, until: int) -> Iterator[pa.Table]:
-        """The records of a range, none of which may be missing."""
-        for start in range(first, until, _PART):
-            stop = min(start + _PART, until)
+        """The records of a range, none of which may be missing, in parts that fit into memory."""
+        start = first
+        while start < until:
+            stop = min(start + self._part, until)
             part = self._topic.records(partition, start, stop, expired=True)
             if part.num_rows < stop - start:
                 raise ChangelingError(
@@ -165,3 +169,5 @@ class FilesTopicWriter:
                     " give the feed a new folder, which begins with what is left"
                 )
             yield part
+            start = stop
+            self._part = min(max(part.num_rows * _PART_BYTES // part.nbytes, 1), _MOST_ROWS)
