@@ -15,7 +15,7 @@ JSON = {"FORMAT": "JSON", "VIRTUAL_TIMESTAMPS": True, "BARRIERS_INTERVAL": "PT1S
 FEEDS: list[dict[str, Any]] = [
     {"name": "updates", "with": {**JSON, "MODE": "UPDATES", "SCHEMA_CHANGES": True}},
     {"name": "images", "with": {**JSON, "MODE": "NEW_AND_OLD_IMAGES", "INITIAL_SCAN": True}},
-    {"name": "documents", "with": {"FORMAT": "xtdb", "MODE": "NEW_AND_OLD_IMAGES"}},
+    {"name": "halves", "with": {"FORMAT": "dataworks", "MODE": "NEW_AND_OLD_IMAGES"}},
     {"name": "events", "with": {"FORMAT": "debezium-json", "MODE": "NEW_IMAGE"}},
 ]
 FAILURES = [
