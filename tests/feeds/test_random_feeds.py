@@ -1,5 +1,6 @@
 """Feeds under random load: late changes, altered tables, and runs that fail at every commit point; all of them stay right."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ JSON = {"FORMAT": "JSON", "VIRTUAL_TIMESTAMPS": True, "BARRIERS_INTERVAL": "PT1S
 FEEDS: list[dict[str, Any]] = [
     {"name": "updates", "with": {**JSON, "MODE": "UPDATES", "SCHEMA_CHANGES": True}},
     {"name": "images", "with": {**JSON, "MODE": "NEW_AND_OLD_IMAGES", "INITIAL_SCAN": True}},
-    {"name": "documents", "with": {"FORMAT": "xtdb", "MODE": "NEW_AND_OLD_IMAGES"}},
+    {"name": "halves", "with": {"FORMAT": "dataworks", "MODE": "NEW_AND_OLD_IMAGES"}},
     {"name": "events", "with": {"FORMAT": "debezium-json", "MODE": "NEW_IMAGE"}},
 ]
 FAILURES = [
@@ -44,10 +45,8 @@ def test_feeds_stay_right_whatever_comes(
         failure = FAILURES[number]
         if failure is not None:
             monkeypatch.setenv("CHANGELING_FAILPOINT", failure)
-            try:
+            with contextlib.suppress(FailpointReached):
                 made.pipeline.run(once=True)
-            except FailpointReached:
-                pass
             monkeypatch.delenv("CHANGELING_FAILPOINT")
         made.pipeline.run(once=True)
     for feed in FEEDS:
