@@ -63,8 +63,13 @@ class Publishing:
         self.lake, self.tables, self.replicas = log.lake, tables, replicas
         self.topics = log.lake.in_namespace(namespace_of(log.lake.namespace))
         self.stamps = Stamps(log.lake)
+        self.registry = log.registry
         self.inference = SchemaInference(log.registry, policy, log.register)
         self._read: tuple[tuple[str, int, int], PointChanges] | None = None
+
+    def version(self, schema: int | None) -> int | None:
+        """Which of its table's schemas one is, counted from 1."""
+        return next((known.version for known in self.registry.versions if known.id == schema), None)
 
     def changes(self, source: str, before: Point, after: Point) -> PointChanges:
         """The changes of a source between two points; those that were read last are kept for the next feed."""
@@ -184,7 +189,7 @@ class FeedPublisher:
         records = encoded.records
         if self.feed.schema_changes and state.schema not in (None, stored.version):
             first = outgoing[0].stamped.stamp if outgoing else changes.last
-            record = Record(encoder.schema_record(first, self._source, stored.version))
+            record = Record(encoder.schema_record(first, self._source, self._shared.version(stored.version)))
             records = [[record, *part] for part in records]
         state = msgspec.structs.replace(
             state,
