@@ -64,6 +64,8 @@ class FeedEncoder:
         self._spellings = spellings(feed.format, shape)
         self._text = _spelled(self._schema, shape, self._spellings).to_json()
         self._names = {column.id: column.source_name for column in shape.columns}
+        # Two of YDB's forms show nothing of the row in this mode.
+        self._shows_parts = feed.mode == "UPDATES" and feed.format not in ("ydb-debezium", "ydb-dynamodb")
         self._encoders: dict[int, Encoder] = {}
 
     def encode(self, changes: Sequence[Outgoing], source: str, counts: Counts, before: int) -> Published:
@@ -178,7 +180,7 @@ class FeedEncoder:
         after = nothing if change.after is None else (self._image(change.after), Image.FULL)
         if change.touched:
             return Operation.UPDATE, nothing, nothing
-        if mode == "UPDATES" and change.mentioned is not None and change.after is not None:
+        if self._shows_parts and change.mentioned is not None and change.after is not None:
             # What the source sent of the row, NULLs among it.
             part = {number: change.after.get(number, b"null") for number in change.mentioned}
             return Operation.UPDATE, before, (self._part(part), Image.PARTIAL)
