@@ -21,7 +21,7 @@ class Feed:
     def __init__(self, folder: Path, mode: Literal["merge", "history"] = "merge") -> None:
         self._inbox = folder / "in"
         self._inbox.mkdir(parents=True)
-        file = folder / "feed.yaml"
+        self.file = file = folder / "feed.yaml"
         source = {"name": "drop", "type": "files", "path": "./in", "format": "xtdb", "batch_bytes": 4_000_000_000}
         rule = {"name": TABLE, "key": ["_id"], "columns": DECLARED, "mode": mode}
         # Any JSON is YAML.

@@ -13,7 +13,8 @@ from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, Le
 
 from changeling.feeds.feed import Feed
 from changeling.formats.format import Counts
-from changeling.iceberg.reader import Tables, equals
+from changeling.iceberg.conditions import equals
+from changeling.iceberg.reader import Tables
 from changeling.iceberg.table import Table
 from changeling.model import layout
 

@@ -238,3 +238,12 @@ def changes(batch: pa.RecordBatch) -> list[Change]:
             arrived,
         ) in zip(batch.column("op").to_pylist(), tables, transactions, zip(*columns, strict=True), strict=True)
     ]
+
+
+def conform(batch: pa.RecordBatch, layout: pa.Schema) -> pa.RecordBatch:
+    """A batch that others read, cast to exactly this layout: undoes their nullability and large types."""
+    return pa.record_batch([_cast(batch.column(field.name), field.type) for field in layout], schema=layout)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.listener import Listener, SilentListener
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.time_travel import NOW, AskedState
+from changeling.pipelines.time_travel import NOW, AskedState, Rows
 from changeling.replicas.table_lookup import WantedTable
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from changeling.iceberg.lake import Lake
+    from changeling.iceberg.table import StoredTables
     from changeling.log.maintenance import Done
     from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
-    from changeling.replicas.as_of import State
+    from changeling.replicas.as_of import State, StateStore
     from changeling.replicas.row_history import RowChange
     from changeling.replicas.shape import Shape
 
@@ -116,20 +117,65 @@ class Pipeline:
         """
         return self.state(table, AskedState(as_of, as_of_transaction, point, base, before), source=source).rows
 
-    def state(self, table: str, asked: AskedState = NOW, *, source: str | None = None) -> "State":
+    def state(self, table: str, asked: AskedState = NOW, *, source: str | None = None) -> "State[DataFrame]":
         """As `replica`, with the types of the columns."""
         from changeling.log.change_log import Log
-        from changeling.pipelines.capture_gaps import unknown_of
-        from changeling.pipelines.runner import rules_of
-        from changeling.replicas.as_of import States
+        from changeling.replicas.spark_states import SparkStore
         from changeling.spark.errors import translated_errors
 
-        wanted = WantedTable(TableName.parse(table), source)
         with self._redacted(), translated_errors():
             lake = lake_of(self._loaded)
             if not lake.has(layout.CHANGES):
-                raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` creates it")
-            return asked.of(States(Log(lake), rules_of(self._loaded).policy, unknown_of(self._loaded, lake)), wanted)
+                raise self._no_log()
+            return self._asked(SparkStore(Log(lake)), lake, table, asked, source)
+
+    def rows(
+        self,
+        table: str,
+        as_of: str | datetime | None = None,
+        *,
+        source: str | None = None,
+        as_of_transaction: str | int | None = None,
+        point: int | None = None,
+    ) -> "pa.Table":
+        """As `replica`, as a table of Arrow; Spark is started only where a few hundred megabytes have to be read for it."""
+        return self.read(table, AskedState(as_of, as_of_transaction, point), source=source).rows
+
+    def read(
+        self,
+        table: str,
+        asked: AskedState = NOW,
+        *,
+        source: str | None = None,
+        on_spark: Callable[[str], object] = lambda why: None,
+    ) -> "State[pa.Table]":
+        """As `rows`, with the types of the columns; calls `on_spark` with the reason before it starts Spark."""
+        from changeling.iceberg.measured_scan import NeedsSpark
+        from changeling.replicas.arrow_states import ArrowStore, on_arrow
+
+        with self._redacted():
+            tables = tables_of(self._loaded)
+            store = ArrowStore.of(tables, self.name)
+            if store is None:
+                raise self._no_log()
+            try:
+                return self._asked(store, tables, table, asked, source)
+            except NeedsSpark as reason:
+                on_spark(str(reason))
+        return on_arrow(self.state(table, asked, source=source))
+
+    def _asked(
+        self, store: "StateStore[Rows]", tables: "StoredTables", table: str, asked: AskedState, source: str | None
+    ) -> "State[Rows]":
+        from changeling.pipelines.capture_gaps import unknown_of
+        from changeling.pipelines.table_rules import policy_of
+        from changeling.replicas.as_of import States
+
+        states = States(store, policy_of(self._loaded), unknown_of(self._loaded, tables))
+        return asked.of(states, WantedTable(TableName.parse(table), source))
+
+    def _no_log(self) -> UsageError:
+        return UsageError(f"pipeline {self.name} has no log yet: `changeling run` creates it")
 
     def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
         """Rebuilds the replica of a table from the log, next to the current one, and swaps it in; returns the number of rows."""

@@ -1,10 +1,10 @@
 """Runs a pipeline: batch after batch from each source in turn, to the end of the available input, or until it is stopped."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from fnmatch import fnmatchcase
+from functools import partial
 
 from changeling.files.reading import Carrier
 from changeling.iceberg.lake import Lake
@@ -12,23 +12,21 @@ from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
 from changeling.log.ingest import Ingest, Report
 from changeling.log.maintenance import expire
-from changeling.log.schema_registry import Policy
 from changeling.log.source_state import SourceState
 from changeling.model.errors import ChangelingError, UsageError
-from changeling.model.table import TableName
 from changeling.pipelines.backoff import Retry
 from changeling.pipelines.definition import (
     FilesSource,
     KafkaSource,
     PostgresSource,
     RecordSource,
-    TableRule,
     span_millis,
 )
 from changeling.pipelines.definition import Source as Declared
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.replay import settle
+from changeling.pipelines.table_rules import mode_of, policy_of
 from changeling.pipelines.target_sync import TargetSync
 from changeling.replicas import maintenance
 from changeling.replicas.merge import Merge, Rules
@@ -199,7 +197,7 @@ def record_sources(loaded: Loaded) -> list[RecordSource]:
 
 def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = False) -> Ingest:
     """The ingest of a source into the log. `resnapshot`: tables of a database are snapshotted again."""
-    policy = _policies(loaded, source.name)
+    policy = partial(policy_of(loaded), source.name)
     if isinstance(source, PostgresSource):
         from changeling.pipelines.postgres_sources import capture_settings, requests_of
         from changeling.sources.postgres import PostgresSource as Postgres
@@ -220,18 +218,7 @@ def merge_of(loaded: Loaded, log: Log) -> Merge:
 
 def rules_of(loaded: Loaded) -> Rules:
     """The rules for tables in the pipeline file."""
-    return Rules(_modes(loaded), lambda source, table: _policies(loaded, source)(table))
-
-
-def _modes(loaded: Loaded) -> Callable[[str, TableName], str]:
-    """The mode of a table's replica, from the first rule that matches."""
-
-    def mode(source: str, table: TableName) -> str:
-        rules = loaded.rules(source)
-        rule = next((rule for rule in rules if _is_for(rule, table)), None)
-        return "merge" if rule is None else "typed" if rule.typed else rule.mode
-
-    return mode
+    return Rules(mode_of(loaded), policy_of(loaded))
 
 
 def carrier_of(source: RecordSource) -> Carrier:
@@ -267,16 +254,3 @@ def _source(loaded: Loaded, lake: Lake, source: RecordSource) -> Source:
         start=source.start,
         on_gap=source.on_gap,
     )
-
-
-def _policies(loaded: Loaded, source: str) -> Callable[[TableName], Policy]:
-    """The policy for new versions of a table's schema, from the first rule that matches."""
-    rules = loaded.rules(source)
-    return lambda table: next((rule.schema for rule in rules if _is_for(rule, table)), "evolve")
-
-
-def _is_for(rule: TableRule, table: TableName) -> bool:
-    """Whether a rule applies to a table: the parts of its name that are given match."""
-    wanted = TableName.parse(rule.name)
-    pairs = ((wanted.catalog, table.catalog), (wanted.schema, table.schema), (wanted.name, table.name))
-    return all(part is None or own is None or fnmatchcase(own, part) for part, own in pairs)

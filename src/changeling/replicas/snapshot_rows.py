@@ -2,16 +2,10 @@
 
 from typing import NamedTuple
 
-from pyspark.sql import Column
-from pyspark.sql import functions as f
-
 from changeling.formats import registry
-from changeling.iceberg.lake import Lake
-from changeling.log import layout
 from changeling.model.table import TableName
-from changeling.replicas.merge_tasks import between, of_table
-from changeling.replicas.row_events import ARRIVAL, arrival_columns
-from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Attempt, Mark, attempts_of, lane_of
+from changeling.replicas.logged_changes import Changes, between, of_table
+from changeling.replicas.snapshot_attempts import Attempt, attempts_of
 
 
 class Reads(NamedTuple):
@@ -27,33 +21,13 @@ class Reads(NamedTuple):
         return bool(self.attempts) and self.first <= position < self.last
 
 
-def reads_of(lake: Lake, source: str, table: TableName, before: str | None, batch: int) -> Reads:
+def reads_of(changes: Changes, source: str, table: TableName, before: str | None, batch: int) -> Reads:
     """The rows of snapshots before a position, of batches up to one."""
-    mark = _mark()
-    if mark is None:
-        return Reads()
-    reads = of_table(source, table) & between("", before, batch) & (f.col("op") == "read")
-    rows = lake.frame(layout.CHANGES).where(reads).select("position", mark.alias("mark"), *arrival_columns())
-    marked = f.when(f.col("mark").isin(*FIRSTS, *LASTS), f.struct("mark", *ARRIVAL))
-    summed = rows.agg(
-        f.min("position").alias("first"), f.max("position").alias("last"), f.collect_list(marked).alias("marks")
-    ).first()
-    if summed is None or summed["first"] is None:
-        return Reads()
-    marks = [
-        Mark(lane_of(row.ordinal, row.partition), (row.batch, row.ordinal, row.record), row.mark in FIRSTS)
-        for row in summed.marks
-    ]
-    return Reads(summed["first"], summed["last"], attempts_of(marks))
+    found = changes.where(of_table(source, table), between("", before, batch)).reads(_mark_paths())
+    return Reads() if found is None else Reads(found.first, found.last, attempts_of(found.marks))
 
 
-def _mark() -> Column | None:
-    """The mark of a change's place in a snapshot, read from its record as its dialect has it."""
-    found = None
-    for name in registry.names():
-        path = registry.get(name).snapshot_mark
-        if path is not None:
-            value = f.get_json_object("meta", path)
-            own = f.col("encoding") == name
-            found = f.when(own, value) if found is None else found.when(own, value)
-    return found
+def _mark_paths() -> dict[str, str]:
+    """Where the record of a change has the mark of its place in a snapshot, by dialect."""
+    paths = {name: registry.get(name).snapshot_mark for name in registry.names()}
+    return {name: path for name, path in paths.items() if path is not None}
