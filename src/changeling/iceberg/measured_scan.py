@@ -27,16 +27,16 @@ class NeedsSpark(Exception):
 
 
 class Budget:
-    """What may still be read in this process."""
+    """Counts what is read in this process for one answer."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
-        self._most, self._taken = most, 0
+    def __init__(self) -> None:
+        self._taken = 0
 
     def take(self, size: int) -> None:
-        """Counts bytes that are to be read; raises `NeedsSpark` where they are too many."""
+        """Counts bytes that are to be read; raises `NeedsSpark` where they become too many."""
         self._taken += size
-        if self._taken > self._most:
-            raise NeedsSpark(f"{self._taken / 1e6:,.0f} MB have to be read")
+        if self._taken > MOST_BYTES:
+            raise NeedsSpark(f"{self._taken / 1e6:,.1f} MB have to be read")
 
 
 @dataclass(frozen=True)

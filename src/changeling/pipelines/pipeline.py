@@ -13,6 +13,7 @@ from changeling.log import layout
 from changeling.model.errors import ChangelingError, NotAllDropped, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
+from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.listener import Listener, SilentListener
 from changeling.pipelines.loading import Loaded
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State, StateStore
+    from changeling.replicas.gaps import UnknownOf
     from changeling.replicas.row_history import RowChange
     from changeling.replicas.shape import Shape
 
@@ -167,12 +169,21 @@ class Pipeline:
     def _asked(
         self, store: "StateStore[Rows]", tables: "StoredTables", table: str, asked: AskedState, source: str | None
     ) -> "State[Rows]":
-        from changeling.pipelines.capture_gaps import unknown_of
         from changeling.pipelines.table_rules import policy_of
         from changeling.replicas.as_of import States
 
-        states = States(store, policy_of(self._loaded), unknown_of(self._loaded, tables))
+        states = States(store, policy_of(self._loaded), self._unknown(tables))
         return asked.of(states, WantedTable(TableName.parse(table), source))
+
+    def _unknown(self, tables: "StoredTables") -> "UnknownOf":
+        """The ranges in which tables are unknown: only captured ones have some, and the driver of their database loads slowly."""
+        from changeling.replicas.gaps import nothing_unknown
+
+        if not any(isinstance(source, PostgresSource) for source in self._loaded.definition.sources):
+            return nothing_unknown
+        from changeling.pipelines.capture_gaps import unknown_of
+
+        return unknown_of(self._loaded, tables)
 
     def _no_log(self) -> UsageError:
         return UsageError(f"pipeline {self.name} has no log yet: `changeling run` creates it")
