@@ -21,7 +21,7 @@ from tests.replicas.histories import Database, State, Table, batches
 
 SOURCE = {"name": "bus", "type": "files", "path": "in/*.json", "format": "transferia"}
 HISTORIES = 40
-MOMENTS = 6
+MOMENTS = 3
 """At which the tables are compared, besides the end; at the first one on Spark as well."""
 
 

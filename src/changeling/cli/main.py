@@ -28,7 +28,7 @@ from changeling.model.printable import printable_lines
 
 _VERBS = (formats, decode, convert, run, status, replica, history, verify, snapshot, rejects, maintain, remove)
 _ON_SPARK = ("run", "maintain", "remove", "verify")
-_WITH_SPARK = ("replay", "as_of", "as_of_transaction", "point", "base", "rebuild")
+_WITH_SPARK = ("replay", "base", "rebuild")
 """Arguments that make other verbs need it."""
 
 
