@@ -12,6 +12,7 @@ from bench import (
     as_of,
     capture,
     debezium_spark,
+    feed_to_kafka,
     files_log,
     kafka_log,
     kernels,
@@ -38,6 +39,7 @@ FAMILIES = (
     as_of,
     capture,
     postgres_target,
+    feed_to_kafka,
 )
 RESULTS = Path(__file__).parent / "results.json"
 

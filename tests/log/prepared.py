@@ -11,6 +11,7 @@ from uuid import uuid4
 from changeling.iceberg.catalog import NAME, catalog
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.table import Table
+from changeling.log import layout
 
 _make = Lake.create
 _NAMESPACE = "prepared"
@@ -31,7 +32,13 @@ class Prepared:
         prefix = f"spark.sql.catalog.{NAME}"
         warehouse, uri = (lake.spark.conf.get(f"{prefix}.{name}", "") or "" for name in ("warehouse", "uri"))
         database = Path(warehouse) / "catalog.db"
-        if "://" in warehouse or not uri.startswith(f"jdbc:sqlite:{database}?") or _tables(database, lake.namespace):
+        is_log = tuple(tables) == layout.TABLES
+        if (
+            not is_log
+            or "://" in warehouse
+            or not uri.startswith(f"jdbc:sqlite:{database}?")
+            or _tables(database, lake.namespace)
+        ):
             _make(lake, tables, version)
             return
         if not self._is_made:

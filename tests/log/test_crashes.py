@@ -22,7 +22,8 @@ from tests.log.lakes import log_only as shop
 from tests.log.records import debezium
 
 TABLES = (layout.CHANGES, layout.REJECTS, layout.SCHEMAS)
-READING = [point for point in POINTS if not point.startswith(("replay", "asides", "replica", "point", "target"))]
+_LATER = ("replay", "asides", "replica", "point", "target", "feed", "kafka", "files")
+READING = [point for point in POINTS if not point.startswith(_LATER)]
 REPLAYING = [point for point in POINTS if point.startswith(("plan", "read", "changes", "replay"))]
 SOURCES: tuple[dict[str, Any], ...] = (
     {

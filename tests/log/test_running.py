@@ -16,7 +16,7 @@ from changeling.iceberg.catalog import NAME
 from changeling.iceberg.lake import LAYOUT
 from changeling.iceberg.lock import Holder, held
 from changeling.log import layout
-from changeling.model.errors import ChangelingError, UsageError
+from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of, lock_file
 from changeling.pipelines.listener import SilentListener
 from changeling.pipelines.loading import load
@@ -126,13 +126,6 @@ def test_late_changes_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     made.write("b.json", event(2), event(7))
     (totals,) = made.pipeline.run(once=True)
     assert totals.late == 1
-
-
-def test_what_is_not_built_yet_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    made = shop(tmp_path, feeds=[{"name": "f", "table": "users", "topic": {"type": "table"}}])
-    with pytest.raises(UsageError) as refused:
-        made.pipeline.run(once=True)
-    assert str(refused.value) == "shop.yaml: feed 'f': feeds are not supported yet"
 
 
 def test_an_older_layout_is_upgraded_and_a_newer_one_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ def test_the_example_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("KAFKA", "broker:9092")
     monkeypatch.setenv("KAFKA_LOGIN", "secret")
     found = loaded(tmp_path, EXAMPLE)
-    assert found.definition.unsupported() == []
     assert [source.name for source in found.definition.sources] == ["drop", "bus"]
 
 

@@ -75,7 +75,7 @@ WRONG = {
     "a list for a setting": USERS + "spark: {a: [b]}\n",
     "no topics": HEAD + "  - {name: a, type: kafka, servers: h, topics: [], format: xtdb}\n",
     "no records at all": USERS.replace("key: [id]", "key: [id], batch_files: 0"),
-    "a feed without a topic": USERS + "feeds: [{name: f, table: t}]\n",
+    "a feed without a table": USERS + "feeds: [{name: f}]\n",
     "a topic that is none": USERS + "feeds: [{name: f, table: t, topic: {type: fils}}]\n",
     "a target without a type": USERS + "targets: [{name: f, url: x, tables: [t]}]\n",
 }

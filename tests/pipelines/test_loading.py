@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from changeling.model.errors import UsageError
+from changeling.model.spans import span_millis
 from changeling.pipelines.definition import (
     Feed,
     FilesSource,
@@ -16,7 +17,6 @@ from changeling.pipelines.definition import (
     TableRule,
     TableTopic,
     setting_texts,
-    span_millis,
 )
 from changeling.pipelines.loading import find, load
 from tests.pipelines.pipeline_files import HEAD, USERS, loaded, source
@@ -125,8 +125,16 @@ sources:
 tables:
   - {name: t, id: 7, columns: {a: int64}, mode: history, schema: fail}
 feeds:
-  - {name: f, table: t, topic: {type: kafka, servers: "h:1", name: out}}
-  - {name: g, table: t, topic: {type: files, path: out}}
+  - name: f
+    table: t
+    source: drop
+    with: {FORMAT: xtdb, MODE: NEW_AND_OLD_IMAGES, INITIAL_SCAN: true, RETENTION_PERIOD: 7d}
+    options: {topic_prefix: x.}
+    topic: {type: kafka, servers: "h:1", name: "{prefix}{table}.{feed}", prefix: a., partitions: 3, kafka: {acks: all}}
+  - name: g
+    table: t
+    with: {FORMAT: arcion-csv, MODE: UPDATES}
+    topic: {type: files, path: out, file_bytes: 5, file_time: 5m, partitions: 2}
 targets:
   - {name: copy, type: postgres, url: "postgresql://h/d", tables: ["*"]}
 settle: 500ms
@@ -147,8 +155,24 @@ catalog: {type: rest, uri: "http://h:1"}
         "spark.ui.enabled": "false",
         "spark.memory.fraction": "0.50",
     }
-    assert made.feeds[0].topic == KafkaTopic(servers="h:1", name="out")
-    assert made.feeds[1].topic == FilesTopic(path="out")
+    assert made.feeds == (
+        Feed(
+            name="f",
+            table="t",
+            source="drop",
+            settings={"FORMAT": "xtdb", "MODE": "NEW_AND_OLD_IMAGES", "INITIAL_SCAN": True, "RETENTION_PERIOD": "7d"},
+            options={"topic_prefix": "x."},
+            topic=KafkaTopic(
+                servers="h:1", name="{prefix}{table}.{feed}", prefix="a.", partitions=3, kafka={"acks": "all"}
+            ),
+        ),
+        Feed(
+            name="g",
+            table="t",
+            settings={"FORMAT": "arcion-csv", "MODE": "UPDATES"},
+            topic=FilesTopic(path="out", file_bytes=5, file_time="5m", partitions=2),
+        ),
+    )
     assert made.targets == (PostgresTarget(name="copy", url="postgresql://h/d", tables=("*",)),)
     options = found.read_options(one)
     assert {name: getattr(options, name) for name in ("mode", "header", "trim", "null_text")} == {
@@ -158,14 +182,6 @@ catalog: {type: rest, uri: "http://h:1"}
         "null_text": "0",
     }
     assert span_millis(made.retention) == 3_600_000
-
-
-def test_what_cannot_be_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PG_URL", "postgresql://me@db/shop")
-    monkeypatch.setenv("KAFKA", "broker:9092")
-    text = WHOLE.replace("targets: []", 'targets: [{name: copy, type: postgres, url: "x", tables: ["*"]}]')
-    assert loaded(tmp_path, text).definition.unsupported() == ["feed 'users_feed': feeds are not supported yet"]
-    assert loaded(tmp_path, USERS).definition.unsupported() == []
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,26 @@ KNOWN = ", ".join(registry.names())
         ),
         (USERS + "feeds: [{name: f, table: a.b.c.d, topic: {type: table}}]\n", ":5: feeds[0].table: 'a.b.c.d' is not a table name: write [catalog.][schema.]name"),
         (
-            USERS + "feeds:\n  - {name: f, table: a, topic: {type: table}}\n  - {name: F, table: a, topic: {type: table}}\n",
+            USERS + "feeds:\n  - {name: f, table: a, with: {FORMAT: JSON, MODE: UPDATES}}\n  - {name: F, table: a, with: {FORMAT: JSON, MODE: UPDATES}}\n",
             ":7: feeds[1].name: 'F' differs from 'f' in case only: give each a name of its own",
+        ),
+        (USERS + "feeds:\n  - {name: f, table: a, source: drp}\n", ":6: feeds[0].source: there is no source 'drp'; did you mean 'drop'?"),
+        (USERS + "feeds:\n  - {name: f, table: a}\n", ":6: feeds[0].with: FORMAT is missing: a feed needs FORMAT and MODE"),
+        (
+            USERS + "feeds:\n  - name: f\n    table: a\n    with:\n      FORMAT: JSON\n      mode: UPDATE\n",
+            ":10: feeds[0].with.mode: MODE: there is no mode 'UPDATE'; did you mean 'UPDATES'?",
+        ),
+        (
+            USERS + "feeds:\n  - name: f\n    table: a\n    with: {FORMAT: JSON, MODE: UPDATES}\n    options: {mode: a}\n",
+            ":9: feeds[0].options: mode is not an option of the format here: write MODE",
+        ),
+        (
+            USERS + "feeds:\n  - name: f\n    table: a\n    topic: {type: kafka, servers: h, name: '{tabel}'}\n",
+            ":8: feeds[0].topic.name: a topic's name has no part {tabel}; did you mean 'table'?",
+        ),
+        (
+            USERS + "feeds:\n  - name: f\n    table: a\n    topic: {type: kafka, servers: h, name: '{table'}\n",
+            ":8: feeds[0].topic.name: '{table' is not a template: expected '}' before end of string",
         ),
         (
             USERS.replace(", key: [id]", ""),

@@ -3,13 +3,14 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from changeling import __version__
 from changeling.cli import (
     convert,
     decode,
+    feed,
     formats,
     history,
     maintain,
@@ -18,6 +19,7 @@ from changeling.cli import (
     replica,
     run,
     snapshot,
+    sql,
     status,
     verify,
 )
@@ -26,7 +28,22 @@ from changeling.cli.startup import leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.printable import printable_lines
 
-_VERBS = (formats, decode, convert, run, status, replica, history, verify, snapshot, rejects, maintain, remove)
+_VERBS = (
+    formats,
+    decode,
+    convert,
+    run,
+    status,
+    replica,
+    history,
+    sql,
+    feed,
+    verify,
+    snapshot,
+    rejects,
+    maintain,
+    remove,
+)
 _ON_SPARK = ("run", "maintain", "remove", "verify")
 _WITH_SPARK = ("replay", "base", "rebuild")
 """Arguments that make other verbs need it."""
@@ -71,8 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_flags(arguments: list[str], verb: argparse.ArgumentParser) -> None:
-    """Suggests the flag closest to a mistyped one, before argparse complains about what is missing."""
+    """Suggests the flag or the action closest to a mistyped one, before argparse complains about what is missing."""
     known = verb._option_string_actions
+    actions = None if verb._subparsers is None else verb._subparsers._group_actions[0].choices
+    if isinstance(actions, Mapping) and arguments and not arguments[0].startswith("-"):
+        if arguments[0] not in actions:
+            raise UsageError(f"there is no action {arguments[0]!r}; {nearest(arguments[0], actions)}")
+        _check_flags(arguments[1:], actions[arguments[0]])
+        return
     for argument in arguments:
         name = argument.partition("=")[0]
         if name.startswith("--") and name != "--" and name not in known:

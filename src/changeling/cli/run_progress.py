@@ -12,6 +12,7 @@ from changeling.cli.display import duration, show_table, table
 from changeling.model.printable import printable_lines
 
 if TYPE_CHECKING:
+    from changeling.feeds.publish import FeedReport
     from changeling.log.ingest import Report
     from changeling.pipelines.runner import Totals
     from changeling.replicas.merge import Report as Merged
@@ -102,6 +103,22 @@ class Shown:
             f"target {report.target}: point {report.point.number}, {written:,} rows written, {deleted:,} deleted "
             f"[dim]in {report.seconds:.1f} s[/dim]"
         )
+
+    def published(self, report: "FeedReport") -> None:
+        """One line for each commit to a topic that has records."""
+        if report.records:
+            kind = "rows of the initial scan" if report.scanned else "changes"
+            more = [f"{report.late:,} late"] * bool(report.late) + [f"{report.rejected:,} rejected"] * bool(
+                report.rejected
+            )
+            self._console.print(
+                f"feed {report.feed}: point {report.point}, {', '.join([f'{report.changes:,} {kind}', *more])} "
+                f"[dim]as {report.records:,} records[/dim]"
+            )
+
+    def copied(self, feed: str, records: int, place: str) -> None:
+        """One line for each copy of a feed."""
+        self._console.print(printable_lines(f"feed {feed}: {records:,} records to {place}"), markup=False)
 
     def warns(self, source: str, text: str) -> None:
         """In yellow, before the next batch."""

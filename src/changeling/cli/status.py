@@ -1,4 +1,4 @@
-"""`changeling status`: the progress, lag and last error of each source, table and target; needs no Spark."""
+"""`changeling status`: the progress, lag and last error of each source, table, feed and target; needs no Spark."""
 
 import argparse
 import json
@@ -11,7 +11,9 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser("status", help="the state of a pipeline", description=__doc__)
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="lines of JSON: one object a source, a table, a target")
+    parser.add_argument(
+        "--json", action="store_true", help="lines of JSON: one object a source, a table, a feed, a target"
+    )
     parser.set_defaults(run=run)
 
 
@@ -59,6 +61,12 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
             shown.add_row(*described, *("" if row[name] is None else f"{row[name]:,}" for name in counts))
         console.print()
         show_table(shown)
+    if feeds := [row for row in rows if row["kind"] == "feed"]:
+        console.print()
+        _show_feeds(feeds)
+    for row in feeds:
+        if row["last_error"]:
+            console.print(printable_lines(f"feed {row['name']}: {row['last_error']}"), style="red", markup=False)
     for row in rows:
         if row["kind"] == "target":
             console.print(f"target {row['name']}: {_how_far(row)}", markup=False)
@@ -76,6 +84,28 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
             console.print(printable_lines(f"left out: {name}: {why}"), style="red", markup=False)
     if error := next((row["last_error"] for row in sources if row["last_error"]), None):
         console.print(printable_lines(f"last error: {error}"), style="red", markup=False)
+
+
+def _show_feeds(feeds: list[dict[str, Any]]) -> None:
+    from changeling.cli.display import duration, show_table, table
+
+    counts = ("published", "rejected", "late")
+    numbers = (*counts, "a second", "points behind", "lag")
+    shown = table("feed", "table", "format", "mode", "topic", "status", "last barrier", numbers=numbers)
+    for row in feeds:
+        state = row["status"]
+        if row["scanned"] is not None and row["scanned"] < 1:
+            state += f", {row['scanned']:.0%} scanned"
+        shown.add_row(
+            *(row[name] for name in ("name", "table", "format", "mode", "topic")),
+            state,
+            "" if row["barrier"] is None else f"[{row['barrier'][0]},{row['barrier'][1]}]",
+            *("" if row[name] is None else f"{row[name]:,}" for name in counts),
+            "" if row["rate"] is None else f"{row['rate']:,.1f}",
+            "" if row["lag_points"] is None else f"{row['lag_points']:,}",
+            duration(_nanos(row["lag_seconds"])),
+        )
+    show_table(shown)
 
 
 def _how_far(target: dict[str, Any]) -> str:

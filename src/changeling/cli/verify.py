@@ -1,12 +1,19 @@
-"""`changeling verify`: compares each replica with its PostgreSQL table, row for row, while writes continue."""
+"""`changeling verify`: compares each replica with its PostgreSQL table, row for row, while writes continue.
+
+With `--feed`, it checks the records of a feed instead: their order, barriers and images, and the table that they make.
+"""
 
 import argparse
+import json
 import sys
 from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline, pipeline_of
+from changeling.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from changeling.feeds.verification import VerifiedFeed
+    from changeling.pipelines.pipeline import Pipeline
     from changeling.pipelines.verification import Verified
 
 _SHOWN = 20
@@ -14,18 +21,25 @@ _SHOWN = 20
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("verify", help="compare replicas with their database", description=__doc__)
+    parser = verbs.add_parser(
+        "verify", help="compare replicas with their database, or check a feed", description=__doc__
+    )
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="[schema.]name or a pattern (default: all)")
+    parser.add_argument("--feed", metavar="F", help="check the records of a feed instead")
     parser.add_argument("--repair", action="store_true", help="snapshot the tables that differ again")
     parser.add_argument("--limit", metavar="N", type=int, default=_SHOWN, help="rows shown of each table that differs")
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a row that differs")
+    parser.add_argument("--json", action="store_true", help="one JSON object a row that differs, or a fault of a feed")
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Exits with 5 if something differs and was not repaired."""
+    """Exits with 5 if something differs and was not repaired, or if a feed has faults."""
     pipeline = pipeline_of(parsed.pipeline)
+    if parsed.feed is not None:
+        if parsed.tables or parsed.repair:
+            raise UsageError("--feed checks the records of one feed: leave out tables and --repair")
+        return _verify_feed(pipeline, parsed)
     found = []
     for one in pipeline.verify(parsed.tables, most=parsed.limit):
         found.append(one)
@@ -41,6 +55,37 @@ def run(parsed: argparse.Namespace) -> int:
         for one in again:
             print(f"{_name(one)}: {'still differs' if one.different else 'repaired'}", file=sys.stderr)
     return 5 if wrong else 0
+
+
+def _verify_feed(pipeline: "Pipeline", parsed: argparse.Namespace) -> int:
+    found = pipeline.verify_feed(parsed.feed)
+    if parsed.json:
+        for fault in found.faults:
+            print(json.dumps({"feed": found.feed, **fault._asdict()}))
+    else:
+        _show_feed(found, parsed.limit)
+    return 5 if found.faults else 0
+
+
+def _show_feed(found: "VerifiedFeed", most: int) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from changeling.model.printable import printable
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text.assemble((found.feed, "bold"), f"  {found.records:,} records, {found.barriers:,} barriers"))
+    for check, faults in found.checks.items():
+        mark = Text("✗ ", style="red") if faults else Text("✓ ", style="green")
+        console.print(Text.assemble("  ", mark, check))
+        for fault in faults[:most]:
+            console.print(Text.assemble("      ", (printable(str(fault)), "red")))
+        if len(faults) > most:
+            console.print(f"      {len(faults) - most:,} more")
+    if found.compared:
+        console.print(f"  compared at {len(found.compared):,} points, the last one {found.compared[-1]}")
+    for check, why in found.not_checked.items():
+        console.print(Text(f"  - {check}: not checked, {why}", style="dim"))
 
 
 def _name(one: "Verified") -> str:

@@ -44,3 +44,10 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     """RFC 3339, in UTC."""
     in_file: bool = False
     """It is declared in the pipeline file."""
+    disabled_by: Literal["statement", "file"] | None = None
+    """What disabled it: a statement, for good, or the pipeline file, until that declares it again."""
+
+    @property
+    def enabled_status(self) -> Status:
+        """Its status where nothing disables it."""
+        return "pending" if self.start is None else "enabled"

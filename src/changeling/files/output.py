@@ -15,6 +15,7 @@ from changeling.files import s3
 from changeling.model.errors import UsageError
 
 STDOUT = "-"
+_UNFINISHED = ".part"
 
 
 class _Target(Protocol):
@@ -117,7 +118,7 @@ class _Renamed:
         self._path = os.path.realpath(path)
         folder, name = os.path.split(self._path)
         os.makedirs(folder, exist_ok=True)
-        self._hidden = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.part")
+        self._hidden = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}{_UNFINISHED}")
         self.file = open(self._hidden, "xb")  # noqa: SIM115  # closed by finish or abandon
         if os.path.exists(self._path):
             shutil.copymode(self._path, self._hidden)
@@ -127,12 +128,30 @@ class _Renamed:
         os.fsync(self.file.fileno())
         self.file.close()
         os.replace(self._hidden, self._path)
+        _sync_folder(os.path.dirname(self._path))
 
     def abandon(self) -> None:
         with contextlib.suppress(OSError):
             self.file.close()
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._hidden)
+
+
+def _sync_folder(folder: str) -> None:
+    """A name is on the disk only when its folder is."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def remove_unfinished(folder: str) -> None:
+    """Removes what killed processes left of files in a local folder; nobody else may be writing there."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as found:
+        for entry in found:
+            if entry.name.startswith(".") and entry.name.endswith(_UNFINISHED):
+                os.remove(entry.path)
 
 
 class _Object:

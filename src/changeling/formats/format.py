@@ -110,3 +110,5 @@ class Format:
     """Writers must know how much of a transaction is in the output already."""
     halves: bool = False
     """An update may come as two records, one with each image (see `pairing`)."""
+    feed_modes: tuple[str, ...] = ("NEW_AND_OLD_IMAGES",)
+    """The modes of changefeeds whose records have what this dialect needs."""

@@ -28,6 +28,13 @@ POINTS = (
     "target.staged",
     "target.before",
     "target.after",
+    "feed.before",
+    "feed.after",
+    "kafka.sent",
+    "kafka.committed",
+    "files.planned",
+    "files.staged",
+    "files.written",
 )
 _VARIABLE = "CHANGELING_FAILPOINT"
 _passed: dict[str, int] = {}

@@ -11,7 +11,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table as IcebergTable
 
-from changeling.iceberg.catalog import NAME, Catalog, check_place
+from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
 from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
 
@@ -27,7 +27,7 @@ class Tables:
         """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""
         found = self._load(table)
         if found is not None:
-            yield from _summaries(found, tag)
+            yield from summaries_of(found, tag)
 
     def rows(self, table: Table, where: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)) -> pa.Table:
         """The rows of a table, or those that match a condition."""
@@ -54,6 +54,19 @@ class Tables:
         """A table as PyIceberg has it; None where there is none of that name."""
         return self._load(Table(name, pa.schema([])))
 
+    def catalog(self) -> PyIcebergCatalog:
+        """The catalog, to write small tables without Spark; the embedded one is created where it is missing."""
+        if self._settings.database is not None:
+            prepare(self._settings.database)
+        opened = self._open()
+        assert opened is not None
+        return opened
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of these tables."""
+        return self._namespace
+
     def _open(self) -> PyIcebergCatalog | None:
         if self._settings.database is not None and not self._settings.database.exists():
             return None
@@ -74,7 +87,8 @@ class Tables:
             raise ChangelingError(f"the catalog cannot be read: {error}") from error
 
 
-def _summaries(table: IcebergTable, tag: str) -> Iterator[dict[str, Any]]:
+def summaries_of(table: IcebergTable, tag: str) -> Iterator[dict[str, Any]]:
+    """The summaries of a loaded table, as `Tables.summaries` gives them."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         yield {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)

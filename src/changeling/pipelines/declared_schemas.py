@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
@@ -73,6 +74,13 @@ def _nearness(rule: TableRule) -> tuple[int, bool, bool]:
 def is_pattern(rule: TableRule) -> bool:
     """Whether a rule applies to every table whose name matches."""
     return any(sign in rule.name for sign in "*?[")
+
+
+def applies(rule: TableRule, table: TableName) -> bool:
+    """Whether a rule applies to a table: the parts of its name that are given match."""
+    wanted = TableName.parse(rule.name)
+    pairs = ((wanted.catalog, table.catalog), (wanted.schema, table.schema), (wanted.name, table.name))
+    return all(part is None or own is None or fnmatchcase(own, part) for part, own in pairs)
 
 
 def options_of(

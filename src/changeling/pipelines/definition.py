@@ -1,13 +1,11 @@
 """A pipeline as the user writes it: frozen, checked, with nothing derived."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from changeling.model.errors import UsageError
 from changeling.model.json_text import SIZE_LIMIT
 
 Setting: TypeAlias = str | int | float | bool
@@ -27,9 +25,6 @@ Span = Annotated[
 ]
 Count = Annotated[int, Meta(ge=1)]
 Texts = Annotated[tuple[Text, ...], Meta(min_length=1)]
-
-_MILLIS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SPAN = re.compile(r"([0-9]{1,12}) *(ms|s|m|h|d)")
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,36 +142,55 @@ class TableRule(_Part, frozen=True, kw_only=True):
     """Of a postgres source: a condition in SQL on the columns that identify a row; other rows are never stored."""
 
 
-class TableTopic(_Part, tag_field="type", tag="table", frozen=True, kw_only=True):
+class _Topic(_Part, frozen=True, kw_only=True):
+    """The settings of every kind of topic."""
+
+    partitions: Count | None = None
+    """How many partitions it has, for the feed's whole life; by default TOPIC_MIN_ACTIVE_PARTITIONS, or 1."""
+
+
+class TableTopic(_Topic, tag_field="type", tag="table", frozen=True, kw_only=True):
     """A topic that is a table of the lake."""
 
 
-class KafkaTopic(_Part, tag_field="type", tag="kafka", frozen=True, kw_only=True):
+class KafkaTopic(_Topic, tag_field="type", tag="kafka", frozen=True, kw_only=True):
     """A topic of Kafka."""
 
     servers: Text
     """The brokers: host:port, separated by commas."""
-    name: Text
-    """The topic."""
+    name: Text = "{prefix}{table}"
+    """The topic: a template with {prefix}, {schema}, {table} and {feed}."""
+    prefix: str = ""
+    """What {prefix} stands for."""
+    kafka: dict[str, Setting] = {}
+    """Settings of the Kafka client, such as security.protocol."""
 
 
-class FilesTopic(_Part, tag_field="type", tag="files", frozen=True, kw_only=True):
+class FilesTopic(_Topic, tag_field="type", tag="files", frozen=True, kw_only=True):
     """A topic that is a folder of files."""
 
     path: Text
     """The folder, or s3://bucket/…"""
+    file_bytes: Count = 32 * 1024 * 1024
+    """About how many bytes a file has before the next one begins."""
+    file_time: Span = "60s"
+    """How long records wait for a file to become full before it is written as it is."""
 
 
 class Feed(_Part, frozen=True, kw_only=True):
-    """A changefeed of a table. Declared only: it cannot be run yet."""
+    """A changefeed of a table."""
 
     name: Name
     """The name of the feed."""
     table: Text
-    """The table whose changes it carries: [catalog.][schema.]name."""
+    """The table whose changes it publishes: [catalog.][schema.]name."""
+    source: Text | None = None
+    """The source of the table, where several have one of that name."""
     settings: dict[str, Setting] = msgspec.field(default_factory=dict, name="with")
     """The options after WITH when a changefeed is added, such as FORMAT and MODE."""
-    topic: TableTopic | KafkaTopic | FilesTopic
+    options: dict[str, Setting] = {}
+    """Options of the format."""
+    topic: TableTopic | KafkaTopic | FilesTopic = TableTopic()
     """Where its records go."""
 
 
@@ -203,7 +217,7 @@ class Definition(_Part, frozen=True, kw_only=True):
     tables: tuple[TableRule, ...] = ()
     """What is known about tables in advance; not needed where the source provides it."""
     feeds: tuple[Feed, ...] = ()
-    """Changefeeds. Declared only: they cannot be run yet."""
+    """Changefeeds. One that is taken out of the file is disabled, never dropped."""
     targets: tuple[PostgresTarget, ...] = ()
     """Databases that replicas are copied to."""
     settle: Span = "10s"
@@ -214,18 +228,6 @@ class Definition(_Part, frozen=True, kw_only=True):
     """Any settings of Spark."""
     catalog: dict[str, Setting] = {}
     """Settings of an Iceberg catalog; without any, it is a SQLite file."""
-
-    def unsupported(self) -> list[str]:
-        """What the pipeline declares and cannot be run yet, a sentence each; empty where everything can be run."""
-        return [f"feed {feed.name!r}: feeds are not supported yet" for feed in self.feeds]
-
-
-def span_millis(text: str) -> int:
-    """The milliseconds of a span such as `10s`; raises `UsageError` where it is not one."""
-    match = _SPAN.fullmatch(text)
-    if match is None:
-        raise UsageError(f"{text!r} is not a span of time: write a number and ms, s, m, h or d, as in 10s")
-    return int(match[1]) * _MILLIS[match[2]]
 
 
 def setting_texts(settings: Mapping[str, Setting]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from changeling.feeds.publish import FeedReport
     from changeling.log.ingest import Report
     from changeling.replicas.merge import Report as Merged
     from changeling.sources.source import Spread
@@ -19,7 +20,20 @@ class TargetListener(Protocol):
         """Something that a user should know."""
 
 
-class Listener(TargetListener, Protocol):
+class FeedListener(Protocol):
+    """Receives what happens to feeds."""
+
+    def published(self, report: "FeedReport") -> None:
+        """Records are in the topic of a feed."""
+
+    def copied(self, feed: str, records: int, place: str) -> None:
+        """Records of a feed are in Kafka or in files."""
+
+    def warns(self, source: str, text: str) -> None:
+        """Something that a user should know."""
+
+
+class Listener(TargetListener, FeedListener, Protocol):
     """Receives the events of a run, to show them."""
 
     def starts(self, source: str, batch: "Spread") -> None:
@@ -48,6 +62,12 @@ class SilentListener:
         """Does nothing."""
 
     def mirrored(self, report: "TargetReport") -> None:
+        """Does nothing."""
+
+    def published(self, report: "FeedReport") -> None:
+        """Does nothing."""
+
+    def copied(self, feed: str, records: int, place: str) -> None:
         """Does nothing."""
 
     def warns(self, source: str, text: str) -> None:

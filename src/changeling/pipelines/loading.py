@@ -9,8 +9,9 @@ import msgspec
 import yaml
 
 from changeling.formats.options import ReadOptions
+from changeling.log.schema_registry import Policy
 from changeling.model.errors import UsageError
-from changeling.model.table import TableSchema
+from changeling.model.table import TableName, TableSchema
 from changeling.pipelines import declared_schemas, struct_validation, validation
 from changeling.pipelines.definition import Definition, RecordSource, TableRule
 from changeling.pipelines.redaction import MASK, redactor
@@ -53,6 +54,20 @@ class Loaded:
     def rules(self, source: str) -> list[TableRule]:
         """The rules for tables of a source, by its name. If several match a table, the first one applies."""
         return declared_schemas.rules_of(self.definition, source)
+
+    def rule(self, source: str, table: TableName) -> TableRule | None:
+        """The rule that applies to a table of a source, if there is one."""
+        return next((rule for rule in self.rules(source) if declared_schemas.applies(rule, table)), None)
+
+    def mode(self, source: str, table: TableName) -> str:
+        """What the replica of a table contains: `merge`, `history`, `append`, or `typed` for a typed table of every change."""
+        rule = self.rule(source, table)
+        return "merge" if rule is None else "typed" if rule.typed else rule.mode
+
+    def policy(self, source: str, table: TableName) -> Policy:
+        """What becomes of new versions of a table's schema."""
+        rule = self.rule(source, table)
+        return "evolve" if rule is None else rule.schema
 
     def read_options(self, source: RecordSource, *, schemas: tuple[TableSchema, ...] = ()) -> ReadOptions:
         """The checked options to read a source with: its own, and what the pipeline declares about its tables.

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from changeling.feeds.execution import Done as Executed
+    from changeling.feeds.reading import FeedReader, FeedRecord, Gap, Start
+    from changeling.feeds.verification import VerifiedFeed
     from changeling.iceberg.lake import Lake
     from changeling.iceberg.table import StoredTables
     from changeling.log.maintenance import Done
+    from changeling.pipelines.feeds import Feeds
     from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State, StateStore
@@ -169,10 +173,9 @@ class Pipeline:
     def _asked(
         self, store: "StateStore[Rows]", tables: "StoredTables", table: str, asked: AskedState, source: str | None
     ) -> "State[Rows]":
-        from changeling.pipelines.table_rules import policy_of
         from changeling.replicas.as_of import States
 
-        states = States(store, policy_of(self._loaded), self._unknown(tables))
+        states = States(store, self._loaded.policy, self._unknown(tables))
         return asked.of(states, WantedTable(TableName.parse(table), source))
 
     def _unknown(self, tables: "StoredTables") -> "UnknownOf":
@@ -202,6 +205,60 @@ class Pipeline:
 
         with self._redacted():
             return current(tables_of(self._loaded), self.name, WantedTable(TableName.parse(table), source))
+
+    def feeds(self) -> "Feeds":
+        """The changefeeds, to look at and to change; needs no Spark."""
+        from changeling.pipelines.feeds import Feeds
+
+        return Feeds(self._loaded)
+
+    def sql(self, text: str, *, source: str | None = None) -> "list[Executed]":
+        """Runs statements such as `ALTER TABLE t ADD CHANGEFEED f WITH (…)`, all or none; needs no Spark."""
+        return self.feeds().sql(text, source=source)
+
+    def read_feed(
+        self,
+        name: str,
+        start: "Start" = None,
+        *,
+        consumer: str | None = None,
+        follow: bool = False,
+        limit: int | None = None,
+        stop: threading.Event | None = None,
+    ) -> "Iterator[FeedRecord]":
+        """The records of a feed, by partition and offset; needs no Spark.
+
+        They begin with `start`, an offset of each partition or a time of publishing (by default with the first that has not
+        expired), or where the consumer was. With `follow`, they go on until `stop` is set.
+        """
+        yield from self.feed_reader(name, start, consumer=consumer).records(follow=follow, limit=limit, stop=stop)
+
+    def feed_reader(
+        self,
+        name: str,
+        start: "Start" = None,
+        *,
+        consumer: str | None = None,
+        on_gap: "Callable[[Gap], object]" = lambda gap: None,
+    ) -> "FeedReader":
+        """As `read_feed`, in parts; `on_gap` is told which records were missed because they had expired."""
+        from changeling.feeds.consumers import Consumers
+        from changeling.feeds.reading import FeedReader
+        from changeling.feeds.topic import Topic
+        from changeling.pipelines.feed_sync import definitions_of
+
+        with self._redacted():
+            tables = tables_of(self._loaded)
+            topic = Topic(tables, self.name, definitions_of(self._loaded).get(name))
+            return FeedReader(topic, start, Consumers(tables), consumer, on_gap)
+
+    def verify_feed(self, name: str) -> "VerifiedFeed":
+        """Checks the records of a feed: order, repetitions, barriers, and the table that they make; needs no Spark."""
+        from changeling.feeds.verification import verify_topic
+        from changeling.pipelines.feed_sync import definitions_of
+
+        with self._redacted():
+            return verify_topic(tables_of(self._loaded), self.name, definitions_of(self._loaded).get(name))
 
     def verify(self, tables: Sequence[str] = (), *, most: int = 20) -> "Iterator[Verified]":
         """Compares replicas with the tables of their database, row for row, at one position of its log; all where none is named.
@@ -259,8 +316,10 @@ class Pipeline:
 
     def maintain(self) -> "list[Done]":
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
+        from changeling.feeds import retention as retention_of_feeds
         from changeling.log.maintenance import maintain
-        from changeling.pipelines.definition import span_millis
+        from changeling.model.spans import span_millis
+        from changeling.pipelines.feed_sync import definitions_of
         from changeling.replicas import maintenance
 
         lake = lake_of(self._loaded)
@@ -269,9 +328,12 @@ class Pipeline:
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
             if not lake.has(layout.CHANGES):
                 return []
-            kept = maintenance.merged_until(lake)
-            replicas = maintenance.maintain(lake, timedelta(milliseconds=retention))
-            return [*maintain(lake, retention, keep_changes=kept), *replicas]
+            feeds = definitions_of(self._loaded).all()
+            needed = retention_of_feeds.needed_points(tables_of(self._loaded), self.name, feeds)
+            kept = maintenance.merged_until(lake, needed)
+            replicas = maintenance.maintain(lake, timedelta(milliseconds=retention), needed=needed)
+            topics = retention_of_feeds.maintain(lake, feeds)
+            return [*maintain(lake, retention, keep_changes=kept), *replicas, *topics]
 
     def remove(self) -> list[str]:
         """Drops what the pipeline has on database servers, then its tables and replicas with all of their data.
@@ -293,7 +355,9 @@ class Pipeline:
                 left += removed.left
             for target in targets_of(self._loaded, lake):
                 dropped += [f"{name} of target {target.name}" for name in target.remove()]
-            dropped += [*lake.in_namespace(f"{self.name}_replica").remove(), *lake.remove()]
+            for part in ("replica", "feeds"):
+                dropped += lake.in_namespace(f"{self.name}_{part}").remove()
+            dropped += lake.remove()
             if left:
                 raise NotAllDropped(
                     "\n  ".join(
@@ -305,8 +369,6 @@ class Pipeline:
     @contextmanager
     def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":
         """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other."""
-        if missing := self._loaded.definition.unsupported():
-            raise UsageError(self._loaded.redacted(f"{self._loaded.path.name}: {'; '.join(missing)}"))
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
             lake = lake_of(self._loaded)

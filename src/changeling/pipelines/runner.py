@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
@@ -14,19 +14,19 @@ from changeling.log.ingest import Ingest, Report
 from changeling.log.maintenance import expire
 from changeling.log.source_state import SourceState
 from changeling.model.errors import ChangelingError, UsageError
+from changeling.model.spans import span_millis
 from changeling.pipelines.backoff import Retry
 from changeling.pipelines.definition import (
     FilesSource,
     KafkaSource,
     PostgresSource,
     RecordSource,
-    span_millis,
 )
 from changeling.pipelines.definition import Source as Declared
+from changeling.pipelines.feed_run import FeedRun
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.replay import settle
-from changeling.pipelines.table_rules import mode_of, policy_of
 from changeling.pipelines.target_sync import TargetSync
 from changeling.replicas import maintenance
 from changeling.replicas.merge import Merge, Rules
@@ -92,15 +92,19 @@ class Runner:
         for ingest, source in zip(self._ingests, sources, strict=True):
             if not isinstance(source, PostgresSource):
                 settle(self._lake, ingest, carrier_of(source))
+        rules = rules_of(self._loaded)
+        feeds = FeedRun(self._loaded, log, self._lock, self._listener, rules.policy)
         try:
             targets = TargetSync(self._loaded, self._lake, self._lock, self._listener)
-            self._run(merge_of(self._loaded, log), targets, once, poll_seconds)
+            merge = Merge(log, replace(rules, mode=feeds.mode), _settle(self._loaded))
+            self._run(merge, targets, feeds, once, poll_seconds)
         finally:
+            feeds.close()
             for ingest in self._ingests:
                 ingest.source.close()
         return list(self._totals.values())
 
-    def _run(self, merge: Merge, targets: TargetSync, once: bool, poll_seconds: float) -> None:
+    def _run(self, merge: Merge, targets: TargetSync, feeds: FeedRun, once: bool, poll_seconds: float) -> None:
         retries = {ingest.source.name: Retry() for ingest in self._ingests}
         if once:
             for ingest in self._ingests:
@@ -110,18 +114,20 @@ class Runner:
         while not self._stop.is_set():
             moved = [self._step(ingest, None if once else retries[ingest.source.name]) for ingest in self._ingests]
             if not once:
-                self._merge(merge, end=False)
+                self._merge(merge, feeds, end=False)
                 targets.step(once=False)
+                feeds.step(merge, once=False)
             if any(moved):
                 continue
             if once:
-                self._merge(merge, end=True)
+                self._merge(merge, feeds, end=True)
                 targets.step(once=True)
+                feeds.step(merge, once=True)
                 break
             self._listener.waits()
             self._stop.wait(poll_seconds)
 
-    def _merge(self, merge: Merge, *, end: bool) -> None:
+    def _merge(self, merge: Merge, feeds: FeedRun, *, end: bool) -> None:
         """Moves the replicas to the newest point; at the end of the input, every transaction in it counts as complete."""
         if not self._merging.due():
             return
@@ -131,9 +137,8 @@ class Runner:
                 for text in report.warnings:
                     self._listener.warns("replicas", self._loaded.redacted(text))
                 if report.point.number % _EXPIRE_AFTER == 0:
-                    maintenance.expire(
-                        self._lake, timedelta(milliseconds=span_millis(self._loaded.definition.retention))
-                    )
+                    retention = timedelta(milliseconds=span_millis(self._loaded.definition.retention))
+                    maintenance.expire(self._lake, retention, feeds.needed_points())
         except (ChangelingError, OSError) as error:
             check_spark(error)
             self._lock.failed(self._loaded.redacted(str(error)), "replicas")
@@ -197,7 +202,7 @@ def record_sources(loaded: Loaded) -> list[RecordSource]:
 
 def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = False) -> Ingest:
     """The ingest of a source into the log. `resnapshot`: tables of a database are snapshotted again."""
-    policy = partial(policy_of(loaded), source.name)
+    policy = partial(loaded.policy, source.name)
     if isinstance(source, PostgresSource):
         from changeling.pipelines.postgres_sources import capture_settings, requests_of
         from changeling.sources.postgres import PostgresSource as Postgres
@@ -212,13 +217,16 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
 
 def merge_of(loaded: Loaded, log: Log) -> Merge:
     """The merge that keeps the pipeline's replicas up to date."""
-    settle = timedelta(milliseconds=span_millis(loaded.definition.settle))
-    return Merge(log, rules_of(loaded), settle)
+    return Merge(log, rules_of(loaded), _settle(loaded))
+
+
+def _settle(loaded: Loaded) -> timedelta:
+    return timedelta(milliseconds=span_millis(loaded.definition.settle))
 
 
 def rules_of(loaded: Loaded) -> Rules:
     """The rules for tables in the pipeline file."""
-    return Rules(mode_of(loaded), policy_of(loaded))
+    return Rules(loaded.mode, loaded.policy)
 
 
 def carrier_of(source: RecordSource) -> Carrier:

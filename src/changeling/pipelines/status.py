@@ -10,6 +10,8 @@ from changeling.log.source_state import SourceState, stored_state
 from changeling.model import times
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.definition import PostgresSource, PostgresTarget
+from changeling.pipelines.feed_status import feed_status
+from changeling.pipelines.feed_sync import definitions_of
 from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
@@ -21,7 +23,7 @@ _NANOS = 1_000_000_000
 
 
 def status(loaded: Loaded) -> list[dict[str, Any]]:
-    """One object for each source, then for each table with a known schema, then for each target."""
+    """One object for each source, then for each table with a known schema, each feed, each target."""
     tables = tables_of(loaded)
     state = stored_state(tables, layout.CHANGES)
     file = lock_file(loaded)
@@ -44,7 +46,9 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
             for count in ("applied", "ties", "stale", "aside")
         }
         row |= slots.get(row["name"], {})
-    return rows + known + [_target(loaded, target, errors.get(target.name)) for target in loaded.definition.targets]
+    feeds = feed_status(tables, loaded.definition.name, definitions_of(loaded).all(), errors)
+    targets = [_target(loaded, target, errors.get(target.name)) for target in loaded.definition.targets]
+    return [*rows, *known, *feeds, *targets]
 
 
 def _source(name: str, state: SourceState, error: str | None, running: bool) -> dict[str, Any]:

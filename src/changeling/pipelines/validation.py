@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as Folder
 from typing import Any
 
+from changeling.feeds.option_values import is_option
+from changeling.feeds.options import FormatOptionError, OptionError
 from changeling.formats import registry
 from changeling.formats.format import Format
 from changeling.formats.options import ReadOptions
@@ -13,9 +15,11 @@ from changeling.model import types
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
 from changeling.pipelines import declared_schemas
+from changeling.pipelines.declared_feeds import check_template, declared_feed
 from changeling.pipelines.definition import (
     Definition,
     Feed,
+    KafkaTopic,
     PostgresSource,
     PostgresTarget,
     RecordSource,
@@ -45,7 +49,7 @@ def check(definition: Definition, folder: Folder) -> None:
             _check_source(source, ("sources", place), folder)
     _check_rules(definition)
     for place, feed in enumerate(definition.feeds):
-        _parsed(TableName.parse, feed.table, ("feeds", place, "table"))
+        _check_feed(definition, feed, ("feeds", place))
     _check_names(definition.feeds, "feeds")
     _check_names(definition.targets, "targets")
     for place, source in enumerate(definition.sources):
@@ -122,16 +126,12 @@ def _check_key(key: Sequence[str], columns: Mapping[str, str], path: Path) -> No
 
 
 def _check_rules(definition: Definition) -> None:
-    names = [source.name for source in definition.sources]
     seen: dict[tuple[TableName, str | None], int] = {}
     numbers: dict[int, list[str | None]] = {}
     for place, rule in enumerate(definition.tables):
         path = ("tables", place)
         table = _parsed(TableName.parse, rule.name, (*path, "name"))
-        if rule.source is not None and rule.source not in names:
-            raise PipelineFileError(
-                f"there is no source {rule.source!r}; {nearest(rule.source, names)}", (*path, "source")
-            )
+        _check_source_name(definition, rule.source, path)
         if (table, rule.source) in seen:
             whose = "all sources" if rule.source is None else f"source {rule.source!r}"
             first = seen[table, rule.source]
@@ -150,6 +150,12 @@ def _check_rules(definition: Definition) -> None:
         _check_captured(definition, rule, path)
         if rule.id is not None:
             _check_number(rule, numbers, (*path, "id"))
+
+
+def _check_source_name(definition: Definition, source: str | None, path: Path) -> None:
+    names = [one.name for one in definition.sources]
+    if source is not None and source not in names:
+        raise PipelineFileError(f"there is no source {source!r}; {nearest(source, names)}", (*path, "source"))
 
 
 def _check_captured(definition: Definition, rule: TableRule, path: Path) -> None:
@@ -175,6 +181,22 @@ def _check_number(rule: TableRule, numbers: dict[int, list[str | None]], path: P
     if rule.source in others or (others and None in (rule.source, *others)):
         raise PipelineFileError(f"another table also has the id {rule.id}", path)
     others.append(rule.source)
+
+
+def _check_feed(definition: Definition, feed: Feed, path: Path) -> None:
+    _parsed(TableName.parse, feed.table, (*path, "table"))
+    _check_source_name(definition, feed.source, path)
+    if isinstance(feed.topic, KafkaTopic):
+        _parsed(check_template, feed.topic.name, (*path, "topic", "name"))
+    try:
+        declared_feed(feed)
+    except OptionError as error:
+        given = next(
+            (name for name in feed.settings if error.option is not None and is_option(name, error.option)), None
+        )
+        raise PipelineFileError(str(error), (*path, "with") if given is None else (*path, "with", given)) from None
+    except FormatOptionError as error:
+        raise PipelineFileError(str(error), (*path, "options")) from None
 
 
 def _check_together(definition: Definition, source: RecordSource, path: Path, folder: Folder) -> None:

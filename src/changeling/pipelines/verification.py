@@ -15,7 +15,6 @@ from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, postgres_sources, requests_of
-from changeling.pipelines.table_rules import policy_of
 from changeling.postgres import catalog
 from changeling.replicas.as_of import States
 from changeling.replicas.comparison import Difference, compare
@@ -161,7 +160,7 @@ def _compared(
 ) -> Iterator[Verified]:
     lake = lake_of(loaded)
     log = Log(lake)
-    states = States(SparkStore(log), policy_of(loaded))
+    states = States(SparkStore(log), loaded.policy)
     behind = _behind(loaded, source, point)
     for table in tables:
         schema = point.schema(table)

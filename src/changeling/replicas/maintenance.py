@@ -4,6 +4,7 @@ A tag keeps the snapshot of a point. All of the last hour stay, one of each hour
 retention: the states that as-of begins with.
 """
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
 from changeling.iceberg.lake import Lake
@@ -19,22 +20,28 @@ _ORPHANS_AFTER = timedelta(days=3)
 _MERGED_FOR = timedelta(days=1)
 
 
-def merged_until(lake: Lake) -> datetime:
-    """The time from which on changes may not be in every replica yet: the log must keep them, whatever their age."""
-    last = points_of(lake).last
-    return last.made_at - _MERGED_FOR
+def merged_until(lake: Lake, needed: Collection[int] = ()) -> datetime:
+    """The time from which on changes may not be in every replica or feed yet: the log must keep them, whatever their age.
+
+    `needed` are the points that feeds are at.
+    """
+    points = points_of(lake)
+    waiting = [point.made_at for point in points.all() if point.number in needed]
+    return min([points.last.made_at, *waiting]) - _MERGED_FOR
 
 
-def maintain(lake: Lake, retention: timedelta, keep_snapshots: timedelta = KEEP_SNAPSHOTS) -> list[Done]:
-    """Maintains every replica of a pipeline, and removes what their folds left alongside the points."""
+def maintain(
+    lake: Lake, retention: timedelta, keep_snapshots: timedelta = KEEP_SNAPSHOTS, needed: Collection[int] = ()
+) -> list[Done]:
+    """Maintains every replica of a pipeline, and removes what their folds left alongside the points. Points that are `needed` stay."""
     if not lake.has(layout.CHANGES):
         return []
     now = datetime.now(UTC)
     points = points_of(lake)
-    kept = chosen(points.all(), now, retention, keep_snapshots)
+    kept = chosen(points.all(), now, retention, keep_snapshots, needed)
     tables = ReplicaTables(lake)
     done = [_maintain(tables, replica, kept, now, keep_snapshots) for replica in tables.known.values()]
-    _forget_points(lake, now - retention)
+    _forget_points(lake, now - retention, needed)
     return [*done, *_clear(lake, points.last.number, now - _ORPHANS_AFTER)]
 
 
@@ -43,27 +50,36 @@ def _clear(lake: Lake, last: int, before: datetime) -> list[Done]:
     return [Done(f"{layout.POINTS.name}, staged", there, there - removed, 0, 0, 0, removed)] if there else []
 
 
-def expire(lake: Lake, retention: timedelta) -> None:
+def expire(lake: Lake, retention: timedelta, needed: Collection[int] = ()) -> None:
     """Expires snapshots only: a run does so now and then, since each point adds some and every commit writes their list."""
     now = datetime.now(UTC)
-    kept = chosen(points_of(lake).all(), now, retention, KEEP_SNAPSHOTS)
+    kept = chosen(points_of(lake).all(), now, retention, KEEP_SNAPSHOTS, needed)
     tables = ReplicaTables(lake)
     for replica in tables.known.values():
         _tag(tables, replica, kept)
         tables.lake.expire(replica.table, now - KEEP_SNAPSHOTS)
 
 
-def _forget_points(lake: Lake, before: datetime) -> None:
-    """Drops points that are past retention; the newest stays."""
-    found = [point for point in points_of(lake).all()[:-1] if point.made_at < before]
+def _forget_points(lake: Lake, before: datetime, needed: Collection[int]) -> None:
+    """Drops points that are past retention; the newest stays, and those from the first that is needed on."""
+    first = min(needed, default=None)
+    found = [
+        point
+        for point in points_of(lake).all()[:-1]
+        if point.made_at < before and (first is None or point.number < first)
+    ]
     if found:
         lake.retried(f"DELETE FROM {lake.name(layout.POINTS)} WHERE point <= {found[-1].number}")
 
 
-def chosen(points: list[Point], now: datetime, retention: timedelta, keep_all: timedelta) -> list[Point]:
-    """The points whose snapshots are kept: of each hour or day the last, and the newest."""
+def chosen(
+    points: list[Point], now: datetime, retention: timedelta, keep_all: timedelta, needed: Collection[int] = ()
+) -> list[Point]:
+    """The points whose snapshots are kept: of each hour or day the last, the newest, and those that are needed."""
     found: dict[tuple[str, int], Point] = {}
     for point in points:
+        if point.number in needed:
+            found["each", point.number] = point
         age = now - point.made_at
         if age <= keep_all:
             found["each", point.number] = point
@@ -73,7 +89,7 @@ def chosen(points: list[Point], now: datetime, retention: timedelta, keep_all: t
             found["day", int(point.made_at.timestamp() // 86_400)] = point
     if points:
         found["each", points[-1].number] = points[-1]
-    return sorted(found.values(), key=lambda point: point.number)
+    return sorted({point.number: point for point in found.values()}.values(), key=lambda point: point.number)
 
 
 def _maintain(

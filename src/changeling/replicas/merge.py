@@ -29,7 +29,7 @@ from changeling.replicas.logged_changes import after, last_version, of_table, so
 from changeling.replicas.merge_plan import Modes, Planner
 from changeling.replicas.merge_tasks import MergeTask
 from changeling.replicas.pending_changes import Delta, PendingChanges, TableDelta
-from changeling.replicas.points import Point, points_of
+from changeling.replicas.points import Point, Points, points_of
 from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import Identity, ReplicaState
 from changeling.replicas.row_events import FoldTable
@@ -196,6 +196,16 @@ class Merge:
             return self._inference.widened(folded, kinds, table.key, version)
 
         return widen
+
+    @property
+    def points(self) -> Points:
+        """The points that are recorded."""
+        return self._points
+
+    @property
+    def tables(self) -> ReplicaTables:
+        """The replicas as the last point has them."""
+        return self._tables
 
     def rebuild(self, table: WantedTable) -> int:
         """Rebuilds the replicas of a table from the log alongside the existing ones, and swaps them in; returns the number of rows."""

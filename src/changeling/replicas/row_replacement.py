@@ -123,6 +123,29 @@ def _scan(stored: Stored, own: pa.Table, rows: pa.Table, standing: np.ndarray) -
     return Scan(deleted, np.concatenate(found) if found else NO_ROWS, pa.concat_tables(below) if below else None)
 
 
+def rows_with_keys(stored: Stored, keys: pa.Table) -> pa.Table:
+    """The stored rows that have one of some keys, in the order of `key_columns`."""
+    found = [stored.columns.empty_table()]
+    for file in stored.files:
+        if not may_hold(file, keys):
+            continue
+        with OpenFile(file) as opened:
+            hits = np.unique(matching(keys.columns, opened.columns(stored.key_columns).columns).stored)
+            hits = hits[opened.live()[hits]]
+            if len(hits):
+                found.append(opened.rows(hits, stored.columns))
+    return pa.concat_tables(found)
+
+
+def all_rows(stored: Stored) -> pa.Table:
+    """All stored rows."""
+    found = [stored.columns.empty_table()]
+    for file in stored.files:
+        with OpenFile(file) as opened:
+            found.append(opened.columns(stored.columns).filter(pa.array(opened.live())))
+    return pa.concat_tables(found)
+
+
 def together(scans: Iterable[Scan]) -> Scan:
     """What several scans of different files found."""
     parts = list(scans)

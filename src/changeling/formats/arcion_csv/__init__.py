@@ -25,4 +25,5 @@ FORMAT = Format(
     before_arrival=before_arrival,
     names_table=False,
     extraction_time=extraction_time,
+    feed_modes=("UPDATES", "NEW_AND_OLD_IMAGES"),
 )

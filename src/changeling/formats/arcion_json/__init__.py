@@ -21,4 +21,5 @@ FORMAT = Format(
     position="number of the log, position, logSeqNum; or dscId, mutId, partNum; a snapshot's rows come before",
     before_arrival=before_arrival,
     extraction_time=extraction_time,
+    feed_modes=("UPDATES", "NEW_AND_OLD_IMAGES"),
 )

@@ -21,4 +21,5 @@ FORMAT = Format(
     extraction_time=extraction_time,
     snapshot_mark="$.envelope.source.snapshot",
     counts_transactions=True,
+    feed_modes=("NEW_IMAGE", "NEW_AND_OLD_IMAGES"),
 )

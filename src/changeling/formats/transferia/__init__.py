@@ -19,4 +19,5 @@ FORMAT = Format(
     framing=lambda options: JsonValues(arrays=True),
     position="nextlsn, txPosition (shape seed: ID)",
     numbers_schemas=True,
+    feed_modes=("UPDATES", "NEW_IMAGE", "NEW_AND_OLD_IMAGES"),
 )

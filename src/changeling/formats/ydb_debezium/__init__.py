@@ -4,6 +4,7 @@ from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.ydb_debezium.decode import YdbDebeziumRead, decoder
 from changeling.formats.ydb_debezium.encode import YdbDebeziumWrite, encoder
+from changeling.formats.ydb_json.envelope import Mode
 from changeling.formats.ydb_json.types import TYPES
 
 FORMAT = Format(
@@ -36,4 +37,5 @@ FORMAT = Format(
     position="step, txId",
     counts_transactions=True,
     names_table=False,
+    feed_modes=tuple(Mode),
 )

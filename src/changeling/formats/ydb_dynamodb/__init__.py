@@ -5,6 +5,7 @@ from changeling.formats.format import Format
 from changeling.formats.ydb_dynamodb.decode import YdbDynamodbRead, decoder
 from changeling.formats.ydb_dynamodb.encode import YdbDynamodbWrite, encoder
 from changeling.formats.ydb_dynamodb.types import TYPES
+from changeling.formats.ydb_json.envelope import Mode
 
 FORMAT = Format(
     name="ydb-dynamodb",
@@ -34,4 +35,5 @@ FORMAT = Format(
     types=TYPES,
     position="SequenceNumber",
     names_table=False,
+    feed_modes=tuple(Mode),
 )

@@ -1,0 +1,97 @@
+"""`changeling feed read`: the records of a feed, from any place, to the end or for ever. Needs no Spark."""
+
+import argparse
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from changeling.cli.arguments import add_pipeline, pipeline_of
+from changeling.cli.interrupts import stop_at_once
+from changeling.model.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from changeling.feeds.feed import Feed
+    from changeling.feeds.reading import Gap
+
+_SHOWN_BYTES = 3_000
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb below `feed`."""
+    parser = verbs.add_parser("read", help="the records of a feed", description=__doc__)
+    parser.add_argument("feed", metavar="F", help="the name of the feed")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="PLACE",
+        default="earliest",
+        help="an offset of each partition, a time of publishing (RFC 3339), or earliest (the default)",
+    )
+    parser.add_argument("--follow", action="store_true", help="wait for more, until Ctrl-C or SIGTERM")
+    parser.add_argument(
+        "--consumer",
+        metavar="C",
+        help="go on where this consumer was, and store its place; --from is for its first read",
+    )
+    parser.add_argument("--limit", metavar="N", type=int, help="stop after N records")
+    add_pipeline(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object a record")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Prints records by partition and offset; what was missed is told on stderr."""
+    from changeling.feeds.reading import parse_start
+
+    if parsed.limit is not None and parsed.limit < 0:
+        raise UsageError("--limit takes a number of records, 0 or more")
+    pipeline = pipeline_of(parsed.pipeline)
+    reader = pipeline.feed_reader(parsed.feed, parse_start(parsed.start), consumer=parsed.consumer, on_gap=_tell)
+    stop = _stopped_by_signals() if parsed.follow else None
+    for part in reader.parts(follow=parsed.follow, limit=parsed.limit, stop=stop):
+        _print_lines(reader.topic.feed, part) if parsed.json else _print_table(part)
+        # The place of a consumer is stored when the next part is asked for.
+        sys.stdout.flush()
+    return 0
+
+
+def _tell(gap: "Gap") -> None:
+    print(f"changeling: {gap}", file=sys.stderr)
+
+
+def _print_lines(feed: "Feed", part: "pa.Table") -> None:
+    from changeling.feeds.reading import json_line, records_of
+
+    sys.stdout.buffer.writelines(json_line(feed, record) + b"\n" for record in records_of(part))
+
+
+def _print_table(part: "pa.Table") -> None:
+    from changeling.cli.display import show_table, table
+    from changeling.feeds.reading import moment_text, records_of
+
+    shown = table("partition", "offset", "published", "key", "value")
+    for record in records_of(part):
+        key, value = (
+            "" if content is None else content[:_SHOWN_BYTES].decode(errors="replace")
+            for content in (record.key, record.value)
+        )
+        shown.add_row(str(record.partition), str(record.offset), moment_text(record.published_at), key, value)
+    show_table(shown)
+
+
+def _stopped_by_signals() -> threading.Event:
+    """An event that the first Ctrl-C (or SIGTERM) sets; the second stops at once."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            stop_at_once(number)
+        stop.set()
+
+    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGTERM, ask)
+    return stop

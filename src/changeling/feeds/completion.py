@@ -1,0 +1,311 @@
+"""Completes changes: each gets the whole row before and after it, from the rows as they were published and the changes in order.
+
+What comes late is not published as it came: the rows that it touches are compared with what was published, and each one that
+differs is published once more, before the new changes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from changeling.model import json_text
+from changeling.model.canonical import Convert
+from changeling.model.operation import Operation
+from changeling.replicas.keys import reader_of
+from changeling.replicas.row_effect import Effect
+from changeling.replicas.shape import Columns, Shape
+from changeling.replicas.values import UNREADABLE, fitted
+
+Row = Mapping[str, bytes]
+"""The values of a row that are not NULL, by the id of their column: canonical JSON, as the column holds them."""
+
+
+class Event(NamedTuple):
+    """One change of one row, or a truncate."""
+
+    place: int
+    """Its change among those of the point."""
+    key: str
+    effect: Effect | None
+    op: Operation
+    values: Row
+    mentioned: frozenset[str]
+    origin: str | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the rows that it touches, as far as it names them."""
+        if self.op is Operation.TRUNCATE:
+            return []
+        return [self.key] if self.origin is None else [self.key, self.origin]
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A change with the whole row before and after it."""
+
+    key: str
+    op: Operation
+    before: Row | None
+    after: Row | None
+    place: int | None
+    """Its change among those of the point; None for a correction."""
+    mentioned: frozenset[str] | None = None
+    """The columns of a partial image, as they came."""
+    touched: bool = False
+    """The change does not say what it did to the row."""
+
+
+@dataclass(frozen=True)
+class Incomplete:
+    """A change that cannot be published: nobody knows the whole row."""
+
+    place: int
+    key: str
+    why: str
+
+
+class Values:
+    """Reads images of a table: canonical values by column."""
+
+    def __init__(self, columns: Columns, shape: Shape) -> None:
+        self._columns, self._shape = columns, shape
+        self._readers: dict[tuple[str, int | None, str], tuple[str, Convert] | None] = {}
+
+    def row(self, text: str | None, encoding: str, version: int | None) -> dict[str, bytes]:
+        """The values of an image, NULLs among them; raises `ValueError` with the column whose value does not fit."""
+        found = {}
+        for name, raw in json_text.members(text or b"{}").items():
+            reader = self._reader(encoding, version, name)
+            if reader is None:
+                continue
+            number, convert = reader
+            try:
+                found[number] = raw if raw == b"null" else convert(raw)
+            except UNREADABLE as error:
+                raise ValueError(f"column {name!r}: {error}") from None
+        return found
+
+    def key(self, key: str) -> dict[str, bytes]:
+        """The values of a normalised key, as the columns hold them."""
+        found = {}
+        for column, value in zip(self._shape.key_columns, json_text.items(key), strict=True):
+            found[column.id] = value if value == b"null" or column.id.startswith("+") else fitted(column.kind)(value)
+        return found
+
+    def _reader(self, encoding: str, version: int | None, name: str) -> tuple[str, Convert] | None:
+        place = (encoding, version, name)
+        if place not in self._readers:
+            found = reader_of(self._columns, self._shape, encoding, version, name)
+            if found is None:
+                self._readers[place] = None
+            elif not found.declared:
+                self._readers[place] = found.id, found.read
+            else:
+                self._readers[place] = found.id, _both(found.read, fitted(found.kind))
+        return self._readers[place]
+
+
+def _both(read: Convert, fit: Convert) -> Convert:
+    def convert(raw: bytes) -> bytes:
+        plain = read(raw)
+        return plain if plain == b"null" else fit(plain)
+
+    return convert
+
+
+@dataclass
+class Completion:
+    """Follows the rows of one table through the changes of a point."""
+
+    published: dict[str, Row]
+    """The rows as they were published, of all keys that the changes touch; of all keys where the table is truncated."""
+    reads_are_published: bool
+    """Rows of a snapshot are published as such."""
+    rows: dict[str, Row | None] = field(default_factory=dict)
+    _emptied: dict[str, tuple[int, Row]] = field(default_factory=dict)
+    """Rows that were truncated, each with the truncate: a snapshot that follows may show them again."""
+    _truncated: bool = False
+
+    def row(self, key: str) -> Row | None:
+        """A row as the feed has it now."""
+        return self.rows[key] if key in self.rows else self.published.get(key)
+
+    def correct(self, key: str, now: Row | None) -> Iterator[Completed]:
+        """Publishes a row once more, if it is not what was published."""
+        before = self.row(key)
+        if before == now:
+            return
+        self.rows[key] = now
+        if now is None:
+            yield Completed(key, Operation.DELETE, before, None, None)
+        else:
+            yield Completed(key, Operation.INSERT if before is None else Operation.UPDATE, before, now, None)
+
+    def apply(self, event: Event) -> Iterator[Completed | Incomplete]:
+        """Publishes a change."""
+        if event.op is Operation.TRUNCATE:
+            self._truncate(event)
+            return
+        if event.key in self._emptied and event.op is not Operation.READ:
+            place, gone = self._emptied.pop(event.key)
+            yield Completed(event.key, Operation.DELETE, gone, None, place)
+        if event.op is Operation.READ:
+            yield from self._read(event)
+            return
+        yield from self._write(event)
+
+    def finish(self) -> Iterator[Completed]:
+        """Publishes that the rows are gone which no snapshot showed after a truncate."""
+        for key, (place, gone) in self._emptied.items():
+            yield Completed(key, Operation.DELETE, gone, None, place)
+        self._emptied = {}
+
+    def _truncate(self, event: Event) -> None:
+        there = {key: row for key in {**self.published, **self.rows} if (row := self.row(key)) is not None}
+        self.rows = dict.fromkeys({**self.published, **self.rows})
+        self._emptied |= {key: (event.place, row) for key, row in there.items()}
+        self._truncated = True
+
+    def _read(self, event: Event) -> Iterator[Completed | Incomplete]:
+        """A row of a snapshot: of the first one it is a base, of a later one it may differ from what was published."""
+        emptied = self._emptied.pop(event.key, None)
+        before = self.row(event.key) if emptied is None else emptied[1]
+        again = before is not None or self._truncated
+        after = self._after(event, before)
+        if isinstance(after, Incomplete):
+            yield after
+            return
+        self.rows[event.key] = after
+        if before == after:
+            return
+        if again:
+            op = Operation.INSERT if before is None else Operation.UPDATE
+            yield Completed(event.key, op, before, after, event.place)
+        elif self.reads_are_published:
+            yield Completed(event.key, Operation.READ, None, after, event.place)
+
+    def _write(self, event: Event) -> Iterator[Completed | Incomplete]:
+        below = self.row(event.key)
+        before = below
+        moved = event.origin is not None and event.origin != event.key and event.effect is not Effect.GONE
+        if moved and event.origin is not None:
+            below = self.row(event.origin)
+        after = None if event.effect is Effect.GONE else self._after(event, below)
+        if isinstance(after, Incomplete):
+            yield after
+            return
+        if moved and event.origin is not None and below is not None:
+            self.rows[event.origin] = None
+            yield Completed(event.origin, Operation.DELETE, below, None, event.place)
+        self.rows[event.key] = after
+        if after is None:
+            if before is not None:
+                yield Completed(event.key, Operation.DELETE, before, None, event.place)
+            return
+        op = Operation.REPLACE if event.op is Operation.REPLACE else Operation.UPDATE
+        if before is None and op is Operation.UPDATE:
+            op = Operation.INSERT
+        mentioned = event.mentioned if event.effect is Effect.PATCH and not moved else None
+        yield Completed(event.key, op, before, after, event.place, mentioned, event.effect is Effect.TOUCH)
+
+    def _after(self, event: Event, below: Row | None) -> Row | Incomplete:
+        if event.effect is Effect.TOUCH:
+            if below is None:
+                return Incomplete(
+                    event.place, event.key, "the change has only the key of a row that was never published"
+                )
+            return below
+        if event.effect is Effect.WHOLE:
+            return _without_nulls(event.values)
+        if event.effect is Effect.PART and below is None:
+            return Incomplete(
+                event.place, event.key, "the row is new, its image is partial, and nobody knows which row it was before"
+            )
+        return _without_nulls({**(below or {}), **event.values})
+
+
+def _without_nulls(values: Mapping[str, bytes]) -> Row:
+    return {number: value for number, value in values.items() if value != b"null"}
+
+
+@dataclass(frozen=True)
+class Completions:
+    """What is to be published of the changes of a table between two points."""
+
+    changes: list[Completed]
+    """In order, corrections first."""
+    incomplete: list[Incomplete]
+    corrections: int
+    published: Mapping[str, Row]
+    """The rows before them, of the keys that they touch."""
+
+
+RowsOf = Callable[[Sequence[str] | None], dict[str, Row]]
+"""The rows with some keys, or all of them."""
+
+
+def complete(
+    events: Sequence[Event],
+    is_late: Callable[[Event], bool],
+    published_of: RowsOf,
+    stored_of: RowsOf,
+    *,
+    reads_are_published: bool,
+    touches_are_published: bool,
+) -> Completions:
+    """Completes the events between two points.
+
+    `published_of` gives rows as they were at the earlier point, `stored_of` as they are at the later one. Without any event, all
+    rows are compared: the replica was built again.
+    """
+    late = [event for event in events if is_late(event)]
+    new = [event for event in events if not is_late(event)]
+    everything = not events or any(event.op is Operation.TRUNCATE for event in late)
+    touched = sorted({key for event in events for key in event.keys})
+    all_published = everything or any(event.op is Operation.TRUNCATE for event in new)
+    published = published_of(None if all_published else touched)
+    late_keys = list(dict.fromkeys(key for event in late for key in event.keys))
+    stored = stored_of(None) if everything else stored_of(late_keys) if late_keys else {}
+    if everything:
+        late_keys = sorted({**published, **stored})
+    by_key: dict[str, list[Event]] = {}
+    for event in new:
+        for key in event.keys:
+            by_key.setdefault(key, []).append(event)
+    rows = Completion(published, reads_are_published)
+    made: list[Completed | Incomplete] = []
+    for key in late_keys:
+        made += rows.correct(key, corrected(published.get(key), stored.get(key), by_key.get(key, ())))
+    corrections = len(made)
+    for event in new:
+        made += rows.apply(event)
+    made += rows.finish()
+    made.sort(key=lambda one: -1 if one.place is None else one.place)
+    done = [one for one in made if isinstance(one, Completed)]
+    incomplete = [one for one in made if isinstance(one, Incomplete)]
+    if not touches_are_published:
+        incomplete += [
+            Incomplete(one.place or 0, one.key, "the change has only the key of its row, and the feed shows more")
+            for one in done
+            if one.touched
+        ]
+        done = [one for one in done if not one.touched]
+    return Completions(done, incomplete, corrections, published)
+
+
+def corrected(published: Row | None, stored: Row | None, events: Iterable[Event]) -> Row | None:
+    """A row that something late touched, as it is before the new changes of the point.
+
+    `stored` is the row after all of them. What they write shows nothing of what came late: there it is as it was published.
+    """
+    own = list(events)
+    if not own:
+        return stored
+    if published is None or stored is None or any(event.effect is not Effect.PATCH for event in own):
+        return published
+    written = frozenset().union(*(event.mentioned for event in own))
+    return {
+        **{number: value for number, value in stored.items() if number not in written},
+        **{number: value for number, value in published.items() if number in written},
+    }

@@ -1,0 +1,238 @@
+"""Completed changes into the records of a feed: what its mode shows, in its dialect, with the numbers that continue from before."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from changeling.feeds.completion import Completed, Row
+from changeling.feeds.feed import Feed
+from changeling.feeds.partitions import digest
+from changeling.feeds.point_changes import Stamp, Stamped
+from changeling.feeds.users import with_user
+from changeling.formats import registry
+from changeling.formats.encoding import Encoded, Encoder, Numbering
+from changeling.formats.format import Counts
+from changeling.formats.options import build
+from changeling.formats.transaction_progress import TransactionProgress
+from changeling.model import json_text, layout, position
+from changeling.model.change import Change, Record, Transaction
+from changeling.model.operation import Image, Operation
+from changeling.model.table import Column, TableName, TableSchema
+from changeling.replicas.shape import Columns, Shape
+
+YDB = ("ydb-json", "ydb-debezium", "ydb-dynamodb")
+LEFT_OUT = frozenset({"position", "order", "commit_time", "transaction", "table", "catalog", "schema"})
+"""What a format may have no place for in its envelope: the record shows the row all the same."""
+_NANOS_PER_MS = 1_000_000
+_ARCION = {"UPDATES": ("KEY", "UPDATED"), "NEW_AND_OLD_IMAGES": ("ALL", "ALL")}
+
+
+class Outgoing(NamedTuple):
+    """A change to be published, and where it stands in its source."""
+
+    change: Completed
+    stamped: Stamped
+    commit_time: int | None = None
+    transaction: Transaction | None = None
+    """Its transaction as the source has it."""
+    user: str | None = None
+    """Who made it, where the feed shows that."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """The records of a batch, and what the feed continues from."""
+
+    records: list[list[Record]]
+    """For each partition, in order."""
+    rejects: pa.Table
+    counts: Counts
+    changes: int
+
+
+class FeedEncoder:
+    """Encodes the changes of one feed's table while it has one shape."""
+
+    def __init__(self, feed: Feed, columns: Columns, shape: Shape, version: int | None) -> None:
+        self._feed, self._table, self._shape = feed, feed.table, shape
+        self._form = registry.get(feed.format)
+        self._schema = schema_of(feed.table, columns, shape, version)
+        self._text = self._schema.to_json()
+        self._names = {column.id: column.source_name for column in shape.columns}
+        self._encoders: dict[int, Encoder] = {}
+
+    def encode(self, changes: Sequence[Outgoing], source: str, counts: Counts, before: int) -> Published:
+        """The records of some changes; `before` and `counts` say how many the feed has published already."""
+        parts = [digest(one.change.key) % self._feed.partitions for one in changes]
+        built = [self._change(one, before + number + 1) for number, one in enumerate(_numbered(changes))]
+        found: list[list[Record]] = [[] for _ in range(self._feed.partitions)]
+        rejects = []
+        numbering = Numbering(before, counts, progress=[TransactionProgress()] * len(built))
+        batch = _batch(built, source)
+        for places, encoded in self._encoded(batch, numbering, parts):
+            for record, place in zip(layout.records(encoded.records), encoded.places, strict=True):
+                own = places[place]
+                user = changes[own].user
+                if user is not None and record.value is not None:
+                    record.value = with_user(self._feed.format, record.value, user)
+                found[parts[own]].append(record)
+            rejects.append(encoded.rejects)
+        rejected = pa.Table.from_batches(rejects, layout.REJECTS)
+        return Published(found, rejected, numbering.counts_after(batch), before + len(built))
+
+    def barrier(self, stamp: Stamp, source: str) -> bytes:
+        """The record that says that everything up to a stamp is published."""
+        change = Change(
+            op=Operation.BARRIER,
+            table=self._table,
+            position=position.encode(*stamp),
+            commit_time=stamp.step * _NANOS_PER_MS,
+        )
+        return self._control(change, source)
+
+    def schema_record(self, stamp: Stamp, source: str, version: int | None) -> bytes:
+        """The record that says which columns the table has from now on."""
+        schema = msgspec.structs.replace(self._schema, id=version)
+        change = Change(
+            op=Operation.DDL,
+            table=self._table,
+            position=position.encode(*stamp),
+            commit_time=stamp.step * _NANOS_PER_MS,
+            transaction=Transaction(str(stamp.number)),
+            schema=schema.to_json(),
+        )
+        return self._control(change, source)
+
+    def _control(self, change: Change, source: str) -> bytes:
+        (record,) = layout.records(self._encoder(0)(_batch([change], source)).records)
+        assert record.value is not None
+        return record.value
+
+    def _encoded(
+        self, batch: pa.RecordBatch, numbering: Numbering, parts: Sequence[int]
+    ) -> Iterator[tuple[Sequence[int], Encoded]]:
+        """Encoded parts of a batch, each with the places of its changes."""
+        if self._feed.format != "ydb-dynamodb" or self._feed.partitions == 1:
+            yield range(batch.num_rows), self._encoder(0)(batch, numbering)
+            return
+        # A record names its shard, which is its partition.
+        for partition in range(self._feed.partitions):
+            places = [place for place, own in enumerate(parts) if own == partition]
+            yield places, self._encoder(partition)(batch.take(pa.array(places, pa.int64())))
+
+    def _encoder(self, partition: int) -> Encoder:
+        if partition not in self._encoders:
+            options = build(self._form.write_options, write_options(self._feed, partition), f"feed {self._feed.name!r}")
+            self._encoders[partition] = Encoder(self._form, options)
+        return self._encoders[partition]
+
+    def _change(self, one: Outgoing, number: int) -> Change:
+        change = one.change
+        op, before, after = self._shown(change)
+        stamp = one.stamped.stamp
+        own = json_text.items(change.key)
+        key = json_text.canonical_key(
+            (column.source_name, value) for column, value in zip(self._shape.key_columns, own, strict=True)
+        )
+        made = Change(
+            op=op,
+            table=self._table,
+            key=key,
+            before=before[0],
+            before_image=before[1],
+            after=after[0],
+            after_image=after[1],
+            position=position.encode(*stamp),
+            commit_time=one.commit_time,
+            transaction=one.transaction,
+            schema=self._text,
+        )
+        return self._placed(made, one, number)
+
+    def _placed(self, made: Change, one: Outgoing, number: int) -> Change:
+        """With the position that records of the dialect have."""
+        stamp, order = one.stamped
+        replace = msgspec.structs.replace
+        millis = (stamp.step if one.commit_time is None else one.commit_time // _NANOS_PER_MS) * _NANOS_PER_MS
+        if self._feed.format == "ydb-json":
+            return replace(made, commit_time=stamp.step * _NANOS_PER_MS, transaction=Transaction(str(stamp.number)))
+        if self._feed.format == "ydb-debezium":
+            return replace(made, commit_time=max(millis, 0), transaction=Transaction(str(stamp.number)))
+        if self._feed.format == "ydb-dynamodb":
+            return replace(made, commit_time=max(millis, 0), transaction=None, position=position.encode(number))
+        if self._feed.format == "xtdb":
+            own = Transaction(str(stamp.number), order=order)
+            return replace(made, commit_time=millis, transaction=own, position=position.encode(stamp.number, order))
+        return made
+
+    def _shown(self, change: Completed) -> tuple[Operation, tuple[bytes | None, Image], tuple[bytes | None, Image]]:
+        """The operation and the images that the dialect needs for the feed's mode."""
+        mode, op = self._feed.mode, change.op
+        nothing: tuple[bytes | None, Image] = (None, Image.NONE)
+        before = nothing if change.before is None else (self._image(change.before), Image.FULL)
+        after = nothing if change.after is None else (self._image(change.after), Image.FULL)
+        if change.touched:
+            return Operation.UPDATE, nothing, nothing
+        if mode == "UPDATES" and change.mentioned is not None and change.after is not None:
+            # What the source sent of the row, NULLs among it.
+            part = {number: change.after.get(number, b"null") for number in change.mentioned}
+            return Operation.UPDATE, before, (self._part(part), Image.PARTIAL)
+        if self._feed.format not in YDB and mode == "NEW_IMAGE":
+            before = (self._key_image(change), Image.KEY) if op is Operation.DELETE else nothing
+        if op is Operation.UPDATE and change.before is None:
+            op = Operation.INSERT
+        return op, before, after
+
+    def _image(self, row: Row) -> bytes:
+        return json_text.join((name, row.get(number, b"null")) for number, name in self._names.items())
+
+    def _part(self, row: Row) -> bytes:
+        return json_text.join((name, row[number]) for number, name in self._names.items() if number in row)
+
+    def _key_image(self, change: Completed) -> bytes:
+        own = json_text.items(change.key)
+        names = (column.source_name for column in self._shape.key_columns)
+        return json_text.join(zip(names, own, strict=True))
+
+
+def _numbered(changes: Sequence[Outgoing]) -> Iterator[Outgoing]:
+    """With orders that differ inside of a transaction: a change of the source may be several records, as a truncate is."""
+    last: dict[Stamp, int] = {}
+    for one in changes:
+        stamp, order = one.stamped
+        order = max(order, last.get(stamp, -1) + 1)
+        last[stamp] = order
+        yield one._replace(stamped=Stamped(stamp, order))
+
+
+def _batch(changes: Sequence[Change], source: str) -> pa.RecordBatch:
+    return layout.changes_batch(changes, pa.nulls(len(changes), layout.ORIGIN), source, "canonical")
+
+
+def write_options(feed: Feed, partition: int = 0) -> dict[str, object]:
+    """The options of the format's writer: those of the feed, and what its mode and its other settings mean for the format."""
+    given: dict[str, object] = {**feed.options, "drop": LEFT_OUT}
+    if feed.format in YDB:
+        given |= {"mode": feed.mode, "feed": feed.name}
+    if feed.format == "ydb-json":
+        given |= {"virtual_timestamps": feed.virtual_timestamps, "reset": False}
+    if feed.format == "ydb-dynamodb":
+        given |= {"region": feed.aws_region, "shard": str(partition), "nulls": "omit", "time_unit": "milliseconds"}
+    if feed.format in ("arcion-json", "arcion-csv") and feed.mode in _ARCION:
+        before, after = _ARCION[feed.mode]
+        given = {"before_image": before, "after_image": after, **given}
+    return given
+
+
+def schema_of(table: TableName, columns: Columns, shape: Shape, version: int | None) -> TableSchema:
+    """The schema of a replica's shape, with the source's own names of types where its schema gives them."""
+    known = {place.id: place.declared for place in columns.places.get(version or -1, {}).values()}
+    made = []
+    for column in shape.columns:
+        declared = known.get(column.id)
+        original = None if declared is None or declared.type != column.type else declared.original_type
+        made.append(Column(column.source_name, column.type, original))
+    return TableSchema(tuple(made), tuple(column.source_name for column in shape.key_columns), table)

@@ -1,0 +1,74 @@
+"""The tables that a pipeline has seen, without Spark: which of them a feed publishes, and from which point on."""
+
+import functools
+from collections.abc import Callable, Iterable
+
+import msgspec
+from pyiceberg.expressions import GreaterThanOrEqual
+
+from changeling.feeds.draft import DroppedTable
+from changeling.feeds.feed import Feed
+from changeling.feeds.options import check_table
+from changeling.iceberg.reader import Tables
+from changeling.log import layout
+from changeling.model.errors import UsageError, nearest
+from changeling.model.table import TableName
+from changeling.replicas.replica_reader import Replica, replicas
+from changeling.replicas.shape import Shape
+from changeling.replicas.table_lookup import WantedTable
+
+Mode = Callable[[str, TableName], str]
+"""What the replica of a table of a source contains, by the pipeline's rules: `merge`, `history`, `append` or `typed`."""
+
+
+class KnownTables:
+    """The tables with a replica or a registered schema that are not dropped, as they are when they are first asked for."""
+
+    def __init__(self, tables: Tables, pipeline: str, mode: Mode, dropped: Iterable[DroppedTable] = ()) -> None:
+        self._tables, self._pipeline, self._mode = tables, pipeline, mode
+        self._dropped = {(one.source, one.table) for one in dropped}
+
+    def find(self, wanted: WantedTable) -> tuple[str, TableName]:
+        """The table that is meant, and its source; raises `UsageError` where there is none, or where several fit the name."""
+        found = wanted.among(self._names)
+        if found is None:
+            known = [table.spelled() for _, table in self._names]
+            raise UsageError(f"there is no table {wanted}; {nearest(wanted.name.spelled(), known)}")
+        return found
+
+    def placed(self, feed: Feed) -> Feed:
+        """The feed on its table, from the last point on; pending where nobody has seen the table yet.
+
+        Raises `UsageError` where several tables fit the name, or where the table cannot have the feed.
+        """
+        found = WantedTable(feed.table, feed.source).among(self._names)
+        if found is None:
+            return msgspec.structs.replace(feed, status="pending", start=None)
+        source, table = found
+        named = msgspec.structs.replace(feed, source=source, table=table)
+        mode, replica = self._mode(source, table), self._replicas.get(found)
+        if mode in ("append", "typed"):
+            check_table(named, Shape(()), mode)
+        if replica is None:
+            return msgspec.structs.replace(named, status="pending", start=None)
+        check_table(named, replica.shape, mode, behind=replica.behind)
+        return msgspec.structs.replace(named, status="enabled", start=self._last_point)
+
+    @functools.cached_property
+    def _replicas(self) -> dict[tuple[str, TableName], Replica]:
+        found = (one for one in replicas(self._tables, self._pipeline) if one.identity.kind == "rows")
+        return {(one.identity.source, one.identity.table): one for one in found}
+
+    @functools.cached_property
+    def _names(self) -> list[tuple[str, TableName]]:
+        registered = self._tables.rows(layout.SCHEMAS, columns=("source", "table")).to_pylist()
+        names = {(row["source"], TableName(**row["table"])) for row in registered}
+        return sorted({*self._replicas, *names} - self._dropped, key=str)
+
+    @functools.cached_property
+    def _last_point(self) -> int:
+        """A replica may be one point ahead of the table of points, so the last one is at most that far behind."""
+        near = max((one.state.point for one in self._replicas.values()), default=0) - 1
+        newest = GreaterThanOrEqual("point", near)  # type: ignore[call-arg, arg-type]
+        points = self._tables.rows(layout.POINTS, newest, ("point",)).column("point").to_pylist()
+        return max(points, default=0)

@@ -1,0 +1,197 @@
+"""The changes of a source that one point of the replicas has and an earlier one does not, in their order, each with its stamp.
+
+A stamp is the place of a transaction in its source, as YDB shows it: a step, which is the time in milliseconds, and a number. A
+source that has such pairs keeps its own; for the others the step never goes back and transactions are numbered from 1. Every
+feed of a source shows the same stamps: they depend on the log and on what the point before ended with, which is stored.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import And, BooleanExpression, GreaterThan, LessThanOrEqual
+
+from changeling.iceberg.conditions import equals
+from changeling.iceberg.reader import Tables
+from changeling.log.layout import CHANGES
+from changeling.model import position as positions
+from changeling.replicas.points import Point, SourcePoint
+
+_OWN_PAIRS = ("ydb-json", "ydb-debezium")
+_OWN_NUMBERS = "xtdb"
+_NANOS_PER_MS = 1_000_000
+_COLUMNS = (
+    "table",
+    "op",
+    "key",
+    "before",
+    "after",
+    "before_image",
+    "after_image",
+    "encoding",
+    "position",
+    "commit_time",
+    "transaction",
+    "schema_id",
+    "origin",
+    "meta",
+    "arrived",
+    "batch",
+)
+ROW_OPERATIONS = ("read", "insert", "update", "upsert", "replace", "delete", "truncate")
+
+
+class Stamp(NamedTuple):
+    """The place of a transaction in its source."""
+
+    step: int
+    number: int
+
+
+class Stamped(NamedTuple):
+    """What a record shows of the transaction of a change."""
+
+    stamp: Stamp
+    order: int
+    """The place of the change in its transaction, over all tables."""
+
+
+@dataclass(frozen=True)
+class PointChanges:
+    """The changes of one source behind a point, up to another."""
+
+    source: str
+    rows: pa.Table
+    """In the order of the fold: position, then arrival (`batch`, `ordinal`, `partition`, `record`)."""
+    late: np.ndarray
+    """Which of them belong before the end of the earlier point."""
+    stamped: list[Stamped | None]
+    """None for those that are late, and for those that are no change of a row."""
+    correction: Stamp
+    """The stamp of rows that are published again, since something came late."""
+    last: Stamp
+    """The stamp of the last transaction."""
+
+
+def read_point(tables: Tables, source: str, before: Point, after: Point, start: Stamp) -> PointChanges:
+    """Reads the changes that are new in a point; `start` is the last stamp of the earlier one."""
+    old, new = before.of(source), after.of(source)
+    where = And(
+        And(equals("source", source), _batch_above(old.whole_batch)),
+        LessThanOrEqual("batch", new.batch),  # type: ignore[call-arg, arg-type]
+    )
+    rows = (
+        tables.rows(CHANGES, where, ("source", *_COLUMNS))
+        if new.batch > old.whole_batch
+        else CHANGES.columns.empty_table()
+    )
+    rows = _with_arrival(rows)
+    rows = rows.filter(pc.and_not(_is_in(rows, new), _is_in(rows, old)))
+    rows = rows.sort_by([(name, "ascending") for name in ("position", "batch", "ordinal", "partition", "record")])
+    rows = rows.combine_chunks()
+    late = np.zeros(rows.num_rows, bool)
+    if old.position is not None:
+        late = np.asarray(pc.less_equal(rows.column("position"), old.position))
+    return _stamped(source, rows, late, before, after, start)
+
+
+def start_stamp(point: Point, source: str) -> Stamp:
+    """The stamp of a point before which nobody counted."""
+    known = point.of(source)
+    made = int(point.made_at.timestamp() * 1000)
+    step = made if known.commit_time is None else max(known.commit_time // _NANOS_PER_MS, 0)
+    parts = positions.decode(known.position) if known.position is not None else ()
+    # The position of a source with such pairs is one: its first part is the time.
+    return Stamp(step, parts[1] if len(parts) == 2 and parts[0] == step else 0)
+
+
+def _batch_above(number: int) -> BooleanExpression:
+    return GreaterThan("batch", number)  # type: ignore[call-arg, arg-type]
+
+
+def _with_arrival(rows: pa.Table) -> pa.Table:
+    """With the columns of the place of arrival: files have no partition, and come before topics."""
+    fields = dict(
+        zip(
+            (field.name for field in CHANGES.columns.field("origin").type),
+            _flattened(rows.column("origin")),
+            strict=True,
+        )
+    )
+    ordinal = pc.fill_null(fields["ordinal"], 0)
+    is_message = pc.is_valid(fields["offset"])
+    partition = pc.if_else(is_message, pc.fill_null(fields["partition"].cast(pa.int64()), 0), -1)
+    record = pc.fill_null(pc.coalesce(fields["offset"], fields["record"]), 0)
+    for name, column in (("ordinal", ordinal), ("partition", partition), ("record", record)):
+        rows = rows.append_column(name, column)
+    return rows
+
+
+def _flattened(column: pa.ChunkedArray) -> list[pa.Array]:
+    whole = column.combine_chunks()
+    return list((whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole).flatten())
+
+
+def _is_in(rows: pa.Table, point: SourcePoint) -> pa.Array:
+    """Which changes a point has."""
+    whole = pc.less_equal(rows.column("batch"), point.whole_batch)
+    if point.position is None:
+        return whole
+    part = pc.and_(
+        pc.less_equal(rows.column("batch"), point.batch), pc.less_equal(rows.column("position"), point.position)
+    )
+    return pc.or_(whole, part)
+
+
+def _stamped(source: str, rows: pa.Table, late: np.ndarray, before: Point, after: Point, start: Stamp) -> PointChanges:
+    is_row = np.asarray(pc.is_in(rows.column("op"), pa.array(ROW_OPERATIONS)))
+    ids = pc.struct_field(rows.column("transaction"), "id").to_pylist()
+    columns = zip(
+        *(rows.column(name).to_pylist() for name in ("commit_time", "encoding", "arrived", "position")), strict=True
+    )
+    made = int(after.made_at.timestamp() * 1000)
+    # What came late gets a number of its own, before the new transactions.
+    correction = Stamp(start.step, start.number + 1)
+    new = is_row & ~late
+    last = correction if late.any() or not new.any() else start
+    split = before.of(source).transaction
+    known: dict[str, Stamp] = {} if split is None else {split: start}
+    orders: dict[Stamp, int] = {}
+    found: list[Stamped | None] = [None] * rows.num_rows
+    for place, (name, (time, encoding, arrived, text)) in enumerate(zip(ids, columns, strict=True)):
+        if not new[place]:
+            continue
+        own = None if arrived else _own(encoding, text)
+        stamp = None if name is None else known.get(name)
+        if own is not None and own.step is not None:
+            stamp = Stamp(own.step, own.number)
+        elif stamp is None:
+            millis = made if time is None else time // _NANOS_PER_MS
+            stamp = Stamp(max(last.step, millis, 0), last.number + 1 if own is None else own.number)
+        if name is not None:
+            known[name] = stamp
+        order = orders.get(stamp, 0)
+        orders[stamp] = order + 1
+        last = stamp
+        found[place] = Stamped(stamp, order if own is None or own.order is None else own.order)
+    return PointChanges(source, rows, late, found, correction, last)
+
+
+class _Own(NamedTuple):
+    """What a source says of the place of a change by itself."""
+
+    step: int | None
+    number: int
+    order: int | None
+
+
+def _own(encoding: str, text: str) -> _Own | None:
+    if encoding not in (*_OWN_PAIRS, _OWN_NUMBERS):
+        return None
+    parts = positions.decode(text)
+    if len(parts) < 2:
+        return None
+    first, second = parts[:2]
+    return _Own(None, first, second) if encoding == _OWN_NUMBERS else _Own(first, second, None)

@@ -1,0 +1,374 @@
+"""Publishes feeds, step 1: the changes of each new point become records of the feed's topic, in one commit a point.
+
+What a feed has published is the replica at the feed's point: it completes the changes that follow. The state of the feed is in the
+summary of each commit, so a run that is cut off goes on exactly where it was.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import time
+
+import msgspec
+import pyarrow as pa
+
+from changeling.feeds.completion import Completed, Event, Incomplete, Row, complete
+from changeling.feeds.encode import YDB, FeedEncoder, Outgoing
+from changeling.feeds.feed import Feed
+from changeling.feeds.partitions import digest
+from changeling.feeds.point_changes import PointChanges, Stamp, Stamped, read_point
+from changeling.feeds.published_rows import PublishedRows
+from changeling.feeds.stamps import Stamps
+from changeling.feeds.table_changes import TableChanges
+from changeling.feeds.topic import STATE, VERSION, FeedState, ScanState, namespace_of, rows_of, topic_table
+from changeling.iceberg.failpoints import reach
+from changeling.iceberg.parquet_files import Writer
+from changeling.iceberg.reader import Tables
+from changeling.log import layout
+from changeling.log.change_log import Log
+from changeling.model.change import Record
+from changeling.model.errors import ChangelingError
+from changeling.model.operation import Operation
+from changeling.replicas.points import Point, Points
+from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
+from changeling.replicas.schema_inference import Policies, SchemaInference
+from changeling.replicas.shape import Columns, Shape
+from changeling.replicas.tables import ReplicaTables
+
+BUCKET_ROWS = 50_000
+"""About how many rows of an initial scan are published at once."""
+_IDLE_POINTS = 100
+"""After so many points without a record, the feed's state is committed all the same."""
+
+
+@dataclass(frozen=True)
+class FeedReport:
+    """What one commit published."""
+
+    feed: str
+    point: int
+    records: int
+    changes: int = 0
+    late: int = 0
+    """Corrections among them."""
+    rejected: int = 0
+    scanned: bool = False
+    """They are rows of the initial scan."""
+
+
+class Publishing:
+    """What the feeds of a run share."""
+
+    def __init__(self, log: Log, tables: Tables, policy: Policies, replicas: ReplicaTables) -> None:
+        self.lake, self.tables, self.replicas = log.lake, tables, replicas
+        self.topics = log.lake.in_namespace(namespace_of(log.lake.namespace))
+        self.stamps = Stamps(log.lake)
+        self.inference = SchemaInference(log.registry, policy, log.register)
+        self._read: tuple[tuple[str, int, int], PointChanges] | None = None
+
+    def changes(self, source: str, before: Point, after: Point) -> PointChanges:
+        """The changes of a source between two points; those that were read last are kept for the next feed."""
+        place = (source, before.number, after.number)
+        if self._read is None or self._read[0] != place:
+            found = read_point(self.tables, source, before, after, self.stamps.at(source, before))
+            self._read = (place, found)
+        self.stamps.note(source, after, self._read[1].last)
+        return self._read[1]
+
+
+class FeedPublisher:
+    """Publishes one feed, whose table is known."""
+
+    def __init__(self, shared: Publishing, feed: Feed) -> None:
+        if feed.source is None or feed.start is None:
+            raise ChangelingError(f"feed {feed.name!r} is pending: its table is not known yet")
+        self._shared, self.feed = shared, feed
+        self._source, self._start = feed.source, feed.start
+        self._topic = topic_table(feed.name)
+        shared.topics.create([self._topic], VERSION)
+        self.state = self._stored()
+        self._committed = self.state.point
+        self._scan: _Scan | None = None
+        self._points: Mapping[int, Point] = {}
+
+    def _stored(self) -> FeedState:
+        for summary in self._shared.topics.summaries(self._topic, STATE):
+            if STATE in summary:
+                state = msgspec.json.decode(summary[STATE], type=FeedState)
+                if state.id == self.feed.id:
+                    return state
+        scan = ScanState() if self.feed.initial_scan else None
+        return FeedState(id=self.feed.id, point=self._start, offsets=[0] * self.feed.partitions, scan=scan)
+
+    def step(self, points: Points, *, end: bool = False) -> Iterator[FeedReport]:
+        """Publishes every point that is new, and a part of the initial scan before each. `end`: all of the scan, then a barrier."""
+        if not (end or self.is_scanning) and self.state.point == points.last.number:
+            return
+        self._points = {0: Point(), **{point.number: point for point in points.all()}}
+        if self.state.point not in self._points:
+            raise ChangelingError(
+                f"feed {self.feed.name!r} is at point {self.state.point}, which is no longer kept: drop it and create it again"
+            )
+        while True:
+            scanned = self._scan_bucket()
+            if scanned is not None:
+                yield scanned
+            before = self._points[self.state.point]
+            after = self._next(points, before)
+            if after is not None and (report := self._publish(before, after)) is not None:
+                yield report
+            if after is None and (scanned is None or not end):
+                break
+        if end and (report := self._last_barrier()) is not None:
+            yield report
+
+    @property
+    def is_scanning(self) -> bool:
+        """Whether rows of the initial scan are still to be published."""
+        return self.state.scan is not None and not self.state.scan.is_done
+
+    def _replica(self) -> Replica | None:
+        return self._shared.replicas.known.get(Identity(self._source, self.feed.table))
+
+    def _next(self, points: Points, before: Point) -> Point | None:
+        """The next point; those whose replica is no longer kept are published together with the one after them."""
+        replica = self._replica()
+        there = set() if replica is None else self._shared.replicas.snapshots(replica)
+        for point in points.all():
+            snapshot = None if replica is None else replica.snapshot_in(point.tables)
+            if point.number > before.number and (snapshot is None or snapshot in there):
+                return point
+        return None
+
+    def _publish(self, before: Point, after: Point) -> FeedReport | None:
+        """Publishes one point; None where it has nothing for this feed."""
+        replica = self._replica()
+        changes = self._shared.changes(self._source, before, after)
+        own = TableChanges(changes, self.feed)
+        old, new = (None if replica is None else replica.snapshot_in(point.tables) for point in (before, after))
+        state = msgspec.structs.replace(self.state, point=after.number)
+        if replica is None or new is None or (not len(own) and old == new):
+            barrier = self._due_barrier(changes.last)
+            if replica is None or (barrier is None and after.number - self._committed < _IDLE_POINTS):
+                self.state = state
+                return None
+            return self._commit(state, self._nothing(), barrier, FeedReport(self.feed.name, after.number, 0))
+        return self._publish_table(replica, own, changes, old, new, state)
+
+    def _publish_table(
+        self,
+        replica: Replica,
+        own: TableChanges,
+        changes: PointChanges,
+        old: int | None,
+        new: int,
+        state: FeedState,
+    ) -> FeedReport:
+        stored = self._shared.replicas.state_at(replica, new)
+        columns = self._shared.inference.columns(self._source, self.feed.table, None)
+        events = own.events(columns, stored.shape)
+        done = complete(
+            [event for event in events if isinstance(event, Event)],
+            own.is_late,
+            lambda keys: self._rows(replica, old, stored.shape, keys),
+            lambda keys: self._rows(replica, new, stored.shape, keys),
+            reads_are_published=self.feed.initial_scan,
+            touches_are_published=self.feed.mode == "KEYS_ONLY",
+        )
+        outgoing = [
+            *self._source_values(done.changes, done.published),
+            *(_outgoing(one, own, changes, self.feed) for one in done.changes),
+        ]
+        encoder = self._encoder(columns, stored)
+        encoded = encoder.encode(outgoing, self._source, state.counts, state.changes)
+        lacking = [event for event in events if isinstance(event, Incomplete)] + done.incomplete
+        rejected = self._reject(pa.concat_tables([encoded.rejects, own.rejects(lacking)]), state.point)
+        records = encoded.records
+        if self.feed.schema_changes and state.schema not in (None, stored.version):
+            first = outgoing[0].stamped.stamp if outgoing else changes.last
+            record = Record(encoder.schema_record(first, self._source, stored.version))
+            records = [[record, *part] for part in records]
+        state = msgspec.structs.replace(
+            state,
+            counts=encoded.counts,
+            changes=encoded.changes,
+            late=state.late + done.corrections,
+            rejected=state.rejected + rejected,
+            schema=stored.version,
+        )
+        report = FeedReport(self.feed.name, state.point, 0, len(done.changes), done.corrections, rejected)
+        return self._commit(state, records, self._due_barrier(changes.last), report)
+
+    def _rows(self, replica: Replica, snapshot: int | None, shape: Shape, keys: Sequence[str] | None) -> dict[str, Row]:
+        """Rows of a snapshot: those with some keys, or all."""
+        if snapshot is None:
+            return {}
+        rows = PublishedRows(self._shared.replicas, replica, snapshot, shape)
+        return rows.all() if keys is None else rows.of(keys)
+
+    def _encoder(self, columns: Columns, stored: ReplicaState) -> FeedEncoder:
+        return FeedEncoder(self.feed, columns, stored.shape, stored.version)
+
+    def _nothing(self) -> list[list[Record]]:
+        return [[] for _ in self.state.offsets]
+
+    # Barriers.
+
+    def _due_barrier(self, stamp: Stamp, *, end: bool = False) -> Stamp | None:
+        """The barrier that follows a transaction, if one is due."""
+        state, interval = self.state, self.feed.barriers_interval
+        if interval is None or self.is_scanning:
+            return None
+        if state.barrier is None:
+            return stamp
+        is_due = end or time() - state.barrier_at >= interval
+        return stamp if is_due and tuple(stamp) > state.barrier else None
+
+    def _last_barrier(self) -> FeedReport | None:
+        point = self._points[self.state.point]
+        stamp = self._due_barrier(self._shared.stamps.at(self._source, point), end=True)
+        if stamp is None or self._replica() is None:
+            return None
+        return self._commit(self.state, self._nothing(), stamp, FeedReport(self.feed.name, point.number, 0))
+
+    # The initial scan.
+
+    def _scan_bucket(self) -> FeedReport | None:
+        """Publishes the next part of the initial scan: the rows of the start point that did not change since."""
+        if self.state.scan is None or self.state.scan.is_done:
+            return None
+        scan, replica, start = self._scanning(), self._replica(), self._points[self._start]
+        snapshot = None if replica is None else replica.snapshot_in(start.tables)
+        buckets = self.state.scan.buckets or max(1, -(-len(scan.rows) // BUCKET_ROWS))
+        rows = scan.bucket(self.state.scan.next, buckets)
+        state = msgspec.structs.replace(self.state, scan=ScanState(buckets, self.state.scan.next + 1))
+        report = FeedReport(self.feed.name, state.point, 0, len(rows), scanned=True)
+        records = self._nothing()
+        if replica is not None and snapshot is not None:
+            stamp, moment = self._shared.stamps.at(self._source, start), start.of(self._source).commit_time
+            outgoing = [
+                Outgoing(Completed(key, Operation.READ, None, row, None), Stamped(stamp, order), moment)
+                for order, (key, row) in enumerate(rows.items())
+            ]
+            columns = self._shared.inference.columns(self._source, self.feed.table, None)
+            encoder = self._encoder(columns, self._shared.replicas.state_at(replica, snapshot))
+            encoded = encoder.encode(outgoing, self._source, state.counts, state.changes)
+            rejected = self._reject(encoded.rejects, state.point, f"scan {self.state.scan.next}")
+            report, records = replace(report, rejected=rejected), encoded.records
+            state = msgspec.structs.replace(
+                state, counts=encoded.counts, changes=encoded.changes, rejected=state.rejected + rejected
+            )
+        made = self._commit(state, records, None, report)
+        if not self.is_scanning:
+            self._scan = None
+        return made
+
+    def _scanning(self) -> "_Scan":
+        """The rows to scan, and the keys that changed since the start, as far as the feed is."""
+        if self._scan is None:
+            replica, start, now = self._replica(), self._points[self._start], self._points[self.state.point]
+            snapshot = None if replica is None else replica.snapshot_in(start.tables)
+            rows: dict[str, Row] = {}
+            touched: set[str] = set()
+            if replica is not None and snapshot is not None:
+                stored = self._shared.replicas.state_at(replica, snapshot)
+                rows = self._rows(replica, snapshot, stored.shape, None)
+            if replica is not None and now.number > start.number:
+                stamp = self._shared.stamps.at(self._source, start)
+                changes = read_point(self._shared.tables, self._source, start, now, stamp)
+                columns = self._shared.inference.columns(self._source, self.feed.table, None)
+                events = TableChanges(changes, self.feed).events(columns, replica.shape)
+                touched = {key for event in events if isinstance(event, Event) for key in event.keys}
+            self._scan = _Scan(rows, touched, self.feed.partitions)
+        return self._scan
+
+    def _source_values(self, changes: Sequence[Completed], published: Mapping[str, Row]) -> Iterator[Outgoing]:
+        """The rows of the initial scan that changed before it reached them: each is published before its change."""
+        if self.state.scan is None or self.state.scan.is_done:
+            return
+        scan, start = self._scanning(), self._points[self._start]
+        stamp, moment = self._shared.stamps.at(self._source, start), start.of(self._source).commit_time
+        for key in dict.fromkeys(one.key for one in changes):
+            if scan.touch(key, self.state.scan) and key in published:
+                yield Outgoing(Completed(key, Operation.INSERT, None, published[key], None), Stamped(stamp, 0), moment)
+
+    # What a commit stores.
+
+    def _reject(self, rejects: pa.Table, point: int, part: str = "") -> int:
+        """Keeps changes that cannot be published; those that an interrupted step kept already are not kept twice."""
+        if not rejects.num_rows:
+            return 0
+        moment, name = datetime.now(UTC), f"feed {self.feed.name}"
+        place = f"{name} of {self.feed.id}, point {point}{part and ', '}{part}"
+        rows: list[dict[str, object]] = [
+            {
+                **{column: row[column] for column in ("reason", "origin", "raw", "key", "headers", "topic")},
+                "id": f"{place}, {number}",
+                "source": name,
+                "batch": point,
+                "ingested_at": moment,
+            }
+            for number, row in enumerate(rejects.to_pylist())
+        ]
+        known = set(self._shared.tables.rows(layout.REJECTS, columns=("id",)).column("id").to_pylist())
+        fresh = [row for row in rows if row["id"] not in known]
+        if fresh:
+            self._shared.lake.append_rows(layout.REJECTS, fresh, moment)
+        return len(rows)
+
+    def _commit(
+        self, state: FeedState, records: Sequence[Sequence[Record]], barrier: Stamp | None, report: FeedReport
+    ) -> FeedReport:
+        """Appends records, and where one is due a barrier to every partition, with the state of the feed after them."""
+        replica = self._replica()
+        if barrier is not None and replica is not None:
+            columns = self._shared.inference.columns(self._source, self.feed.table, None)
+            value = self._encoder(columns, replica.state).barrier(barrier, self._source)
+            records = [[*part, Record(value)] for part in records]
+            state = msgspec.structs.replace(state, barrier=(barrier.step, barrier.number), barrier_at=int(time()))
+        moment = datetime.now(UTC)
+        rows = rows_of(records, state.offsets, moment, state.point)
+        ends = [first + len(part) for first, part in zip(state.offsets, records, strict=True)]
+        state = msgspec.structs.replace(state, offsets=ends)
+        writer = Writer(self._shared.topics.target(self._topic, moment))
+        for batch in rows.to_batches():
+            writer.write(batch)
+        files = writer.close()
+        reach("feed.before")
+        self._shared.topics.append(self._topic, files, moment, {STATE: msgspec.json.encode(state).decode()})
+        reach("feed.after")
+        self.state, self._committed = state, state.point
+        return replace(report, records=rows.num_rows)
+
+
+class _Scan:
+    """The rows of an initial scan, in buckets of their keys."""
+
+    def __init__(self, rows: Mapping[str, Row], touched: set[str], partitions: int) -> None:
+        self.rows, self._touched, self._partitions = rows, touched, partitions
+
+    def bucket(self, number: int, buckets: int) -> dict[str, Row]:
+        """The rows of one bucket that did not change since the start."""
+        return {
+            key: row
+            for key, row in self.rows.items()
+            if key not in self._touched and self._number(key) % buckets == number
+        }
+
+    def touch(self, key: str, state: ScanState) -> bool:
+        """Notes that a row changed; returns whether it did so for the first time, and before the scan reached it."""
+        if key in self._touched:
+            return False
+        self._touched.add(key)
+        return not state.buckets or self._number(key) % state.buckets >= state.next
+
+    def _number(self, key: str) -> int:
+        # Not what the partition is found by: every bucket has rows of all partitions.
+        return digest(key) // self._partitions
+
+
+def _outgoing(one: Completed, own: TableChanges, changes: PointChanges, feed: Feed) -> Outgoing:
+    if one.place is None:
+        return Outgoing(one, Stamped(changes.correction, 0))
+    stamped, moment, transaction, user = own.outgoing(one.place)
+    return Outgoing(one, stamped, moment, transaction, user if feed.format in YDB else None)

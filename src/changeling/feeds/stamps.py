@@ -1,0 +1,40 @@
+"""The last stamps of sources at points: stored once, so that every feed of a source shows the same ones."""
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from changeling.feeds.point_changes import Stamp, start_stamp
+from changeling.iceberg.lake import Lake
+from changeling.iceberg.table import Table
+from changeling.replicas.points import Point
+
+VERSION = 1
+STAMPS = Table(
+    "stamps",
+    pa.schema([("source", pa.string()), ("point", pa.int64()), ("step", pa.int64()), ("number", pa.int64())]),
+)
+
+
+class Stamps:
+    """The table `stamps` of a pipeline."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        lake.create([STAMPS], VERSION)
+        rows = lake.rows(STAMPS).to_pylist()
+        self._known = {(row["source"], row["point"]): Stamp(row["step"], row["number"]) for row in rows}
+
+    def at(self, source: str, point: Point) -> Stamp:
+        """The last stamp of a point; where nobody went through it, counting begins there."""
+        if (source, point.number) not in self._known:
+            self.note(source, point, start_stamp(point, source))
+        return self._known[source, point.number]
+
+    def note(self, source: str, point: Point, stamp: Stamp) -> None:
+        """Stores the last stamp of a point, unless it is stored already."""
+        if (source, point.number) in self._known:
+            return
+        row: dict[str, object] = {"source": source, "point": point.number, "step": stamp.step, "number": stamp.number}
+        self._lake.append_rows(STAMPS, [row], datetime.now(UTC))
+        self._known[source, point.number] = stamp

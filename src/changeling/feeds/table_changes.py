@@ -1,0 +1,140 @@
+"""The changes of one table between two points: as events of its rows, in order and each once, and where they came from."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.feeds.completion import Event, Incomplete, Values
+from changeling.feeds.feed import Feed
+from changeling.feeds.point_changes import ROW_OPERATIONS, PointChanges, Stamped
+from changeling.feeds.users import user_of
+from changeling.model import layout
+from changeling.model.change import Transaction
+from changeling.model.operation import Operation
+from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
+from changeling.replicas.row_changes import RowChangesKernel
+from changeling.replicas.row_effect import Effect
+from changeling.replicas.row_events import ARRIVAL, READ_COLUMNS, UNPLACED, UNSETTLED, FoldTable
+from changeling.replicas.shape import Columns, Shape
+
+_KEPT = ("op", "key", "before", "after", "position", "meta")
+_EVENTS = ("position", *ARRIVAL, "key", "effect", "op", "values", "encoding", "schema", "origin", "images")
+
+
+class TableChanges:
+    """The changes of a feed's table among those of its source."""
+
+    def __init__(self, changes: PointChanges, feed: Feed) -> None:
+        self._changes, self._feed = changes, feed
+        self._own = _places(changes.rows, feed)
+        self._rows = changes.rows.take(pa.array(self._own, pa.int64()))
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def is_late(self, event: Event | Incomplete) -> bool:
+        """Whether an event belongs before the end of the earlier point."""
+        return bool(self._changes.late[event.place])
+
+    def events(self, columns: Columns, shape: Shape) -> list[Event | Incomplete]:
+        """What the changes did to the rows, in order."""
+        found = [*self._row_events(columns, shape), *self._truncates()]
+        # A row leaves its key before another one takes it.
+        found.sort(key=lambda one: (one.place, not (isinstance(one, Event) and one.effect in (None, Effect.GONE))))
+        return found
+
+    def outgoing(self, event_place: int) -> tuple[Stamped, int | None, Transaction | None, str | None]:
+        """What records show of a change: its stamp, its time, its transaction and its user."""
+        row = (
+            self._changes.rows.slice(event_place, 1)
+            .select(["commit_time", "transaction", "encoding", "meta"])
+            .to_pylist()[0]
+        )
+        stamped = self._changes.stamped[event_place] or Stamped(self._changes.correction, 0)
+        known = row["transaction"]
+        transaction = None if known is None or known["id"] is None else Transaction(**known)
+        user = user_of(row["encoding"], row["meta"]) if self._feed.user_sids else None
+        return stamped, row["commit_time"], transaction, user
+
+    def rejects(self, incomplete: Sequence[Incomplete]) -> pa.Table:
+        """Changes that cannot be published, as the log has them."""
+        rows = [{"reason": f"key {one.key}: {one.why}", "raw": self._text(one.place)} for one in incomplete]
+        return pa.Table.from_pylist(rows, layout.REJECTS)
+
+    def _text(self, place: int) -> bytes:
+        return msgspec.json.encode(self._changes.rows.slice(place, 1).select(list(_KEPT)).to_pylist()[0])
+
+    def _row_events(self, columns: Columns, shape: Shape) -> Iterator[Event | Incomplete]:
+        arrivals = zip(*(self._rows.column(name).to_pylist() for name in ("position", *ARRIVAL)), strict=True)
+        places = {arrival: int(place) for arrival, place in zip(arrivals, self._own, strict=True)}
+        source, table = self._changes.source, self._feed.table
+        kernel = RowChangesKernel((FoldTable(source, table, columns, shape, stored=True, moved=_moved(self._rows)),))
+        read = Values(columns, shape)
+        met: set[tuple[object, ...]] = set()
+        for batch in kernel(_batches(self._rows, source)):
+            for position, number, ordinal, partition, record, *rest in zip(
+                *(batch.column(name).to_pylist() for name in _EVENTS), strict=True
+            ):
+                content = (position, *rest)
+                if content not in met:
+                    met.add(content)
+                    place = places[position, number, ordinal, -1 if partition is None else partition, record]
+                    yield _event(place, rest, read)
+
+    def _truncates(self) -> Iterator[Event]:
+        truncates = pc.equal(self._rows.column("op"), Operation.TRUNCATE.value)
+        for place in self._own[np.asarray(truncates, bool)].tolist():
+            yield Event(place, "", None, Operation.TRUNCATE, {}, frozenset())
+
+
+def _event(place: int, parts: Sequence[object], read: Values) -> Event | Incomplete:
+    key, effect, op, values, encoding, schema, origin, _ = parts
+    if effect in (UNPLACED, UNSETTLED):
+        return Incomplete(place, str(values or key), "its key does not fit the columns of the table")
+    try:
+        row = read.row(values, encoding, schema)  # type: ignore[arg-type]
+        own = read.key(key)  # type: ignore[arg-type]
+    except ValueError as error:
+        return Incomplete(place, str(key), str(error))
+    return Event(place, str(key), Effect(effect), Operation(op), {**row, **own}, frozenset({**row, **own}), origin)  # type: ignore[arg-type]
+
+
+def _places(rows: pa.Table, feed: Feed) -> np.ndarray:
+    """The places of the changes of a feed's table."""
+    wanted = pc.is_in(rows.column("op"), pa.array(ROW_OPERATIONS))
+    for name, value in (("catalog", feed.table.catalog), ("schema", feed.table.schema), ("name", feed.table.name)):
+        part = pc.struct_field(rows.column("table"), name)
+        wanted = pc.and_(wanted, pc.is_null(part) if value is None else pc.fill_null(pc.equal(part, value), False))
+    found: np.ndarray = np.flatnonzero(np.asarray(wanted, bool))
+    return found
+
+
+def _batches(rows: pa.Table, source: str) -> list[pa.RecordBatch]:
+    """What the kernel of row changes reads."""
+    given = {name: rows.column(name) for name in (*READ_COLUMNS, *ARRIVAL) if name != "source"}
+    given["source"] = pa.repeat(pa.scalar(source, pa.string()), rows.num_rows)
+    given["partition"] = pc.if_else(pc.less(given["partition"], 0), pa.scalar(None, pa.int64()), given["partition"])
+    made = pa.table({name: given[name] for name in (*READ_COLUMNS, *ARRIVAL)}).combine_chunks()
+    return list(made.to_batches())
+
+
+def _moved(rows: pa.Table) -> Moved:
+    """The moves that appear as a delete and a create."""
+    is_part = pc.and_(
+        pc.is_in(rows.column("op"), pa.array(["insert", "read"])), pc.equal(rows.column("after_image"), "partial")
+    )
+    creates = rows.filter(is_part)
+    if not creates.num_rows:
+        return Moved()
+    return moved(_halves(creates), _halves(rows.filter(pc.equal(rows.column("op"), "delete"))))
+
+
+def _halves(rows: pa.Table) -> Iterator[Half]:
+    for row in rows.select(["position", "key", "transaction", "meta"]).to_pylist():
+        if row["key"] is not None:
+            known = row["transaction"]
+            transaction = None if known is None or known["id"] is None else Transaction(**known)
+            yield Half(row["position"], row["key"], transaction, old_key_of(row["meta"]))

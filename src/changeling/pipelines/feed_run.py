@@ -1,0 +1,222 @@
+"""The feeds of a run: after each merge they publish up to the newest point, and are copied on, independently of each other."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from changeling.feeds.feed import Feed
+from changeling.feeds.files_topic import FilesTopicWriter
+from changeling.feeds.publish import FeedPublisher, Publishing
+from changeling.feeds.retention import expire, needed_points
+from changeling.feeds.topic import Topic, namespace_of, topic_table
+from changeling.iceberg.lock import Lock
+from changeling.log.change_log import Log
+from changeling.model.errors import ChangelingError
+from changeling.model.spans import span_millis
+from changeling.model.table import TableName
+from changeling.pipelines.backoff import Retry
+from changeling.pipelines.definition import FilesTopic, KafkaTopic
+from changeling.pipelines.feed_sync import definitions_of, known_tables, sync_declared
+from changeling.pipelines.lakehouse import tables_of
+from changeling.pipelines.listener import FeedListener
+from changeling.pipelines.loading import Loaded
+from changeling.replicas.merge import Merge
+from changeling.replicas.points import Points
+from changeling.replicas.replica_reader import Identity
+from changeling.replicas.schema_inference import Policies
+from changeling.replicas.tables import ReplicaTables
+from changeling.spark.errors import check_spark, translated_errors
+
+_EXPIRE_EVERY = 60.0
+"""Seconds between two looks for expired records."""
+
+
+class FeedRun:
+    """All feeds of one run: those of the pipeline file, and those that statements create at any time."""
+
+    def __init__(self, loaded: Loaded, log: Log, lock: Lock, listener: FeedListener, policy: Policies) -> None:
+        self._loaded, self._log, self._lock, self._listener, self._policy = loaded, log, lock, listener, policy
+        self._tables = tables_of(loaded)
+        self._definitions = definitions_of(loaded)
+        sync_declared(self._definitions, loaded)
+        self._shared: Publishing | None = None
+        self._publishers: dict[str, FeedPublisher] = {}
+        self._copies: dict[str, _Copy] = {}
+        self._retries: dict[str, Retry] = {}
+        self._expired = monotonic()
+        self._dropped = self._dropped_tables()
+
+    def _dropped_tables(self) -> set[tuple[str, TableName]]:
+        return {(one.source, one.table) for one in self._definitions.dropped_tables()}
+
+    def step(self, merge: Merge, *, once: bool) -> None:
+        """Publishes what is new. A feed that fails is retried later; with `once`, it is an error, after the others were published."""
+        self._remove_dropped(merge.tables)
+        failed: list[ChangelingError] = []
+        for feed in self._enabled(merge):
+            retry = self._retries.setdefault(feed.name, Retry())
+            if not once and not retry.due():
+                continue
+            try:
+                with translated_errors():
+                    self._publish(feed, merge, once)
+            except (ChangelingError, OSError) as error:
+                check_spark(error)
+                text = self._loaded.redacted(str(error))
+                self._publishers.pop(feed.name, None)
+                self._lock.failed(text, feed.name)
+                failed.append(error if isinstance(error, ChangelingError) else ChangelingError(text))
+                if not once:
+                    self._listener.warns(feed.name, f"{text}; trying again in {retry.failed():.0f} s")
+                continue
+            if retry.recovered():
+                self._lock.failed(None, feed.name)
+        self._expire()
+        if once and failed:
+            raise failed[0]
+
+    def mode(self, source: str, table: TableName) -> str:
+        """What the replica of a table contains: one that was dropped has none."""
+        return "append" if (source, table) in self._dropped else self._loaded.mode(source, table)
+
+    def needed_points(self) -> set[int]:
+        """The points that feeds stand on."""
+        return needed_points(self._tables, self._loaded.definition.name, self._definitions.all())
+
+    def close(self) -> None:
+        """Closes the connections of copies."""
+        for copy in self._copies.values():
+            copy.close()
+
+    def _enabled(self, merge: Merge) -> Iterator[Feed]:
+        """The feeds that publish; those whose table has appeared are among them from now on."""
+        feeds = self._definitions.all()
+        if any(feed.status == "pending" for feed in feeds) and merge.points.last.number:
+            known = known_tables(self._loaded, self._definitions)
+            feeds = [
+                self._placed(feed, known.placed(feed), merge) if feed.status == "pending" else feed for feed in feeds
+            ]
+        yield from (feed for feed in feeds if feed.status == "enabled")
+
+    def _placed(self, feed: Feed, placed: Feed, merge: Merge) -> Feed:
+        if placed.status != "enabled" or placed.source is None:
+            return feed
+        start = _before_first(merge.points, merge.tables, placed.source, placed.table)
+        return self._definitions.activate(feed.name, placed.source, placed.table, start)
+
+    def _publish(self, feed: Feed, merge: Merge, once: bool) -> None:
+        for report in self._publisher(feed, merge).step(merge.points, end=once):
+            self._listener.published(report)
+        copy = self._copy(feed)
+        if copy is not None:
+            for records, place, warnings in copy.step(once):
+                if records:
+                    self._listener.copied(feed.name, records, place)
+                for text in warnings:
+                    self._listener.warns(feed.name, self._loaded.redacted(text))
+
+    def _publisher(self, feed: Feed, merge: Merge) -> FeedPublisher:
+        if self._shared is None or self._shared.replicas is not merge.tables:
+            # After a failure, a merge reads the replicas again.
+            self._shared = Publishing(self._log, self._tables, self._policy, merge.tables)
+            self._publishers = {}
+        known = self._publishers.get(feed.name)
+        if known is None or known.feed.id != feed.id:
+            self._publishers[feed.name] = known = FeedPublisher(self._shared, feed)
+        known.feed = feed
+        return known
+
+    def _copy(self, feed: Feed) -> "_Copy | None":
+        if feed.topic == "table":
+            return None
+        known = self._copies.get(feed.name)
+        if known is None or known.feed != feed:
+            if known is not None:
+                known.close()
+            known = self._copies[feed.name] = _Copy(
+                self._loaded, feed, Topic(self._tables, self._loaded.definition.name, feed)
+            )
+        return known
+
+    def _remove_dropped(self, replicas: ReplicaTables) -> None:
+        """Removes the topics of dropped feeds, and the replicas of dropped tables."""
+        topics = self._log.lake.in_namespace(namespace_of(self._log.lake.namespace))
+        dropped = self._definitions.dropped()
+        there = set(topics.names()) if dropped else set()
+        for feed in dropped:
+            if feed.name in there:
+                topics.sql(f"DROP TABLE {topics.name(topic_table(feed.name))} PURGE")
+            self._publishers.pop(feed.name, None)
+        self._dropped = self._dropped_tables()
+        for source, table in self._dropped:
+            for kind in ("rows", "history", "changes"):
+                replica = replicas.known.get(Identity(source, table, kind))
+                if replica is not None:
+                    replicas.drop(replica)
+
+    def _expire(self) -> None:
+        if monotonic() - self._expired < _EXPIRE_EVERY:
+            return
+        self._expired = monotonic()
+        for feed in self._definitions.all():
+            with _warned(self._listener, feed.name):
+                expire(self._log.lake, feed)
+
+
+@contextmanager
+def _warned(listener: FeedListener, feed: str) -> Iterator[None]:
+    try:
+        yield
+    except ChangelingError as error:
+        listener.warns(feed, f"expired records could not be deleted: {error}")
+
+
+def _before_first(points: Points, replicas: ReplicaTables, source: str, table: TableName) -> int:
+    """The point before the first one that has a table."""
+    replica = replicas.known.get(Identity(source, table))
+    for point in points.all():
+        if replica is not None and replica.snapshot_in(point.tables) is not None:
+            return point.number - 1
+    return points.last.number
+
+
+class _Copy:
+    """What copies a feed to the place that the pipeline file names."""
+
+    def __init__(self, loaded: Loaded, feed: Feed, topic: Topic) -> None:
+        self.feed = feed
+        self._files: FilesTopicWriter | None = None
+        self._kafka = None
+        declared = next((one.topic for one in loaded.definition.feeds if one.name == feed.name), None)
+        if isinstance(declared, FilesTopic):
+            self.place = loaded.resolve(declared.path)
+            self._files = FilesTopicWriter(
+                feed,
+                topic,
+                self.place,
+                most_bytes=declared.file_bytes,
+                most_seconds=span_millis(declared.file_time) / 1000,
+            )
+        elif isinstance(declared, KafkaTopic):
+            # Loaded only where it is needed.
+            from changeling.feeds.kafka_topic import KafkaTopicSettings, KafkaTopicWriter
+
+            settings = KafkaTopicSettings(declared.servers, declared.name, declared.prefix, declared.kafka)
+            self._kafka = KafkaTopicWriter(feed, topic, settings)
+            self.place = self._kafka.name
+
+    def step(self, end: bool) -> Iterator[tuple[int, str, list[str]]]:
+        """Copies what is due: how many records went where, and warnings."""
+        if self._files is not None:
+            written = self._files.step(end=end)
+            if written is not None:
+                yield written.records, self.place, []
+        elif self._kafka is not None:
+            copied = self._kafka.step()
+            if copied is not None:
+                yield copied.records, f"topic {copied.topic}", copied.warnings
+
+    def close(self) -> None:
+        """Closes connections."""
+        if self._kafka is not None:
+            self._kafka.close()
