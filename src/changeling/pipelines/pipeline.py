@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from changeling.iceberg.lock import Lock, held
 from changeling.log import layout
-from changeling.model.errors import ChangelingError, NotAllDropped, UsageError
+from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
-from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.listener import Listener, SilentListener
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.time_travel import NOW, AskedState, Rows
+from changeling.pipelines.time_travel import NOW, AskedState
 from changeling.replicas.table_lookup import WantedTable
 
 if TYPE_CHECKING:
@@ -28,13 +27,11 @@ if TYPE_CHECKING:
     from changeling.feeds.reading import FeedReader, FeedRecord, Gap, Start
     from changeling.feeds.verification import VerifiedFeed
     from changeling.iceberg.lake import Lake
-    from changeling.iceberg.table import StoredTables
     from changeling.log.maintenance import Done
     from changeling.pipelines.feeds import Feeds
     from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
-    from changeling.replicas.as_of import State, StateStore
-    from changeling.replicas.gaps import UnknownOf
+    from changeling.replicas.as_of import State
     from changeling.replicas.row_history import RowChange
     from changeling.replicas.shape import Shape
 
@@ -125,15 +122,10 @@ class Pipeline:
 
     def state(self, table: str, asked: AskedState = NOW, *, source: str | None = None) -> "State[DataFrame]":
         """As `replica`, with the types of the columns."""
-        from changeling.log.change_log import Log
-        from changeling.replicas.spark_states import SparkStore
-        from changeling.spark.errors import translated_errors
+        from changeling.pipelines.states import on_spark
 
-        with self._redacted(), translated_errors():
-            lake = lake_of(self._loaded)
-            if not lake.has(layout.CHANGES):
-                raise self._no_log()
-            return self._asked(SparkStore(Log(lake)), lake, table, asked, source)
+        with self._redacted():
+            return on_spark(self._loaded, asked, WantedTable(TableName.parse(table), source))
 
     def rows(
         self,
@@ -156,40 +148,10 @@ class Pipeline:
         on_spark: Callable[[str], object] = lambda why: None,
     ) -> "State[pa.Table]":
         """As `rows`, with the types of the columns; calls `on_spark` with the reason before it starts Spark."""
-        from changeling.iceberg.measured_scan import NeedsSpark
-        from changeling.replicas.arrow_states import ArrowStore, on_arrow
+        from changeling.pipelines.states import in_process
 
         with self._redacted():
-            tables = tables_of(self._loaded)
-            store = ArrowStore.of(tables, self.name)
-            if store is None:
-                raise self._no_log()
-            try:
-                return self._asked(store, tables, table, asked, source)
-            except NeedsSpark as reason:
-                on_spark(str(reason))
-        return on_arrow(self.state(table, asked, source=source))
-
-    def _asked(
-        self, store: "StateStore[Rows]", tables: "StoredTables", table: str, asked: AskedState, source: str | None
-    ) -> "State[Rows]":
-        from changeling.replicas.as_of import States
-
-        states = States(store, self._loaded.policy, self._unknown(tables))
-        return asked.of(states, WantedTable(TableName.parse(table), source))
-
-    def _unknown(self, tables: "StoredTables") -> "UnknownOf":
-        """The ranges in which tables are unknown: only captured ones have some, and the driver of their database loads slowly."""
-        from changeling.replicas.gaps import nothing_unknown
-
-        if not any(isinstance(source, PostgresSource) for source in self._loaded.definition.sources):
-            return nothing_unknown
-        from changeling.pipelines.capture_gaps import unknown_of
-
-        return unknown_of(self._loaded, tables)
-
-    def _no_log(self) -> UsageError:
-        return UsageError(f"pipeline {self.name} has no log yet: `changeling run` creates it")
+            return in_process(self._loaded, asked, WantedTable(TableName.parse(table), source), on_spark)
 
     def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
         """Rebuilds the replica of a table from the log, next to the current one, and swaps it in; returns the number of rows."""
@@ -341,30 +303,10 @@ class Pipeline:
         Returns the names of what was dropped. Raises `NotAllDropped` with the statements to run where something remains on a
         server that the user may not drop; everything else is dropped then.
         """
-        from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
-        from changeling.pipelines.target_sync import targets_of
-        from changeling.sources import postgres_removal
+        from changeling.pipelines.removal import remove
 
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
-            dropped, left = [], []
-            lake = lake_of(self._loaded)
-            written = lake if lake.has(layout.CHANGES) else None
-            for source in postgres_sources(self._loaded):
-                removed = postgres_removal.remove(capture_settings(self._loaded, source, written))
-                dropped += removed.dropped
-                left += removed.left
-            for target in targets_of(self._loaded, lake):
-                dropped += [f"{name} of target {target.name}" for name in target.remove()]
-            for part in ("replica", "feeds"):
-                dropped += lake.in_namespace(f"{self.name}_{part}").remove()
-            dropped += lake.remove()
-            if left:
-                raise NotAllDropped(
-                    "\n  ".join(
-                        [f"dropped {', '.join(dropped) or 'nothing'}; let an administrator of the server run:", *left]
-                    )
-                )
-            return dropped
+            return remove(self._loaded)
 
     @contextmanager
     def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":
