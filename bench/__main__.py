@@ -16,10 +16,12 @@ from bench import (
     files_log,
     kafka_log,
     kernels,
+    many_tables,
     memory,
     merge_batch,
     mixed_feed,
     postgres_target,
+    publish,
     text_to_replica,
     xtdb_spark,
 )
@@ -36,9 +38,11 @@ FAMILIES = (
     text_to_replica,
     merge_batch,
     mixed_feed,
+    many_tables,
     as_of,
     capture,
     postgres_target,
+    publish,
     feed_to_kafka,
 )
 RESULTS = Path(__file__).parent / "results.json"

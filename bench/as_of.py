@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.accounts import TABLE, Accounts, commit_time_text
-from bench.feed import Feed
+from bench.folder_pipeline import FolderPipeline
 from bench.measuring import Benchmark, Result, medians
 
 SHORT = int(os.environ.get("BENCH_AS_OF", "200000"))
@@ -61,7 +61,7 @@ class _Query:
 
     def __init__(self, folder: Path, size: int, length: int) -> None:
         accounts = Accounts()
-        self._feed = Feed(folder)
+        self._feed = FolderPipeline(folder)
         start, batch, last = size // 2, size // 4, size // 20
         self._feed.add_file(accounts.events(accounts.load(start)))
         for _ in range((length - start - POINTS * last) // batch):

@@ -14,6 +14,7 @@ import pyarrow as pa
 from bench.events import events
 from bench.measuring import Benchmark, Result, medians
 from changeling.feeds.feed import Feed
+from changeling.feeds.kafka_cluster import Cluster
 from changeling.feeds.kafka_topic import KafkaTopicSettings, KafkaTopicWriter
 from changeling.feeds.topic import COLUMNS, STATE, VERSION, FeedState, Topic, namespace_of, topic_table
 from changeling.iceberg.catalog import catalog
@@ -53,7 +54,6 @@ def feed_to_kafka() -> Result:
 
     def ours() -> None:
         name = f"ours{next(numbers)}"
-        # A feed of its own in Kafka each time: its id is that of the table's state, its topic another.
         topic = Topic(Tables(place, PIPELINE), PIPELINE, FEED)
         writer = KafkaTopicWriter(FEED, topic, KafkaTopicSettings(broker.servers, name))
         copied = writer.step()
@@ -69,6 +69,8 @@ def feed_to_kafka() -> Result:
         )
         sink = frame.write.format("kafka").option("kafka.bootstrap.servers", broker.servers)
         sink.option("topic", name).option("includeHeaders", "true").save()
+        spans = Cluster(broker.servers, {}).spans(name, PARTITIONS)
+        assert sum(end - begin for begin, end in spans) == COUNT
         topics.delete(name)
 
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bench.accounts import DECLARED, Accounts, typed
-from bench.feed import Feed
+from bench.folder_pipeline import FolderPipeline
 from bench.measuring import Benchmark, Result, medians
 
 ROWS = int(os.environ.get("BENCH_ROWS", "2000000"))
@@ -40,7 +40,7 @@ def merge_batch() -> Result:
         feed.lake.spark.sql(_statement(peer_table)).collect()
 
     try:
-        feed = Feed(folder / "feed")
+        feed = FolderPipeline(folder / "feed")
         feed.add_file(accounts.events(accounts.load(ROWS)))
         feed.ingest()
         feed.merge()
@@ -56,7 +56,7 @@ def merge_batch() -> Result:
     return Result("merge-100k-into-2m", CHANGES / mine, "changes/s", CHANGES / peer, aim=1 / 1.3, note=note)
 
 
-def _copy(feed: Feed) -> str:
+def _copy(feed: FolderPipeline) -> str:
     """An equal table: the same rows, in about as many files, with the same properties."""
     name = "lake.feed.typed_accounts"
     properties = feed.lake.spark.sql(f"SHOW TBLPROPERTIES {feed.replica}").collect()
@@ -78,7 +78,7 @@ def _statement(table: str) -> str:
     )
 
 
-def _compare(feed: Feed, peer_table: str) -> None:
+def _compare(feed: FolderPipeline, peer_table: str) -> None:
     """Both tables have the same rows."""
     names = ", ".join(DECLARED)
     query = "SELECT count(*), sum(balance), sum(xxhash64({}) % 1000000007) FROM {}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from bench.accounts import Accounts
-from bench.feed import Feed
+from bench.folder_pipeline import FolderPipeline
 from bench.measuring import Benchmark, Result, medians
 
 BATCHES = int(os.environ.get("BENCH_BATCHES", "20"))
@@ -35,7 +35,7 @@ def _measured(name: str, mode: Literal["merge", "history"]) -> Result:
     accounts = Accounts()
     merging = taking = 0.0
     try:
-        feed = Feed(folder / "feed", mode)
+        feed = FolderPipeline(folder / "feed", mode)
         table = feed.replica if mode == "merge" else f"{feed.replica}__history"
         feed.add_file(accounts.events(accounts.load(ROWS)))
         feed.ingest()
@@ -64,7 +64,7 @@ def _measured(name: str, mode: Literal["merge", "history"]) -> Result:
     return Result(name, changes / (taking + merging), "changes/s", note=note)
 
 
-def _read(feed: Feed, table: str) -> tuple[float, tuple[int, object]]:
+def _read(feed: FolderPipeline, table: str) -> tuple[float, tuple[int, object]]:
     """How long reading the whole table takes, after one read to warm up, and its result."""
 
     def read() -> tuple[int, object]:

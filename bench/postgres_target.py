@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from bench.accounts import TABLE, Accounts
-from bench.feed import Feed
+from bench.folder_pipeline import FolderPipeline
 from bench.measuring import Benchmark, Result, medians
 from changeling.postgres.connection import connect
 from changeling.targets.postgres_target import PostgresTarget
@@ -63,7 +63,7 @@ class _Bench:
 
     def __enter__(self) -> "_Bench":
         self.server.start()
-        self._feed = Feed(self._folder / "feed")
+        self._feed = FolderPipeline(self._folder / "feed")
         self._feed.add_file(self._accounts.events(self._accounts.load(ROWS)))
         self._feed.ingest()
         self._feed.merge()

@@ -104,6 +104,19 @@ def show(url: str) -> None:
     title("Every change of one row: customer 42 became 500001")
     command("""changeling history public.customers --key '{"id": 500001}'""")
 
+    title("A changefeed: from now on every change of the customers is published, with the row before and after")
+    command(
+        'changeling sql "ALTER TABLE public.customers ADD CHANGEFEED customers_feed '
+        "WITH (FORMAT = 'JSON', MODE = 'NEW_AND_OLD_IMAGES', VIRTUAL_TIMESTAMPS = TRUE)\""
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        console.print("[magenta]postgres=# UPDATE customers SET email = 'ada@example.com' WHERE id = 7;[/magenta]")
+        connection.execute("UPDATE customers SET email = 'ada@example.com' WHERE id = 7")
+        console.print("[magenta]postgres=# DELETE FROM customers WHERE id = 500001;[/magenta]")
+        connection.execute("DELETE FROM customers WHERE id = 500001")
+    command("changeling run shop.yaml --once")
+    command("changeling feed read customers_feed --json")
+
     title("The same change in three dialects")
     changes = pipeline.changes("public.customers", last=1)
     allowed = {"drop": "all"}

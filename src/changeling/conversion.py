@@ -7,6 +7,7 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
+from changeling.files.writing import headers_of, two_headers
 from changeling.formats.encoding import Encoded, Encoder, Numbering
 from changeling.formats.format import Format
 from changeling.formats.options import WriteOptions
@@ -22,15 +23,22 @@ Table: TypeAlias = tuple[str | None, ...]
 
 
 class Conversion:
-    """Writes changes as records of another format, and refuses the entire input if something would be lost."""
+    """Writes changes as records of another format, and refuses the entire input if something would be lost.
 
-    def __init__(self, form: Format, options: WriteOptions, rejects: RejectSink, report: Report) -> None:
+    `one_header`: the output is one file, whose rows of CSV must have the same columns.
+    """
+
+    def __init__(
+        self, form: Format, options: WriteOptions, rejects: RejectSink, report: Report, *, one_header: bool = False
+    ) -> None:
         self._form, self._options, self._rejects, self._report = form, options, rejects, report
         self._encoder = Encoder(form, options)
         self._numbering = Numbering()
         self._losses = Losses(form.name, options.drop, report.dropped)
         self._topics: dict[str | None, Table] = {}
         self._order = OutputOrder()
+        self._one_header = one_header
+        self._headers: dict[bytes | None, None] = {}
 
     def records_of(self, batches: Iterable[pa.RecordBatch], source: Format) -> Iterator[pa.RecordBatch]:
         """The written records; raises `LossError` at the end, naming everything that the format cannot carry, with an example each.
@@ -42,15 +50,21 @@ class Conversion:
         for batch in batches:
             encoded = self._encoded(batch)
             self._report.relabelled += encoded.relabelled
+            self._report.as_text += encoded.as_text
             self._report.written += encoded.records.num_rows
             self._check_tables(batch, encoded)
             for place, why in self._order.breaks(batch, encoded):
                 self._losses.add("order", 1, f"{why} ({layout.origins(batch.slice(place, 1))[0]})")
             self._numbering = self._numbering.after(batch, encoded)
-            if not self._losses:
+            if self._one_header:
+                self._headers.update(dict.fromkeys(headers_of(encoded.records)))
+            if not self._losses and len(self._headers) < 2:
                 yield encoded.records
-        if self._losses:
-            raise LossError(self._losses.explanation())
+        reasons = [self._losses.explanation()] if self._losses else []
+        if len(self._headers) > 1:
+            reasons.append(two_headers(*list(self._headers)[:2]))
+        if reasons:
+            raise LossError("\n".join(reasons))
 
     def _encoded(self, batch: pa.RecordBatch) -> Encoded:
         """The batch as if all losses were allowed: the encoder refuses a change for one feature at a time.

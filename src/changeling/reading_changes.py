@@ -29,6 +29,8 @@ class Report:
     written: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     relabelled: Counter[str] = field(default_factory=Counter)
+    as_text: int = 0
+    """Changes with values of unknown type that became text."""
 
     @property
     def accepted(self) -> int:

@@ -1,8 +1,9 @@
-"""Rejected records as lines of JSON: the reason, the origin of the record, and its raw bytes."""
+"""Rejected records: their reasons, counted, and lines of JSON with the reason, the origin of the record, and its raw bytes."""
 
 import base64
 import contextlib
 import json
+from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -10,16 +11,22 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from changeling.model import layout
+from changeling.model.change import Origin
+
+_MOST_REASONS = 10
+_OTHERS = "other reasons"
 
 
 class RejectSink:
-    """Writes rejects to a file that is created with the first reject.
+    """Counts the reasons of rejects, and with a path writes the rejects to a file that is created with the first one.
 
     Rejects of an earlier run are never lost: a file of that name is first renamed to `NAME.1`, `NAME.2`, …
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | None) -> None:
         self.path = path
+        self._reasons: Counter[str] = Counter()
+        self._examples: dict[str, Origin] = {}
         self._file: BinaryIO | None = None
         self._recent: pa.RecordBatch | None = None
 
@@ -50,9 +57,22 @@ class RejectSink:
             batch = batch.set_column(batch.schema.get_field_index(name), field, pa.array(values, field.type))
         return batch
 
+    def explanation(self) -> list[str]:
+        """The reasons, each with how many records have it and where the first of them is."""
+        return [
+            f"{count:,} {'record' if count == 1 else 'records'}, such as {self._examples[reason]}: {reason}"
+            for reason, count in self._reasons.most_common()
+        ]
+
     def add(self, batch: pa.RecordBatch) -> None:
-        """Writes every record of a batch of layout `REJECTS`."""
+        """Takes every record of a batch of layout `REJECTS`."""
         if not batch.num_rows:
+            return
+        for reason, origin in zip(batch.column("reason").to_pylist(), layout.origins(batch), strict=True):
+            known = reason in self._reasons or len(self._reasons) < _MOST_REASONS
+            self._reasons[reason if known else _OTHERS] += 1
+            self._examples.setdefault(reason if known else _OTHERS, origin)
+        if self.path is None:
             return
         if self._file is None:
             _rename_existing(Path(self.path))

@@ -11,7 +11,9 @@ from tests.cli.conftest import Run
 
 
 def test_there_and_back(run: Run, tmp_path: Path) -> None:
-    assert run("convert", "xtdb.jsonl", "--from", "xtdb", "--to", "arcion-json", "-O", "a.jsonl").returncode == 0
+    done = run("convert", "xtdb.jsonl", "--from", "xtdb", "--to", "arcion-json", "-O", "a.jsonl")
+    assert done.returncode == 0
+    assert "as text            7 changes with numbers or others of unknown type (--columns gives types)" in done.stderr
     done = run("convert", "a.jsonl", "--from", "arcion-json", "--to", "xtdb", "-O", "x.jsonl", "--json")
     assert done.returncode == 0
     assert json.loads(done.stderr) == {
@@ -22,6 +24,7 @@ def test_there_and_back(run: Run, tmp_path: Path) -> None:
         "written": 8,
         "dropped": {},
         "relabelled": {},
+        "as_text": 0,
     }
     before = [json.loads(line) for line in (tmp_path / "xtdb.jsonl").read_text().splitlines()]
     after = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
@@ -76,6 +79,17 @@ def test_rows_of_csv_without_a_header_need_the_same_columns_too(run: Run, tmp_pa
     assert done.returncode == 0, done.stderr
     done = run("decode", "o.csv", "--from", "arcion-csv", "--columns", "id:int64,v:string,w:string", "--typed")
     assert [json.loads(line)["after"] for line in done.stdout.splitlines()] == ROWS
+
+
+def test_rows_of_csv_with_different_columns_are_named_with_all_that_would_be_lost(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("\n".join([debezium(ROWS[0], 0), debezium(ROWS[1], 1, "u")]))
+    call = ("convert", "in.jsonl", "--from", "debezium-json", "--key", "id", "--to", "arcion-csv", "-O", "o.csv")
+    refused = run(*call, "--out-option", "mode=snapshot")
+    assert refused.returncode == 4
+    assert "Allow it with --drop before,position,update; nothing was written." in refused.stderr
+    assert "a file of CSV has one header, and these changes need two: give --columns" in refused.stderr
+    drop = ("--drop", "before,position,update", "--columns", "id:int64,v:string,w:string")
+    assert run(*call, "--out-option", "mode=snapshot", *drop).returncode == 0
 
 
 def test_where_positions_are_lost_the_input_must_be_in_order(run: Run, tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def test_the_size_of_a_record_is_a_setting(run: Run, tmp_path: Path) -> None:
 def test_rejects_are_kept_and_told(run: Run, tmp_path: Path) -> None:
     done = run("decode", "broken.jsonl", "--from", "xtdb", "--rejects", "bad.jsonl")
     assert done.returncode == 3
-    assert done.stderr == "changeling: 1 of 3 records rejected, kept in bad.jsonl\n"
+    reason = "1 record, such as broken.jsonl record 1: not an XTDB event: it has no 'source'"
+    assert done.stderr == f"changeling: 1 of 3 records rejected, kept in bad.jsonl\n  {reason}\n"
     (reject,) = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
     raw = (tmp_path / "broken.jsonl").read_text().splitlines()[1]
     assert reject["raw"] == raw
@@ -94,9 +95,28 @@ def test_limit_stops_there(run: Run, tmp_path: Path) -> None:
     assert run("decode", "broken.jsonl", "--from", "xtdb", "--limit", "0").stdout == ""
 
 
+def test_without_a_file_of_rejects_their_reasons_are_shown(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text(
+        "\n".join(
+            ["{}", "x\x1b", "{}", *(f'{{"op":"\\u001b{n}","source":{{"tx_id":1,"table":"t"}}}}' for n in range(12))]
+        )
+    )
+    before = sorted(path.name for path in tmp_path.iterdir())
+    done = run("decode", "bad.jsonl", "--from", "xtdb")
+    first, *reasons = done.stderr.splitlines()
+    assert (done.returncode, first) == (3, "changeling: 15 of 15 records rejected; --rejects FILE keeps them")
+    assert reasons[:2] == [
+        "  4 records, such as bad.jsonl record 11: other reasons",
+        "  2 records, such as bad.jsonl record 0: not an XTDB event: it has no 'op'",
+    ]
+    assert reasons[3] == r"  1 record, such as bad.jsonl record 3: unknown op '\x1b0': XTDB has c, u, d and r"
+    assert len(reasons) == 11
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
 def test_rejects_of_an_earlier_run_are_kept(run: Run, tmp_path: Path) -> None:
     for _ in range(3):
-        run("decode", "broken.jsonl", "--from", "xtdb")
+        run("decode", "broken.jsonl", "--from", "xtdb", "--rejects", "rejects.jsonl")
     assert sorted(path.name for path in tmp_path.glob("rejects*")) == [
         "rejects.jsonl",
         "rejects.jsonl.1",

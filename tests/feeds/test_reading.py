@@ -12,7 +12,7 @@ from changeling.feeds import consumers, reading
 from changeling.feeds.consumers import Consumers
 from changeling.feeds.feed import Feed
 from changeling.feeds.reading import FeedReader, Gap, Start, json_line, parse_start
-from changeling.model.errors import UsageError
+from changeling.model.errors import ChangelingError, UsageError
 from tests.feeds.topics import WrittenLake, feed
 
 HOUR = timedelta(hours=1)
@@ -141,6 +141,16 @@ def test_following_gets_what_is_published_meanwhile_and_stops(tmp_path: Path) ->
     assert not thread.is_alive()
     assert got == [0, 1, 2, 3, 4, 5]
     assert stored.places("a", "f1") == {0: 6}
+
+
+def test_following_a_feed_that_is_dropped_fails(tmp_path: Path) -> None:
+    lake, published = WrittenLake(tmp_path), feed(retention=None)
+    lake.publish(published, [(0, "[1]", "{}")])
+    records = FeedReader(lake.topic(published)).records(follow=True)
+    assert next(records).offset == 0
+    lake.publish(feed(id="f2", retention=None), [(0, "[1]", "{}")])
+    with pytest.raises(ChangelingError, match="feed users_feed was dropped while it was read"):
+        next(records)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "-1", "2026-01-01", "2026-01-01T10:00:00"])

@@ -9,6 +9,7 @@ import pytest
 
 import changeling
 from changeling.formats.dataworks_message.envelope import ddl_name
+from changeling.formats.encoding import typed
 from changeling.formats.pairing import Pairing
 from changeling.model import layout
 from changeling.model.change import Change
@@ -96,7 +97,8 @@ def test_a_message_of_another_dialect_is_whole() -> None:
 
 def test_columns_without_a_schema_take_the_type_that_their_values_look_like() -> None:
     row = '{"a":1,"b":1.50,"c":"x","d":true,"e":null,"f":[1],"g":99999999999999999999}'
-    (found,) = written(msgspec.structs.replace(CASES["keyless insert"], after=row, schema=None))
+    change = msgspec.structs.replace(CASES["keyless insert"], after=row, schema=None)
+    (found,) = written(change, drop="types")
     types = {column["name"]: column["type"] for column in found["schema"]["dataColumn"]}
     assert list(types.items()) == [
         ("a", "LONG"),
@@ -109,6 +111,31 @@ def test_columns_without_a_schema_take_the_type_that_their_values_look_like() ->
     ]
     assert found["payload"]["after"]["dataColumn"]["f"] == "[1]"
     assert found["payload"]["after"]["dataColumn"]["g"] == "99999999999999999999"
+
+
+@pytest.mark.parametrize("value", ["[1]", "{}", "99999999999999999999", "1E400", "-1e309", "0.12345678901234567890"])
+def test_a_value_that_no_type_holds_is_refused_by_name_and_text_where_that_is_allowed(value: str) -> None:
+    change = msgspec.structs.replace(CASES["keyless insert"], after=f'{{"v":{value}}}', schema=None)
+    _, rejects = changeling.encode(batch([change]), NAME)
+    assert rejects["feature"].to_pylist() == ["types"]
+    records, _ = changeling.encode(batch([change]), NAME, drop="types")
+    changes, rejects = changeling.decode(records["value"].to_pylist(), NAME)
+    found, unfit = typed(changes.to_batches()[0])
+    assert (rejects.num_rows, unfit.num_rows, found["after"].to_pylist()) == (
+        0,
+        0,
+        [json.dumps({"v": value}, separators=(",", ":"))],
+    )
+
+
+@pytest.mark.parametrize("value", ["1", "-9223372036854775808", "12.50", "1.5e300", "0.1", "true", '"1E400"'])
+def test_other_values_are_read_back_as_they_are(value: str) -> None:
+    change = msgspec.structs.replace(CASES["keyless insert"], after=f'{{"v":{value}}}', schema=None)
+    records, rejects = changeling.encode(batch([change]), NAME)
+    assert rejects.num_rows == 0
+    changes, _ = changeling.decode(records["value"].to_pylist(), NAME)
+    found, unfit = typed(changes.to_batches()[0])
+    assert (unfit.num_rows, found["after"].to_pylist()) == (0, [f'{{"v":{value}}}'])
 
 
 @pytest.mark.parametrize(

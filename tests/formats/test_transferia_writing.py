@@ -1,5 +1,6 @@
 """Transferia, written: records of the data model, the two shapes into one another, items for changes of other dialects."""
 
+import json
 from typing import Any
 
 import pytest
@@ -183,3 +184,46 @@ class TestItemsOfOtherDialects:
         assert written(changes) == [record]
         typed, _ = changeling.decode([text(record)], "transferia", columns="a:int8")
         assert typed["schema"].to_pylist() == ['{"columns":[{"name":"a","type":"int8"}],"key":["_id"]}']
+
+
+def test_a_transaction_without_an_order_has_none_when_it_is_read_back() -> None:
+    changes, _ = changeling.decode(
+        ['{"key":[1],"update":{"v":1},"ts":[1670792400890,562949953607163]}'], "ydb-json", table="t", key="id"
+    )
+    records, rejects = changeling.encode(changes, "transferia", drop="all")
+    back, _ = changeling.decode(records["value"].to_pylist(), "transferia")
+    assert rejects.num_rows == 0
+    assert back["position"].to_pylist() == changes["position"].to_pylist()
+    assert back["transaction"].to_pylist() == changes["transaction"].to_pylist()
+
+
+def test_the_tombstone_of_a_delete_is_one_record_there_and_back() -> None:
+    source = {
+        "connector": "postgresql",
+        "name": "shop",
+        "db": "d",
+        "schema": "s",
+        "table": "t",
+        "lsn": 7,
+        "ts_ms": 1000,
+    }
+    event = {"before": {"id": 1, "n": 2}, "after": None, "source": source, "op": "d"}
+    topic = {"topic": "shop.s.t"}
+    given = [
+        {"value": json.dumps(event), "key": '{"id":1}', **topic},
+        {"value": None, "key": '{"id":1}', **topic},
+        {"value": None, "key": '{"id":2}', **topic},
+    ]
+    changes, _ = changeling.decode(given, "debezium-json")
+    items, _ = changeling.encode(changes, "transferia")
+    names = ["value", "key", "topic"]
+    back, _ = changeling.decode(items.select(names).to_pylist(), "transferia")
+    records, rejects = changeling.encode(back, "debezium-json", drop="all")
+    found = records.select(names).to_pylist()
+    assert rejects.num_rows == 0
+    assert [(row["key"], row["value"] is None) for row in found] == [
+        (b'{"id":1}', False),
+        (b'{"id":1}', True),
+        (b'{"id":2}', True),
+    ]
+    assert found[1]["topic"] == found[0]["topic"]

@@ -3,9 +3,14 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 import changeling
+from changeling.formats import registry
+from changeling.formats.capabilities import FEATURES
+from changeling.model.table import Column, TableSchema
+from tests.conformance.cases import CASES, batch
 
 ARCION = (
     '{"tableName":{"namespace":{"catalog":null,"schema":"s","hash":1},"name":"t","hash":2},"opType":"I",'
@@ -76,6 +81,46 @@ def test_000_40_images_of_arcion_hold_every_value_as_text(wire: str, text: str) 
     assert rejects.num_rows == 0
     found = json.loads(records["value"][0].as_py())
     assert (found["after"]["v"], found["exists"]["v"]) == (text, "1")
+
+
+@pytest.mark.parametrize("target", [name for name in registry.names() if name != "debezium-json"])
+def test_the_json_value_null_is_refused_by_name_where_it_would_become_null(target: str) -> None:
+    """A dialect either gives it back, or names it."""
+    source = {"connector": "postgresql", "db": "d", "schema": "s", "table": "t", "lsn": 7, "ts_ms": 1000}
+    event = {"before": None, "after": {"id": 1, "v": "null"}, "source": source, "op": "c"}
+    record = {"value": json.dumps(event), "key": '{"id":1}'}
+    given = {"table": "t", "key": "id", "columns": "id:int64,v:json"}
+    changes, _ = changeling.decode([record], "debezium-json", **given)
+    others = ",".join(feature for feature in FEATURES if feature not in ("types", "null-text"))
+    records, rejects = changeling.encode(changes, target, drop=others)
+    if rejects.num_rows:
+        assert rejects["feature"].to_pylist() == ["null-text" if "arcion" in target else "types"]
+        records, _ = changeling.encode(changes, target, drop="all")
+        assert records.num_rows == 1
+        return
+    back, rejects = changeling.decode(records.select(["value", "key", "headers", "topic"]).to_pylist(), target, **given)
+    events, _ = changeling.encode(back, "debezium-json", drop="all")
+    assert json.loads(events["value"][0].as_py())["after"] == {"id": 1, "v": "null"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "original", "value", "declared"),
+    [
+        ("time", "timetz", '"10:15:30+02:00"', "pg:time with time zone"),
+        ("time", "io.debezium.time.ZonedTime", '"10:15:30Z"', "pg:time with time zone"),
+        ("time", "time", '"10:15:30"', "pg:time without time zone"),
+        ("array<time>", "array<io.debezium.time.ZonedTime>", '["10:15:30Z"]', "pg:time with time zone[]"),
+    ],
+)
+def test_a_time_with_a_zone_is_declared_as_one_to_transferia(
+    kind: str, original: str, value: str, declared: str
+) -> None:
+    schema = TableSchema((Column("v", kind, original),), ()).to_json()
+    change = msgspec.structs.replace(CASES["keyless insert"], after=f'{{"v":{value}}}', schema=schema)
+    records, rejects = changeling.encode(batch([change]), "transferia")
+    assert rejects.num_rows == 0
+    (column,) = json.loads(records["value"][0].as_py())["table_schema"]
+    assert column["original_type"] == declared
 
 
 def test_binary_records_are_refused_by_name() -> None:

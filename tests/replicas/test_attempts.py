@@ -42,9 +42,26 @@ def test_each_partition_has_attempts_of_its_own_and_files_are_one() -> None:
     assert [found(1, 3, 0, 1), found(1, 3, 1, 1), found(1, 4, 0, 1)] == [1, None, None]
 
 
-def test_of_equal_rows_those_of_the_attempt_with_the_most_count_on_each_partition() -> None:
+def test_while_no_attempt_is_complete_the_one_with_the_most_of_equal_rows_counts_on_each_partition() -> None:
     end = (9, 9, 9)
     attempts = [Attempt(ZERO, (1, 3, 0), end), Attempt(ZERO, (2, 3, 0), end), Attempt((3, 1), (1, 3, 0), end)]
     rows = [(1, 0), (1, 0), (1, 1), (1, 2), (1, None), (2, 0), (2, 1), (3, 1)]
     groups, own = [group for group, _ in rows], [number for _, number in rows]
     assert deciding(groups, own, attempts) == [True, True, False, True, True, False, True, True]
+
+
+def test_the_last_complete_attempt_replaces_those_before_it_and_those_that_are_not_complete() -> None:
+    attempts = attempts_of(marked("(..)(.(..)(."))
+    assert [attempt.contains is not None for attempt in attempts] == [True, False, True, False]
+    rows = [(1, 0), (1, 0), (2, 0), (3, 1), (1, 2), (3, None), (1, 3), (4, 3)]
+    groups, own = [group for group, _ in rows], [number for _, number in rows]
+    assert deciding(groups, own, attempts) == [False, False, False, False, True, True, False, False]
+
+
+def test_a_complete_attempt_contains_what_came_before_its_first_row() -> None:
+    marks = [
+        Mark(ZERO, (1, 3, 0), True, "015"),
+        Mark(ZERO, (1, 3, 4), False, "017"),
+        Mark(ZERO, (1, 3, 5), True, "018"),
+    ]
+    assert [attempt.contains for attempt in attempts_of(marks)] == ["015", None]

@@ -172,10 +172,16 @@ def test_any_arrival_with_repeats_gives_the_rows_of_every_moment(seed: int) -> N
 
 def test_a_repetition_says_the_same_as_any_earlier_change_of_its_row_and_position() -> None:
     met = Repetitions()
-    written = [met.meet("k", "1", content) for content in "abcabcb"]
-    assert written == [0, 0, 0, 3, 3, 3, 3]
-    assert [met.meet("other", "1", "a"), met.meet("other", "1", "a"), met.meet("k", "1", "a")] == [0, 1, 3]
-    assert [met.meet("k", "2", "a"), met.meet("k", "2", "a")] == [0, 1]
+    assert [met.meet("k", "1", content) for content in "abcabc"] == [False] * 3 + [True] * 3
+    assert met.meet("other", "1", "a") is False
+    assert met.ties == 0
+    # As later changes, these two would decide.
+    assert [met.meet("k", "1", content) for content in "ab"] == [True, True]
+    assert met.ties == 2
+    assert (met.meet("k", "1", "c"), met.ties) == (True, 0)
+    assert (met.meet("k", "1", "b"), met.meet("k", "1", "a", counts=False), met.ties) == (True, True, 1)
+    assert [met.meet("k", "2", "a"), met.meet("k", "2", "a")] == [False, True]
+    assert met.ties == 1
 
 
 @pytest.mark.parametrize("seed", range(300))

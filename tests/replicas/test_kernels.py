@@ -74,17 +74,18 @@ def _json(value: Any) -> str | None:
 
 
 def once(changes: list[Change]) -> tuple[Rows, int]:
-    """The rows that changes make in the order of positions, without repetitions; and how many of those are among others."""
+    """The rows that changes make in the order of positions, without repetitions; and how many of those would decide."""
     rows: Rows = {}
     met: dict[Any, list[Any]] = {}
-    ties = 0
     for change in sorted(changes, key=lambda change: change.position or ""):
         here, content = met.setdefault((change.position, change.key), []), (change.op, change.before, change.after)
-        if content in here:
-            ties += len(here) > 1
-            continue
+        if content not in here:
+            apply(rows, change)
         here.append(content)
-        apply(rows, change)
+    ties = 0
+    for here in met.values():
+        (*_, last) = dict.fromkeys(here)
+        ties += here[::-1].index(last)
     return rows, ties
 
 

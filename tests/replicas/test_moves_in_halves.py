@@ -196,3 +196,18 @@ def test_where_it_cannot_be_known_the_row_is_stale(spark: SparkSession, tmp_path
     assert cells(replica(made, "public__t")) == [(5, 5, None), (6, 6, "whole"), (7, 7, None)]
     assert [key for _, key, _, _ in asides(made)] == ['{"id":5}', '{"id":7}']
     assert len(points(made)) == 2
+    # On top of stored rows: one origin is stored, the other is not.
+    made.write(
+        "c.json",
+        message("t", 10, "c", {"id": 16, "n": 16, "doc": UNKNOWN}, old={"id": 6}),
+        message("t", 10, "c", {"id": 17, "n": 17, "doc": UNKNOWN}, old={"id": 70}),
+    )
+    made.pipeline.run(once=True)
+    expected = [(5, 5, None), (7, 7, None), (16, 16, "whole"), (17, 17, None)]
+    marks = [(f'{{"id":{key}}}', None) for key in (17, 5, 7)]
+    (status,) = (row for row in made.pipeline.status() if row["kind"] == "table")
+    assert cells(replica(made, "public__t")) == expected
+    assert ([(key, column) for _, key, column, _ in asides(made)], status["stale"]) == (marks, 3)
+    made.pipeline.rebuild("public.t")
+    assert cells(replica(made, "public__t")) == expected
+    assert [(key, column) for _, key, column, _ in asides(made)] == marks

@@ -40,7 +40,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "--record-bytes", type=int, metavar="N", help="reject records over N bytes (default: 64 MB after decompression)"
     )
     parser.add_argument("--on-error", choices=("reject", "fail"), default="reject", help="what a bad record does")
-    parser.add_argument("--rejects", default="rejects.jsonl", metavar="PATH", help="where bad records are kept")
+    parser.add_argument("--rejects", metavar="FILE", help="keep bad records in this file")
     parser.add_argument("--limit", type=int, metavar="N", help="stop after N changes")
 
 
@@ -68,9 +68,11 @@ def input_of(parsed: argparse.Namespace) -> Input:
     )
 
 
-def rejects_path(parsed: argparse.Namespace, given: Input, output: str | None = None) -> str:
+def rejects_path(parsed: argparse.Namespace, given: Input, output: str | None = None) -> str | None:
     """The file of the rejects; raises `UsageError` if it is no local file, or one that the command reads or writes."""
-    path: str = parsed.rejects
+    path: str | None = parsed.rejects
+    if path is None:
+        return None
     if path == "-" or "://" in path:
         raise UsageError(f"--rejects {path}: rejects are kept in a local file; give its path")
     others = [place.path for place in given.places] + ([output] if output is not None else [])

@@ -35,7 +35,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     )
     parser.add_argument("--drop", default="", metavar="WHAT", help="what may be lost: names, or all")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, rejects="rejects.jsonl")
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ def run(parsed: argparse.Namespace) -> int:
         progress_bar(paths.total_bytes(given.places)) as progress,
         output.Output(parsed.output) as target,
     ):
-        conversion = Conversion(form, options, rejects, report)
+        conversion = Conversion(form, options, rejects, report, one_header=parsed.carrier == "plain")
         changes = changes_of(given, rejects, report, progress)
         writing.write(conversion.records_of(changes, given.form), target, carrier=parsed.carrier)
     print(_summary(report, parsed), file=sys.stderr)
@@ -83,6 +83,7 @@ def _summary(report: Report, parsed: argparse.Namespace) -> str:
                 "written": report.written,
                 "dropped": dict(report.dropped),
                 "relabelled": dict(report.relabelled),
+                "as_text": report.as_text,
             }
         )
     lines = [
@@ -97,4 +98,8 @@ def _summary(report: Report, parsed: argparse.Namespace) -> str:
         f"relabelled{count:>10,} {label}s, which {parsed.target} writes as another operation"
         for label, count in report.relabelled.most_common()
     ]
+    if report.as_text:
+        lines.append(
+            f"as text   {report.as_text:>10,} changes with numbers or others of unknown type (--columns gives types)"
+        )
     return "\n".join(lines)

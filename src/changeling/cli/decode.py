@@ -7,6 +7,7 @@ from changeling.cli.arguments import add_input, input_of, rejects_path
 from changeling.cli.progress import progress_bar
 from changeling.files import paths
 from changeling.model.line import lines
+from changeling.model.printable import printable
 from changeling.reading_changes import Report, changes_of
 from changeling.rejects import RejectSink
 
@@ -35,9 +36,8 @@ def run(parsed: argparse.Namespace) -> int:
                 sys.stdout.buffer.write(b"\n".join(lines(batch)) + b"\n")
                 sys.stdout.buffer.flush()
     if report.rejected:
-        print(
-            f"changeling: {report.rejected:,} of {report.records:,} records rejected, kept in {parsed.rejects}",
-            file=sys.stderr,
-        )
+        kept = "; --rejects FILE keeps them" if rejects.path is None else f", kept in {rejects.path}"
+        said = f"changeling: {report.rejected:,} of {report.records:,} records rejected{kept}"
+        print("\n  ".join([said, *map(printable, rejects.explanation())]), file=sys.stderr)
         return 3
     return 0

@@ -52,8 +52,8 @@ def run(parsed: argparse.Namespace) -> int:
     pipeline = pipeline_of(parsed.pipeline)
     reader = pipeline.feed_reader(parsed.feed, parse_start(parsed.start), consumer=parsed.consumer, on_gap=_tell)
     stop = _stopped_by_signals() if parsed.follow else None
-    for part in reader.parts(follow=parsed.follow, limit=parsed.limit, stop=stop):
-        _print_lines(reader.topic.feed, part) if parsed.json else _print_table(part)
+    for number, part in enumerate(reader.parts(follow=parsed.follow, limit=parsed.limit, stop=stop)):
+        _print_lines(reader.topic.feed, part) if parsed.json else _print_table(part, header=number == 0)
         # The place of a consumer is stored when the next part is asked for.
         sys.stdout.flush()
     return 0
@@ -69,11 +69,12 @@ def _print_lines(feed: "Feed", part: "pa.Table") -> None:
     sys.stdout.buffer.writelines(json_line(feed, record) + b"\n" for record in records_of(part))
 
 
-def _print_table(part: "pa.Table") -> None:
+def _print_table(part: "pa.Table", *, header: bool) -> None:
     from changeling.cli.display import show_table, table
     from changeling.feeds.reading import moment_text, records_of
 
     shown = table("partition", "offset", "published", "key", "value")
+    shown.show_header = header
     for record in records_of(part):
         key, value = (
             "" if content is None else content[:_SHOWN_BYTES].decode(errors="replace")

@@ -4,6 +4,7 @@ What comes late is not published as it came: the rows that it touches are compar
 differs is published once more, before the new changes.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,11 +12,20 @@ from typing import NamedTuple
 from changeling.model import json_text
 from changeling.model.canonical import Convert
 from changeling.model.operation import Operation
-from changeling.replicas.keys import reader_of
+from changeling.model.types import Type
+from changeling.replicas.json_output import json_column
+from changeling.replicas.keys import reader_of, same
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import Columns, Shape
+from changeling.replicas.value_kinds import undeclared
 from changeling.replicas.values import UNREADABLE, fitted
 
+_PLAIN = {
+    "string": re.compile(rb'"[^"\\]*"'),
+    "int64": re.compile(rb"0|-?[1-9][0-9]*"),
+    "bool": re.compile(rb"true|false"),
+}
+"""Values that their columns hold as they come."""
 Row = Mapping[str, bytes]
 """The values of a row that are not NULL, by the id of their column: canonical JSON, as the column holds them."""
 
@@ -90,7 +100,8 @@ class Values:
         """The values of a normalised key, as the columns hold them."""
         found = {}
         for column, value in zip(self._shape.key_columns, json_text.items(key), strict=True):
-            found[column.id] = value if value == b"null" or column.id.startswith("+") else fitted(column.kind)(value)
+            convert = inferred(column.kind) if column.id.startswith("+") else fitted(column.kind)
+            found[column.id] = value if value == b"null" else convert(value)
         return found
 
     def _reader(self, encoding: str, version: int | None, name: str) -> tuple[str, Convert] | None:
@@ -100,10 +111,25 @@ class Values:
             if found is None:
                 self._readers[place] = None
             elif not found.declared:
-                self._readers[place] = found.id, found.read
+                self._readers[place] = found.id, inferred(found.kind, None if found.read is same else found.read)
             else:
                 self._readers[place] = found.id, _both(found.read, fitted(found.kind))
         return self._readers[place]
+
+
+def inferred(kind: Type, read: Convert | None = None) -> Convert:
+    """From a value of a column that no schema declares to its canonical form as the column holds it."""
+    plain = _PLAIN.get(kind.kind)
+
+    def convert(raw: bytes) -> bytes:
+        if read is None and plain is not None and plain.fullmatch(raw):
+            return raw
+        array, unfit = undeclared([raw], kind, read)
+        if unfit:
+            raise ValueError(f"{raw[:60].decode(errors='replace')} is of another kind than {kind}")
+        return json_column(array, kind)[0]
+
+    return convert
 
 
 def _both(read: Convert, fit: Convert) -> Convert:

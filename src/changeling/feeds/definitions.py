@@ -24,19 +24,19 @@ class Definitions:
 
     def all(self) -> list[Feed]:
         """The feeds that are not dropped, by name."""
-        return self._read().feeds()
+        return self.current().feeds()
 
     def dropped(self) -> list[Feed]:
         """The feeds that were dropped, except those with the name of a later one: their topics are to be removed."""
-        return self._read().dropped()
+        return self.current().dropped()
 
     def dropped_tables(self) -> list[DroppedTable]:
         """The tables that were dropped: their replicas are to be removed, and not to be made again."""
-        return self._read().dropped_tables()
+        return self.current().dropped_tables()
 
     def get(self, name: str) -> Feed:
         """A feed by its name; raises `UsageError` with the closest one where there is none."""
-        return self._read().get(name)
+        return self.current().get(name)
 
     def create(self, feed: Feed) -> Feed:
         """Stores a new feed, and returns it with its id; raises `UsageError` where its name is taken."""
@@ -70,5 +70,6 @@ class Definitions:
 
         return self._table.extend(decided)
 
-    def _read(self) -> Draft:
+    def current(self) -> Draft:
+        """All definitions as they are now, read once for several questions."""
         return Draft(self._table.rows())

@@ -114,7 +114,7 @@ class Draft:
     @staticmethod
     def is_of(feed: Feed, source: str, table: TableName) -> bool:
         """Whether a feed publishes a table, or will if it is waiting for one of that name."""
-        if feed.status != "pending":
+        if feed.start is not None:
             return (feed.source, feed.table) == (source, table)
         return feed.source in (None, source) and WantedTable(feed.table).among([(source, table)]) is not None
 

@@ -18,6 +18,7 @@ from changeling.formats.format import Counts
 from changeling.formats.options import build
 from changeling.formats.transaction_progress import TransactionProgress
 from changeling.model import json_text, layout, position
+from changeling.model.canonical import text_of
 from changeling.model.change import Change, Record, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.table import Column, TableName, TableSchema
@@ -59,7 +60,8 @@ class FeedEncoder:
     def __init__(self, feed: Feed, columns: Columns, shape: Shape, version: int | None) -> None:
         self._feed, self._table, self._shape = feed, feed.table, shape
         self._form = registry.get(feed.format)
-        self._schema = schema_of(feed.table, columns, shape, version)
+        self._numbers = _bare_numbers(shape) if feed.format == "xtdb" else frozenset()
+        self._schema = schema_of(feed.table, columns, shape, version, self._numbers)
         self._text = self._schema.to_json()
         self._names = {column.id: column.source_name for column in shape.columns}
         self._encoders: dict[int, Encoder] = {}
@@ -76,7 +78,7 @@ class FeedEncoder:
             for record, place in zip(layout.records(encoded.records), encoded.places, strict=True):
                 own = places[place]
                 user = changes[own].user
-                if user is not None and record.value is not None:
+                if user is not None and record.value is not None and self._feed.format in YDB:
                     record.value = with_user(self._feed.format, record.value, user)
                 found[parts[own]].append(record)
             rejects.append(encoded.rejects)
@@ -187,10 +189,17 @@ class FeedEncoder:
         return op, before, after
 
     def _image(self, row: Row) -> bytes:
+        if self._feed.format == "xtdb":
+            # A document has no member for what it does not have.
+            return self._part(row)
         return json_text.join((name, row.get(number, b"null")) for number, name in self._names.items())
 
     def _part(self, row: Row) -> bytes:
-        return json_text.join((name, row[number]) for number, name in self._names.items() if number in row)
+        return json_text.join(
+            (name, text_of(row[number]).encode() if number in self._numbers else row[number])
+            for number, name in self._names.items()
+            if number in row
+        )
 
     def _key_image(self, change: Completed) -> bytes:
         own = json_text.items(change.key)
@@ -214,7 +223,10 @@ def _batch(changes: Sequence[Change], source: str) -> pa.RecordBatch:
 
 def write_options(feed: Feed, partition: int = 0) -> dict[str, object]:
     """The options of the format's writer: those of the feed, and what its mode and its other settings mean for the format."""
-    given: dict[str, object] = {**feed.options, "drop": LEFT_OUT}
+    given: dict[str, object] = {**feed.options, "drop": LEFT_OUT, "keyed": feed.topic != "files"}
+    if feed.format == "arcion-native":
+        # It has one layout, whatever the rows are.
+        given.pop("mode", None)
     if feed.format in YDB:
         given |= {"mode": feed.mode, "feed": feed.name}
     if feed.format == "ydb-json":
@@ -227,12 +239,22 @@ def write_options(feed: Feed, partition: int = 0) -> dict[str, object]:
     return given
 
 
-def schema_of(table: TableName, columns: Columns, shape: Shape, version: int | None) -> TableSchema:
-    """The schema of a replica's shape, with the source's own names of types where its schema gives them."""
+def _bare_numbers(shape: Shape) -> frozenset[str]:
+    """Columns of numbers that no schema declares: documents show them as numbers, as they came, and decimals as texts."""
+    return frozenset(one.id for one in shape.columns if one.id.startswith("+") and one.kind.kind == "decimal")
+
+
+def schema_of(
+    table: TableName, columns: Columns, shape: Shape, version: int | None, bare: frozenset[str] = frozenset()
+) -> TableSchema:
+    """The schema of a replica's shape, with the source's own names of types where its schema gives them.
+
+    The values of `bare` columns are any JSON.
+    """
     known = {place.id: place.declared for place in columns.places.get(version or -1, {}).values()}
     made = []
     for column in shape.columns:
         declared = known.get(column.id)
         original = None if declared is None or declared.type != column.type else declared.original_type
-        made.append(Column(column.source_name, column.type, original))
+        made.append(Column(column.source_name, "json" if column.id in bare else column.type, original))
     return TableSchema(tuple(made), tuple(column.source_name for column in shape.key_columns), table)

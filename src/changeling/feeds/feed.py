@@ -51,3 +51,8 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     def enabled_status(self) -> Status:
         """Its status where nothing disables it."""
         return "pending" if self.start is None else "enabled"
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Only the rows of the initial scan are published, as by Arcion's mode `snapshot`."""
+        return self.format.startswith("arcion-") and self.options.get("mode") == "snapshot"

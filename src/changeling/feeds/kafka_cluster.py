@@ -9,7 +9,6 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -168,8 +167,8 @@ class Cluster:
 
     def committed(self, topic: str, partitions: int) -> Iterator[Message]:
         """The records of a topic up to the first transaction that is open now, without those that were aborted."""
-        spans = enumerate(self.spans(topic, partitions, committed=True))
-        ends = {place: end for place, (begin, end) in spans if begin < end}
+        spans = self.spans(topic, partitions, committed=True)
+        ends = {place: end for place, (begin, end) in enumerate(spans) if begin < end}
         reader = {"group.id": "changeling", "enable.auto.commit": False, "auto.offset.reset": "error"}
         # At the end of a partition the broker would wait for more before it tells.
         reader |= {"isolation.level": "read_committed", "enable.partition.eof": True, "fetch.wait.max.ms": 10}
@@ -177,7 +176,7 @@ class Cluster:
         with self.translated_errors():
             consumer = Consumer({**self.settings, **reader})
             try:
-                consumer.assign([TopicPartition(topic, place, OFFSET_BEGINNING) for place in ends])
+                consumer.assign([TopicPartition(topic, place, spans[place][0]) for place in ends])
                 while ends:
                     message = consumer.poll(0.2)
                     if message is None:

@@ -4,8 +4,9 @@ The transactional id belongs to the partition of the topic, not to the feed: so 
 the partition, only the one that came last can.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
-from itertools import pairwise
+from itertools import pairwise, repeat
 from time import monotonic
 from typing import Any
 
@@ -23,14 +24,15 @@ _TRANSACTION_SECONDS = 20.0
 _RECORDS_BETWEEN_LOOKS = 1_000
 _TRIES = 3
 _ABORT_SECONDS = 5.0
-_QUEUE_BYTES = 64 * 1024 * 1024
-"""What waits to be sent: small enough that the time of a transaction passes before it is full, not when it is flushed."""
+_LARGEST_RECORD = 64 * 1024 * 1024
+_QUEUE_PAUSE = 0.002
 _SETTINGS: dict[str, Any] = {
     "linger.ms": 20,
-    "queue.buffering.max.messages": 2 * TRANSACTION_RECORDS,
-    "queue.buffering.max.kbytes": _QUEUE_BYTES // 1024,
+    # Enough for a few requests. A longer queue costs up to twice the time, and what waits in it is not seen to be slow.
+    "queue.buffering.max.messages": 3_000,
+    "queue.buffering.max.kbytes": 2 * _LARGEST_RECORD // 1024,
     # How large records may be is said by the topic, with max.message.bytes.
-    "message.max.bytes": _QUEUE_BYTES,
+    "message.max.bytes": _LARGEST_RECORD,
 }
 
 
@@ -113,28 +115,46 @@ class Sender:
 
     def _produce(self, records: pa.Table) -> int:
         """Hands records over until the time of a transaction is up; returns how many. `_commit` notices those that fail."""
-        produce, topic, partition = self._producer.produce, self._topic, self._partition
-        values, keys = (records.column(name).to_pylist() for name in ("value", "key"))
-        headers = _headers(records.column("headers"))
         end = monotonic() + _TRANSACTION_SECONDS
-        for place, (value, key, pairs) in enumerate(zip(values, keys, headers, strict=True)):
+        for place, arguments in enumerate(self._calls(records)):
             if place % _RECORDS_BETWEEN_LOOKS == 0 and place and monotonic() > end:
                 return place
-            while True:
-                try:
-                    produce(topic, value, key, partition, headers=pairs)
-                    break
-                except BufferError:
-                    if monotonic() > end and place:
-                        return place
-                    if monotonic() > end:
-                        raise Interrupted(f"no record could be sent to the Kafka topic {topic!r} in time") from None
-                    self._producer.poll(0.05)
-        return len(values)
+            if not self._put(arguments, end):
+                if place:
+                    return place
+                raise self._stuck()
+        return int(records.num_rows)
+
+    def _put(self, arguments: tuple[Any, ...], end: float) -> bool:
+        """Hands over one record; False where the queue has no place for it in time."""
+        while True:
+            try:
+                self._producer.produce(*arguments)
+                return True
+            except BufferError:
+                if monotonic() > end:
+                    return False
+                self._producer.poll(_QUEUE_PAUSE)
+
+    def _stuck(self) -> Interrupted:
+        return Interrupted(f"nothing can be sent to the Kafka topic {self._topic!r} in {_TRANSACTION_SECONDS:.0f} s")
+
+    def _calls(self, records: pa.Table) -> Iterator[tuple[Any, ...]]:
+        """The arguments of `produce` for each record. Headers cost a third more, also where they are empty."""
+        values, keys = (records.column(name).to_pylist() for name in ("value", "key"))
+        always = (repeat(self._topic), values, keys, repeat(self._partition))
+        headers = _headers(records.column("headers"))
+        if headers is None:
+            return zip(*always, strict=False)
+        no_callback, now = repeat(None), repeat(0)
+        return zip(*always, no_callback, no_callback, now, headers, strict=False)
 
     def _commit(self, progress: Progress) -> None:
-        key = f"{progress.feed}/{self._partition}"
-        self._producer.produce(progress_topic(self._topic), msgspec.json.encode(progress), key, self._partition)
+        key, value = f"{progress.feed}/{self._partition}", msgspec.json.encode(progress)
+        if not self._put(
+            (progress_topic(self._topic), value, key, self._partition), monotonic() + _TRANSACTION_SECONDS
+        ):
+            raise self._stuck()
         self._producer.flush(_TRANSACTION_SECONDS)
         reach("kafka.sent")
         for tries_left in reversed(range(_TRIES)):
@@ -149,12 +169,12 @@ class Sender:
         reach("kafka.committed")
 
 
-def _headers(column: pa.ChunkedArray) -> list[list[tuple[str, str | bytes | None]]]:
-    """The headers of each record."""
+def _headers(column: pa.ChunkedArray) -> list[list[tuple[str, bytes | None]]] | None:
+    """The headers of each record; None where no record has any."""
     lists = column.combine_chunks()
     pairs = lists.flatten()
     if not len(pairs):
-        return [[]] * len(lists)
+        return None
     found = list(zip(pairs.field("name").to_pylist(), pairs.field("value").to_pylist(), strict=True))
     counts = pc.fill_null(pc.list_value_length(lists), 0)
     places = np.concatenate([[0], np.cumsum(counts)]).tolist()

@@ -27,7 +27,8 @@ from changeling.model.errors import ChangelingError, UsageError, nearest
 
 Part = TypeVar("Part")
 _READ_RECORDS = 200_000
-_THREADS = 4
+_THREADS = 2
+"""One sends while the other waits for its transaction; more of them wait for Python's lock."""
 _PAUSES = (0.2, 1.0, 3.0)
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,229}")
 """Kafka allows 249 characters; the rest is for the name of the progress topic."""
@@ -111,7 +112,7 @@ class KafkaTopicWriter:
         """Makes sure of the topic, fences other writers, and reads how far the copy is."""
         partitions = range(self._feed.partitions)
         described = self._prepare()
-        with ThreadPoolExecutor(_THREADS) as threads:
+        with ThreadPoolExecutor(len(partitions)) as threads:
             senders = list(threads.map(lambda place: Sender(self._cluster, self.name, place), partitions))
         self._senders = senders
         # Only what is read now is final: others may have written until they were fenced.

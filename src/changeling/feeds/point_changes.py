@@ -94,7 +94,7 @@ def read_point(tables: Tables, source: str, before: Point, after: Point, start: 
     late = np.zeros(rows.num_rows, bool)
     if old.position is not None:
         late = np.asarray(pc.less_equal(rows.column("position"), old.position))
-    return _stamped(source, rows, late, before, after, start)
+    return _stamped(source, rows, late, after, start)
 
 
 def start_stamp(point: Point, source: str) -> Stamp:
@@ -145,7 +145,7 @@ def _is_in(rows: pa.Table, point: SourcePoint) -> pa.Array:
     return pc.or_(whole, part)
 
 
-def _stamped(source: str, rows: pa.Table, late: np.ndarray, before: Point, after: Point, start: Stamp) -> PointChanges:
+def _stamped(source: str, rows: pa.Table, late: np.ndarray, after: Point, start: Stamp) -> PointChanges:
     is_row = np.asarray(pc.is_in(rows.column("op"), pa.array(ROW_OPERATIONS)))
     ids = pc.struct_field(rows.column("transaction"), "id").to_pylist()
     columns = zip(
@@ -156,8 +156,8 @@ def _stamped(source: str, rows: pa.Table, late: np.ndarray, before: Point, after
     correction = Stamp(start.step, start.number + 1)
     new = is_row & ~late
     last = correction if late.any() or not new.any() else start
-    split = before.of(source).transaction
-    known: dict[str, Stamp] = {} if split is None else {split: start}
+    # The rest of a transaction that an earlier point has a part of counts as another: a barrier may have its stamp.
+    known: dict[str, Stamp] = {}
     orders: dict[Stamp, int] = {}
     found: list[Stamped | None] = [None] * rows.num_rows
     for place, (name, (time, encoding, arrived, text)) in enumerate(zip(ids, columns, strict=True)):

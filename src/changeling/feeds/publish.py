@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from changeling.feeds.completion import Completed, Event, Incomplete, Row, complete
-from changeling.feeds.encode import YDB, FeedEncoder, Outgoing
+from changeling.feeds.encode import FeedEncoder, Outgoing
 from changeling.feeds.feed import Feed
 from changeling.feeds.partitions import digest
 from changeling.feeds.point_changes import PointChanges, Stamp, Stamped, read_point
@@ -63,8 +63,13 @@ class Publishing:
         self.lake, self.tables, self.replicas = log.lake, tables, replicas
         self.topics = log.lake.in_namespace(namespace_of(log.lake.namespace))
         self.stamps = Stamps(log.lake)
+        self.registry = log.registry
         self.inference = SchemaInference(log.registry, policy, log.register)
         self._read: tuple[tuple[str, int, int], PointChanges] | None = None
+
+    def version(self, schema: int | None) -> int | None:
+        """Which of its table's schemas one is, counted from 1."""
+        return next((known.version for known in self.registry.versions if known.id == schema), None)
 
     def changes(self, source: str, before: Point, after: Point) -> PointChanges:
         """The changes of a source between two points; those that were read last are kept for the next feed."""
@@ -175,10 +180,8 @@ class FeedPublisher:
             reads_are_published=self.feed.initial_scan,
             touches_are_published=self.feed.mode == "KEYS_ONLY",
         )
-        outgoing = [
-            *self._source_values(done.changes, done.published),
-            *(_outgoing(one, own, changes, self.feed) for one in done.changes),
-        ]
+        shown = [one for one in done.changes if one.op is Operation.READ or not self.feed.is_snapshot]
+        outgoing = [*self._source_values(shown, done.published), *own.outgoing(shown)]
         encoder = self._encoder(columns, stored)
         encoded = encoder.encode(outgoing, self._source, state.counts, state.changes)
         lacking = [event for event in events if isinstance(event, Incomplete)] + done.incomplete
@@ -186,7 +189,7 @@ class FeedPublisher:
         records = encoded.records
         if self.feed.schema_changes and state.schema not in (None, stored.version):
             first = outgoing[0].stamped.stamp if outgoing else changes.last
-            record = Record(encoder.schema_record(first, self._source, stored.version))
+            record = Record(encoder.schema_record(first, self._source, self._shared.version(stored.version)))
             records = [[record, *part] for part in records]
         state = msgspec.structs.replace(
             state,
@@ -196,7 +199,7 @@ class FeedPublisher:
             rejected=state.rejected + rejected,
             schema=stored.version,
         )
-        report = FeedReport(self.feed.name, state.point, 0, len(done.changes), done.corrections, rejected)
+        report = FeedReport(self.feed.name, state.point, 0, len(shown), done.corrections, rejected)
         return self._commit(state, records, self._due_barrier(changes.last), report)
 
     def _rows(self, replica: Replica, snapshot: int | None, shape: Shape, keys: Sequence[str] | None) -> dict[str, Row]:
@@ -273,7 +276,7 @@ class FeedPublisher:
             if replica is not None and snapshot is not None:
                 stored = self._shared.replicas.state_at(replica, snapshot)
                 rows = self._rows(replica, snapshot, stored.shape, None)
-            if replica is not None and now.number > start.number:
+            if replica is not None and now.number > start.number and not self.feed.is_snapshot:
                 stamp = self._shared.stamps.at(self._source, start)
                 changes = read_point(self._shared.tables, self._source, start, now, stamp)
                 columns = self._shared.inference.columns(self._source, self.feed.table, None)
@@ -365,10 +368,3 @@ class _Scan:
     def _number(self, key: str) -> int:
         # Not what the partition is found by: every bucket has rows of all partitions.
         return digest(key) // self._partitions
-
-
-def _outgoing(one: Completed, own: TableChanges, changes: PointChanges, feed: Feed) -> Outgoing:
-    if one.place is None:
-        return Outgoing(one, Stamped(changes.correction, 0))
-    stamped, moment, transaction, user = own.outgoing(one.place)
-    return Outgoing(one, stamped, moment, transaction, user if feed.format in YDB else None)

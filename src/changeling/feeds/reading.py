@@ -17,7 +17,7 @@ from changeling.feeds.consumers import Consumers
 from changeling.feeds.feed import Feed
 from changeling.feeds.topic import Topic, TopicView, offsets_text, unexpired_since
 from changeling.model import json_text, times
-from changeling.model.errors import Rejected, UsageError
+from changeling.model.errors import ChangelingError, Rejected, UsageError
 from changeling.model.json_text import quote
 
 Start: TypeAlias = int | datetime | None
@@ -106,6 +106,8 @@ class FeedReader:
         view = self.topic.view(self._view if self._next else None)
         if self._view is not None and view.snapshot == self._view.snapshot:
             return
+        if view.state is None and self._next:
+            raise ChangelingError(f"feed {self.topic.feed.name} was dropped while it was read")
         if view.state is not None:
             if not self._next:
                 self._next = self._begin(view)

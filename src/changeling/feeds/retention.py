@@ -17,34 +17,42 @@ from changeling.iceberg.table import Table
 from changeling.log.maintenance import KEEP_SNAPSHOTS, Done, compact, remove_orphans
 
 _ORPHANS_AFTER = timedelta(days=3)
+_MANY_SNAPSHOTS = 500
+"""Every commit writes their list."""
 _WITHOUT_SPARK = (CONSUMERS, FEEDS)
 """Tables that are written without Spark, which leaves the files of former snapshots behind."""
 
 
 def expire(lake: Lake, feed: Feed, now: datetime | None = None) -> int:
-    """Deletes the expired records of a feed; returns how many files went away as a whole.
+    """Drops the files of a topic of which everything has expired, and old snapshots where there are many; returns how many files.
 
-    Files with records of other times, which compaction makes, lose the expired ones.
+    A run does so now and then: nothing is rewritten, and no job is started.
     """
     topics, table = lake.in_namespace(namespace_of(lake.namespace)), topic_table(feed.name)
     before = unexpired_since(feed, now)
-    if before is None or not topics.has(table):
+    if not topics.has(table):
         return 0
-    whole, mixed = topics.repeated(lambda: _drop_files(topics, table, before))
-    if mixed:
+    dropped = 0 if before is None else topics.repeated(lambda: _drop_files(topics, table, before))
+    if topics.load(table).operations().current().snapshots().size() > _MANY_SNAPSHOTS:
+        expire_snapshots(lake, feed, datetime.now(UTC) - KEEP_SNAPSHOTS)
+    return dropped
+
+
+def _delete_rows(topics: Lake, feed: Feed) -> None:
+    """Deletes the expired records from files that have others as well, which compaction makes."""
+    before = unexpired_since(feed)
+    if before is not None:
         text = f"{before.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00:00"
-        topics.retried(f"DELETE FROM {topics.name(table)} WHERE published_at < TIMESTAMP '{text}'")
-    return whole
+        topics.retried(f"DELETE FROM {topics.name(topic_table(feed.name))} WHERE published_at < TIMESTAMP '{text}'")
 
 
-def _drop_files(topics: Lake, table: Table, before: datetime) -> tuple[int, int]:
-    """Drops the files of which everything has expired; how many they were, and how many have records of both kinds."""
+def _drop_files(topics: Lake, table: Table, before: datetime) -> int:
     iceberg = topics.jvm.org.apache.iceberg
     java = topics.load(table)
     limit = int(before.timestamp() * 1_000_000)
     column = java.schema().findField("published_at")
     expired = iceberg.expressions.Expressions.lessThan("published_at", limit)
-    commit, whole, mixed = java.newDelete(), 0, 0
+    commit, dropped = java.newDelete(), 0
     tasks = java.newScan().filter(expired).includeColumnStats().planFiles()
     try:
         rest = tasks.iterator()
@@ -52,14 +60,12 @@ def _drop_files(topics: Lake, table: Table, before: datetime) -> tuple[int, int]
             file = rest.next().file()
             last = _upper_bound(iceberg, file, column)
             if last is not None and last < limit:
-                commit, whole = commit.deleteFile(file), whole + 1
-            else:
-                mixed += 1
+                commit, dropped = commit.deleteFile(file), dropped + 1
     finally:
         tasks.close()
-    if whole:
+    if dropped:
         commit.commit()
-    return whole, mixed
+    return dropped
 
 
 def _upper_bound(iceberg: Any, file: Any, column: Any) -> int | None:
@@ -103,6 +109,7 @@ def _maintain(lake: Lake, topics: Lake, feed: Feed, keep_since: datetime) -> Don
     table = topic_table(feed.name)
     before = topics.size(table)
     dropped = expire(lake, feed)
+    _delete_rows(topics, feed)
     rewritten = compact(topics, table)
     expired = expire_snapshots(lake, feed, keep_since)
     orphans = remove_orphans(topics, table, datetime.now(UTC) - _ORPHANS_AFTER)

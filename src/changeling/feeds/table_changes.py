@@ -1,13 +1,14 @@
 """The changes of one table between two points: as events of its rows, in order and each once, and where they came from."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.feeds.completion import Event, Incomplete, Values
+from changeling.feeds.completion import Completed, Event, Incomplete, Values
+from changeling.feeds.encode import Outgoing
 from changeling.feeds.feed import Feed
 from changeling.feeds.point_changes import ROW_OPERATIONS, PointChanges, Stamped
 from changeling.feeds.users import user_of
@@ -46,18 +47,20 @@ class TableChanges:
         found.sort(key=lambda one: (one.place, not (isinstance(one, Event) and one.effect in (None, Effect.GONE))))
         return found
 
-    def outgoing(self, event_place: int) -> tuple[Stamped, int | None, Transaction | None, str | None]:
-        """What records show of a change: its stamp, its time, its transaction and its user."""
-        row = (
-            self._changes.rows.slice(event_place, 1)
-            .select(["commit_time", "transaction", "encoding", "meta"])
-            .to_pylist()[0]
-        )
-        stamped = self._changes.stamped[event_place] or Stamped(self._changes.correction, 0)
-        known = row["transaction"]
-        transaction = None if known is None or known["id"] is None else Transaction(**known)
-        user = user_of(row["encoding"], row["meta"]) if self._feed.user_sids else None
-        return stamped, row["commit_time"], transaction, user
+    def outgoing(self, changes: Iterable[Completed]) -> Iterator[Outgoing]:
+        """Completed changes with what records show of them: stamp, time, transaction and user."""
+        names = ("commit_time", "encoding", "meta") if self._feed.user_sids else ("commit_time",)
+        columns = {name: self._rows.column(name).to_pylist() for name in names}
+        transactions = layout.transactions(self._rows.column("transaction"))
+        numbers = {int(place): number for number, place in enumerate(self._own)}
+        for one in changes:
+            if one.place is None:
+                yield Outgoing(one, Stamped(self._changes.correction, 0))
+                continue
+            number = numbers[one.place]
+            stamped = self._changes.stamped[one.place] or Stamped(self._changes.correction, 0)
+            user = user_of(columns["encoding"][number], columns["meta"][number]) if self._feed.user_sids else None
+            yield Outgoing(one, stamped, columns["commit_time"][number], transactions[number], user)
 
     def rejects(self, incomplete: Sequence[Incomplete]) -> pa.Table:
         """Changes that cannot be published, as the log has them."""

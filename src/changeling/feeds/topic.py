@@ -95,6 +95,14 @@ def namespace_of(pipeline: str) -> str:
     return f"{pipeline}_feeds"
 
 
+def is_of_another(tables: Tables, pipeline: str, feed: Feed) -> bool:
+    """Whether the topic has the records of an earlier feed of this name."""
+    for summary in tables.in_namespace(namespace_of(pipeline)).summaries(topic_table(feed.name), STATE):
+        if STATE in summary:
+            return msgspec.json.decode(summary[STATE], type=FeedState).id != feed.id
+    return False
+
+
 def rows_of(records: Sequence[Sequence[Record]], offsets: Sequence[int], moment: datetime, point: int) -> pa.Table:
     """Records of each partition as rows of the topic, from the next offsets on."""
     together = [record for part in records for record in part]

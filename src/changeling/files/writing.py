@@ -30,7 +30,7 @@ def write(batches: Iterable[pa.RecordBatch], output: Output, carrier: Carrier = 
         else:
             found, shown = _header(batch)
             if number and found != header:
-                raise LossError(_two_headers(header, found))
+                raise LossError(two_headers(header, found))
             header = found
             lines = _values(batch.column("value"))
             if number == 0 and header is not None and shown:
@@ -50,12 +50,18 @@ def _header(batch: pa.RecordBatch) -> tuple[bytes | None, bool]:
     column = batch.column("headers")
     if column.null_count == len(column):
         return None, False
-    distinct = {_columns(pairs or ()) for pairs in column.to_pylist()}
+    distinct = headers_of(batch)
     if len(distinct) > 1:
-        one, other, *_ = sorted(distinct, key=lambda row: row[0] or b"")
-        raise LossError(_two_headers(one[0], other[0]))
-    (found,) = distinct
-    return found
+        raise LossError(two_headers(*distinct[:2]))
+    return distinct[0], _columns(column[0].as_py() or ())[1]
+
+
+def headers_of(batch: pa.RecordBatch) -> list[bytes | None]:
+    """The different headers of CSV that the records of a batch need, in order."""
+    column = batch.column("headers")
+    if column.null_count == len(column):
+        return []
+    return list(dict.fromkeys(_columns(pairs or ())[0] for pairs in column.to_pylist()))
 
 
 def _columns(pairs: Iterable[dict[str, Any]]) -> tuple[bytes | None, bool]:
@@ -65,7 +71,8 @@ def _columns(pairs: Iterable[dict[str, Any]]) -> tuple[bytes | None, bool]:
     return None, False
 
 
-def _two_headers(one: bytes | None, other: bytes | None) -> str:
+def two_headers(one: bytes | None, other: bytes | None) -> str:
+    """Why records with these headers cannot be written to one file, and what to do."""
     shown = [(row or b"no header").decode(errors="replace") for row in (one, other)]
     return (
         "a file of CSV has one header, and these changes need two: give --columns with all of them, or convert each table"

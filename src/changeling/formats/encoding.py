@@ -16,7 +16,7 @@ from changeling.formats.options import WriteOptions
 from changeling.formats.transaction_progress import TransactionProgress, Transactions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
-from changeling.model import layout, position
+from changeling.model import json_text, layout, position
 from changeling.model.change import Change, Record
 from changeling.model.errors import CannotCarry
 from changeling.model.line import lines
@@ -48,6 +48,8 @@ class Encoded:
     """How many changes were written, or left out, without each feature."""
     relabelled: Counter[str]
     """Writes under the nearest operation that the format has, such as an upsert as an update: the row is the same."""
+    as_text: int
+    """Changes with values of unknown type that became text, in a format that has nothing else."""
     transactions: Transactions = field(default_factory=Transactions)
     """The transactions of the output after the batch."""
     places: Sequence[int] = ()
@@ -121,6 +123,7 @@ class Encoder:
         rejected: dict[int, tuple[str, str | None]] = {}
         dropped: Counter[str] = Counter()
         relabelled: Counter[str] = Counter()
+        as_text = 0
         transactions = numbering.transactions.page()
         placed: dict[int, Placed] = {}
         columns = zip(
@@ -161,15 +164,19 @@ class Encoder:
                     placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
                 if out.native and origin.topic is not None and not self._names_topic:
                     made = [_on_topic(record, origin.topic) for record in made]
+                if not out.native and records and _repeats_tombstone(made, records[-1]):
+                    made = []
                 records.extend(made)
                 places.extend([place] * len(made))
                 if made and not out.native and change.op in LABELS - self._format.carries:
                     relabelled[change.op.value] += 1
+                if made and not out.native and self._format.types.all_text and change.schema is None:
+                    as_text += _became_text(change, out.change)
             if self._format.counts_transactions:
                 transactions.add(source, change, progress, sum(record.value is not None for record in made))
         origin_column = batch.column("origin").take(pa.array(places, pa.int64()))
         written = layout.records_batch(records, origin_column)
-        return Encoded(written, _rejects(batch, rejected), dropped, relabelled, transactions, places, placed)
+        return Encoded(written, _rejects(batch, rejected), dropped, relabelled, as_text, transactions, places, placed)
 
     def _has_halves(self, encoding: str) -> bool:
         if encoding not in self._halves:
@@ -201,6 +208,17 @@ class Encoder:
             source = CANONICAL if encoding == "canonical" else registry.get(encoding).types
             self._transcoders[encoding] = Transcoder(source, self._format.types)
         return self._transcoders[encoding]
+
+
+def _became_text(before: Change, after: Change) -> bool:
+    """Whether a value of a change was something else before it was converted into a format of texts."""
+    images = ((before.before, after.before), (before.after, after.after))
+    return any(was is not None and json_text.members(was) != json_text.members(now or b"{}") for was, now in images)
+
+
+def _repeats_tombstone(made: Sequence[Record], before: Record) -> bool:
+    """Whether a change is only the tombstone of a delete, which was written with the delete already."""
+    return len(made) == 1 and made[0].value is None and before.value is None and made[0].key == before.key
 
 
 def _on_topic(record: Record, topic: str) -> Record:

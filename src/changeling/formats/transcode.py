@@ -39,7 +39,7 @@ class Transcoder:
         plan = self._plan(change.schema)
         if not plan and self._untyped is None:
             return change
-        key = self._object(change.key, plan, lose and _key_is_kept(lose))
+        key = self._object(change.key, plan, lose, in_key=True)
         return msgspec.structs.replace(
             change,
             key=key and json_text.canonical_key(json_text.members(key).items()),
@@ -47,7 +47,9 @@ class Transcoder:
             after=self._object(change.after, plan, lose),
         )
 
-    def _object(self, text: str | bytes | None, plan: Mapping[str, Convert | None], lose: Lose | None) -> bytes | None:
+    def _object(
+        self, text: str | bytes | None, plan: Mapping[str, Convert | None], lose: Lose | None, *, in_key: bool = False
+    ) -> bytes | None:
         if text is None:
             return None
         pairs = []
@@ -55,35 +57,39 @@ class Transcoder:
             convert = plan.get(name, self._untyped)
             if convert is not None and value != b"null":
                 try:
-                    value = convert(value)
+                    written = convert(value)
                 except CannotCarry as lack:
                     if lose is None:
                         raise
                     lose(lack.feature, f"column {name!r}: {lack.why}")
+                    if in_key:
+                        raise LeftOut(lack.feature) from None
                     continue
                 except (Rejected, msgspec.DecodeError) as error:
                     raise Rejected(f"column {name!r}: {error}") from None
+                if lose is not None and (why := self._loss(value, written, typed=name in plan)) is not None:
+                    lose("types", f"column {name!r}: {why}")
+                value = written
             pairs.append((name, value))
         return json_text.join(pairs)
+
+    def _loss(self, value: bytes, written: bytes, *, typed: bool) -> str | None:
+        """Why the value that is written is not the one that was read; None where it is."""
+        if typed:
+            return "the JSON value null cannot be distinguished from NULL" if written == b"null" else None
+        read = self._source.untyped_read
+        return self._target.untyped_loss(value if read is None else read(value))
 
     def _conversions(self, schema: str | None) -> dict[str, Convert | None]:
         if schema is None:
             return {}
         return {
-            column.name: _chain(
+            column.name: (_chain_json if column.canonical.kind == "json" else _chain)(
                 self._source.reader(column.canonical, column.original_type),
                 self._target.writer(column.canonical),
             )
             for column in schema_from_json(schema).columns
         }
-
-
-def _key_is_kept(lose: Lose) -> Lose:
-    def strictly(feature: str, why: str) -> None:
-        lose(feature, why)
-        raise LeftOut(feature)
-
-    return strictly
 
 
 def _chain(read: Convert | None, write: Convert | None) -> Convert | None:
@@ -93,5 +99,16 @@ def _chain(read: Convert | None, write: Convert | None) -> Convert | None:
     def both(raw: bytes) -> bytes:
         plain = read(raw)
         return plain if plain == b"null" else write(plain)
+
+    return both
+
+
+def _chain_json(read: Convert, write: Convert | None) -> Convert:
+    """As `_chain`, except that null is a value of JSON: a dialect that writes JSON as text can express it."""
+    if write is None:
+        return read
+
+    def both(raw: bytes) -> bytes:
+        return write(read(raw))
 
     return both

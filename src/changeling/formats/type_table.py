@@ -12,7 +12,7 @@ class TypeTable:
     """How one format spells values. Only what differs from the canonical convention is listed.
 
     `read` and `write` give the conversion by the kind of the canonical type; `read_wire` and `write_wire` by the wire's own
-    type name where one canonical type has several spellings; `untyped` and `untyped_read` are for values of unknown type.
+    type name where one canonical type has several spellings; those with `untyped` are for values of unknown type.
     """
 
     def __init__(
@@ -26,6 +26,8 @@ class TypeTable:
         name: Callable[[Type], str] = str,
         untyped: Convert | None = None,
         untyped_read: Convert | None = None,
+        untyped_loss: Callable[[bytes], str | None] = lambda raw: None,
+        all_text: bool = False,
     ) -> None:
         self._read, self._write = read or {}, write or {}
         self._read_wire, self._write_wire = read_wire or {}, write_wire or {}
@@ -37,6 +39,10 @@ class TypeTable:
         """How a plain value of unknown type is written, or None: as it is."""
         self.untyped_read = untyped_read
         """The plain value that a value of unknown type means, or None: itself."""
+        self.untyped_loss = untyped_loss
+        """Why a plain value of unknown type reads back as another one, or None: it does not."""
+        self.all_text = all_text
+        """Every value is text, as everyone knows: one of unknown type is no loss, and is reported."""
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a format has one table, and it lives as long as the program
     def reader(self, kind: Type, wire: str | None = None) -> Convert:

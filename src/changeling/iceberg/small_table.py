@@ -101,9 +101,11 @@ class SmallTable:
                 return write()
             except _CONFLICTS as error:
                 if time.monotonic() > end:
-                    raise ChangelingError(
-                        f"table {self._tables.namespace}.{self._table.name} cannot be written: {error}"
-                    ) from None
+                    raise self._failed(error) from None
+            except ChangelingError:
+                raise
+            except Exception as error:  # each catalog and store raises its own kinds
+                raise self._failed(error) from error
             time.sleep(random.uniform(0.02, 0.2))
 
     def _created(self) -> IcebergTable:
@@ -113,3 +115,6 @@ class SmallTable:
         return catalog.create_table(
             (self._tables.namespace, self._table.name), self._table.columns, properties=_PROPERTIES
         )
+
+    def _failed(self, error: Exception) -> ChangelingError:
+        return ChangelingError(f"table {self._tables.namespace}.{self._table.name} cannot be written: {error}")

@@ -51,13 +51,13 @@ def named(name: str, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
 def join(pairs: Iterable[tuple[str, bytes | str]]) -> bytes:
     """An object of these members, in this order, without blanks."""
     return b"{%b}" % b",".join(
-        [_head(name) + (value if isinstance(value, bytes) else value.encode()) for name, value in pairs]
+        [head(name) + (value if isinstance(value, bytes) else value.encode()) for name, value in pairs]
     )
 
 
 @functools.lru_cache(maxsize=65_536)
-def _head(name: str) -> bytes:
-    """A member's name with its colon; records repeat few of them."""
+def head(name: str) -> bytes:
+    """A member's name with its colon, cached: records repeat few of them."""
     return quote(name) + b":"
 
 

@@ -189,6 +189,11 @@ def _transactions(transactions: list[Transaction | None]) -> pa.Array:
     )
 
 
+def transactions(column: pa.StructArray | pa.ChunkedArray) -> list[Transaction | None]:
+    """The transaction of each row; None where it has none."""
+    return [None if row[0] is None else Transaction(*row) for row in _rows(column)]
+
+
 def changes(batch: pa.RecordBatch) -> list[Change]:
     """The changes of a batch; source, encoding and origin stay in their columns."""
     names = (
@@ -208,7 +213,6 @@ def changes(batch: pa.RecordBatch) -> list[Change]:
     tables = [
         known[row] if row in known else known.setdefault(row, TableName(*row)) for row in _rows(batch.column("table"))
     ]
-    transactions = [None if row[0] is None else Transaction(*row) for row in _rows(batch.column("transaction"))]
     return [
         Change(
             op=_OPERATIONS[op],
@@ -236,7 +240,13 @@ def changes(batch: pa.RecordBatch) -> list[Change]:
             meta,
             schema,
             arrived,
-        ) in zip(batch.column("op").to_pylist(), tables, transactions, zip(*columns, strict=True), strict=True)
+        ) in zip(
+            batch.column("op").to_pylist(),
+            tables,
+            transactions(batch.column("transaction")),
+            zip(*columns, strict=True),
+            strict=True,
+        )
     ]
 
 

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 
+from changeling.feeds.draft import Draft
 from changeling.feeds.feed import Feed
 from changeling.feeds.files_topic import FilesTopicWriter
 from changeling.feeds.publish import FeedPublisher, Publishing
 from changeling.feeds.retention import expire, needed_points
-from changeling.feeds.topic import Topic, namespace_of, topic_table
+from changeling.feeds.topic import Topic, is_of_another, namespace_of, topic_table
 from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
 from changeling.model.errors import ChangelingError
@@ -43,23 +44,25 @@ class FeedRun:
         self._publishers: dict[str, FeedPublisher] = {}
         self._copies: dict[str, _Copy] = {}
         self._retries: dict[str, Retry] = {}
+        self._removed: set[str] = set()
+        """The ids of dropped feeds whose topics are gone."""
         self._expired = monotonic()
-        self._dropped = self._dropped_tables()
-
-    def _dropped_tables(self) -> set[tuple[str, TableName]]:
-        return {(one.source, one.table) for one in self._definitions.dropped_tables()}
+        self._dropped = {(one.source, one.table) for one in self._definitions.dropped_tables()}
 
     def step(self, merge: Merge, *, once: bool) -> None:
         """Publishes what is new. A feed that fails is retried later; with `once`, it is an error, after the others were published."""
-        self._remove_dropped(merge.tables)
+        now = self._definitions.current()
+        self._remove_dropped(now, merge.tables)
         failed: list[ChangelingError] = []
-        for feed in self._enabled(merge):
+        for feed in now.feeds():
             retry = self._retries.setdefault(feed.name, Retry())
-            if not once and not retry.due():
+            if feed.status not in ("pending", "enabled") or (not once and not retry.due()):
                 continue
             try:
                 with translated_errors():
-                    self._publish(feed, merge, once)
+                    placed = self._placed(feed, merge)
+                    if placed.status == "enabled":
+                        self._publish(placed, merge, once)
             except (ChangelingError, OSError) as error:
                 check_spark(error)
                 text = self._loaded.redacted(str(error))
@@ -88,17 +91,11 @@ class FeedRun:
         for copy in self._copies.values():
             copy.close()
 
-    def _enabled(self, merge: Merge) -> Iterator[Feed]:
-        """The feeds that publish; those whose table has appeared are among them from now on."""
-        feeds = self._definitions.all()
-        if any(feed.status == "pending" for feed in feeds) and merge.points.last.number:
-            known = known_tables(self._loaded, self._definitions)
-            feeds = [
-                self._placed(feed, known.placed(feed), merge) if feed.status == "pending" else feed for feed in feeds
-            ]
-        yield from (feed for feed in feeds if feed.status == "enabled")
-
-    def _placed(self, feed: Feed, placed: Feed, merge: Merge) -> Feed:
+    def _placed(self, feed: Feed, merge: Merge) -> Feed:
+        """The feed; one whose table has appeared publishes it from now on."""
+        if feed.status != "pending" or not merge.points.last.number:
+            return feed
+        placed = known_tables(self._loaded, self._definitions).placed(feed)
         if placed.status != "enabled" or placed.source is None:
             return feed
         start = _before_first(merge.points, merge.tables, placed.source, placed.table)
@@ -122,6 +119,9 @@ class FeedRun:
             self._publishers = {}
         known = self._publishers.get(feed.name)
         if known is None or known.feed.id != feed.id:
+            if is_of_another(self._tables, self._loaded.definition.name, feed):
+                # It was dropped, and its name given to another one, since the last step.
+                self._remove_topic(feed.name)
             self._publishers[feed.name] = known = FeedPublisher(self._shared, feed)
         known.feed = feed
         return known
@@ -138,21 +138,24 @@ class FeedRun:
             )
         return known
 
-    def _remove_dropped(self, replicas: ReplicaTables) -> None:
+    def _remove_dropped(self, now: Draft, replicas: ReplicaTables) -> None:
         """Removes the topics of dropped feeds, and the replicas of dropped tables."""
-        topics = self._log.lake.in_namespace(namespace_of(self._log.lake.namespace))
-        dropped = self._definitions.dropped()
-        there = set(topics.names()) if dropped else set()
-        for feed in dropped:
-            if feed.name in there:
-                topics.sql(f"DROP TABLE {topics.name(topic_table(feed.name))} PURGE")
-            self._publishers.pop(feed.name, None)
-        self._dropped = self._dropped_tables()
+        for feed in now.dropped():
+            if feed.id not in self._removed:
+                self._remove_topic(feed.name)
+                self._removed.add(feed.id)
+        self._dropped = {(one.source, one.table) for one in now.dropped_tables()}
         for source, table in self._dropped:
             for kind in ("rows", "history", "changes"):
                 replica = replicas.known.get(Identity(source, table, kind))
                 if replica is not None:
                     replicas.drop(replica)
+
+    def _remove_topic(self, name: str) -> None:
+        self._publishers.pop(name, None)
+        topics = self._log.lake.in_namespace(namespace_of(self._log.lake.namespace))
+        if topics.has(topic_table(name)):
+            topics.sql(f"DROP TABLE {topics.name(topic_table(name))} PURGE")
 
     def _expire(self) -> None:
         if monotonic() - self._expired < _EXPIRE_EVERY:

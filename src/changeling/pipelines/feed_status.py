@@ -58,4 +58,4 @@ def _scanned(feed: Feed, state: FeedState | None) -> float | None:
         return None
     if state is None or state.scan is None:
         return 0.0
-    return 1.0 if state.scan.is_done else state.scan.next / state.scan.buckets
+    return 1.0 if state.scan.is_done else state.scan.next / max(1, state.scan.buckets)

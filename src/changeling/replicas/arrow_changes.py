@@ -80,15 +80,15 @@ class ArrowChanges:
         first, last = reads.least("position"), reads.greatest("position")
         if first is None or last is None:
             return None
-        rows = reads.where(one_of("encoding", paths))._read("encoding", "meta", "batch", "origin")
-        columns = [rows.column("encoding"), rows.column("meta"), *arrivals(rows)]
+        rows = reads.where(one_of("encoding", paths))._read("position", "encoding", "meta", "batch", "origin")
+        columns = [*(rows.column(name) for name in ("position", "encoding", "meta")), *arrivals(rows)]
         marks = []
-        for encoding, meta, batch, ordinal, partition, record in zip(
+        for position, encoding, meta, batch, ordinal, partition, record in zip(
             *(column.to_pylist() for column in columns), strict=True
         ):
             mark = _member(meta, paths[encoding])
             if mark in (*FIRSTS, *LASTS):
-                marks.append(Mark(lane_of(ordinal, partition), (batch, ordinal, record), mark in FIRSTS))
+                marks.append(Mark(lane_of(ordinal, partition), (batch, ordinal, record), mark in FIRSTS, position))
         return MarkedReads(first[0], last[0], marks)
 
     def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:

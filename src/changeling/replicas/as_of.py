@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from changeling.iceberg.conditions import above, equals
+from changeling.iceberg.conditions import above, at_least, equals
 from changeling.iceberg.parquet_files import Target, Written
 from changeling.log import layout
 from changeling.log.schema_registry import Registry
@@ -270,10 +270,14 @@ class States(Generic[Rows]):
         key = some_key(self._changes, source, table)
         reads = Reads()
         if key is None:
-            reads = reads_of(self._changes, source, table, limit, batch)
-            if given is None and reads.cut_by(base.position):
+            reads = reads_of(self._changes, source, table, limit, batch, whole=self._bases.log_is_whole())
+            if reads.contain > base.position:
+                # A complete snapshot contains all of the base.
+                base, given = Base(), None
+            elif given is None and reads.cut_by(base.position):
                 base = self._base(identity, replica, reads.first, "the snapshot of a table without a key")
-        changes = self._changes.where(of_table(source, table), between(base.position, limit, batch)).held()
+        span = between(base.position, limit, batch), at_least("position", reads.contain)
+        changes = self._changes.where(of_table(source, table), *span).held()
         truncated = last_truncate(changes)
         if truncated is not None:
             base, given = Base(truncated), None
@@ -292,6 +296,7 @@ class States(Generic[Rows]):
             columns.shape(version),
             stored=base.snapshot is not None or given is not None,
             attempts=reads.attempts,
+            contained=reads.contain,
         )
 
         def below(shape: Shape) -> Rows | None:

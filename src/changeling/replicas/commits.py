@@ -12,6 +12,7 @@ from pyspark.sql import functions as f
 
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake, quoted
+from changeling.iceberg.parquet_files import Writer
 from changeling.replicas import staged_rows
 from changeling.replicas.fold_task import TableOutcome
 from changeling.replicas.history_replacement import HistoryRange, replaced_states
@@ -20,7 +21,17 @@ from changeling.replicas.merge_tasks import MergeTask
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
-from changeling.replicas.row_replacement import MOST_ROWS, Scan, Stored, completed, read_staged, recounted, scan_keyed
+from changeling.replicas.row_replacement import (
+    MOST_ROWS,
+    Scan,
+    Stored,
+    completed,
+    read_staged,
+    recounted,
+    scan_keyed,
+    without_base,
+)
+from changeling.replicas.row_writer import quarantine_rows, stale_entry
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_merge import (
     columns,
@@ -158,14 +169,16 @@ class Committer:
         return self._rows.replace(task.replica, found, state)
 
     def _below(self, task: MergeTask, outcome: TableOutcome) -> Stored:
-        """The base rows of the rows that are folded again, in the current types of the replica."""
+        """The rows of the base that folded rows need, in the current types of the replica."""
         shape, base = task.folded.shape, task.base
         snapshot = None if base is None else base.snapshot
         stored = self._rows.at(task.replica, snapshot, shape)
         if stored is not None:
             return stored
         # Some columns were rewritten since: the base rows are converted in the same way.
-        rows = staged_frame(self._spark, outcome.files).where(staged_rows.AGAIN)
+        rows = staged_frame(self._spark, outcome.files)
+        if not task.from_scratch:
+            rows = rows.where(staged_rows.AGAIN)
         names = columns(shape)
         keys = key_places(shape) or names
         wanted = [staged_rows.base_name(place) for place in range(len(shape.key))] or names
@@ -179,6 +192,27 @@ class Committer:
         if not shape.key:
             return recounted_frame(rows, base, shape)
         return completed_frame(rows, base if outcome.patched else None, shape)
+
+    def with_lost_origins(self, task: MergeTask, outcome: TableOutcome, point: int) -> TableOutcome:
+        """The outcome in which rows that moved here from a stored row are stale where there is no such row."""
+        if not outcome.moved or task.folded.history:
+            return outcome
+        shape = task.folded.shape
+        below = self._below(task, outcome) if task.from_scratch or task.folded.again else None
+        current = below if task.from_scratch else self._rows.at(task.replica, task.replica.snapshot, shape)
+        assert current is not None, "the stored rows have the replica's own types"
+        lost = [without_base(rows, current, below) for rows in read_staged(outcome.files, shape)]
+        entries = [
+            stale_entry(row[staged_rows.KEY], row[staged_rows.POSITION])
+            for rows in lost
+            for row in rows.select([staged_rows.KEY, staged_rows.POSITION]).to_pylist()
+        ]
+        if not entries:
+            return outcome
+        writer = Writer(self._quarantine.target())
+        writer.write(quarantine_rows(task.folded, entries, point))
+        files = [*outcome.quarantine_files, *writer.close()]
+        return msgspec.structs.replace(outcome, stale=outcome.stale + len(entries), quarantine_files=files)
 
     def quarantine(self, task: MergeTask, outcome: TableOutcome, point: int) -> None:
         """Runs before any commit of rows: a replica whose state names a point has its quarantine complete."""

@@ -45,10 +45,23 @@ class Row:
     """False where only the stored row shows whether it exists, or where it was only touched."""
     stale: bool = False
     """A change touched it without giving its values."""
+    needs_base: bool = False
+    """It moved here from the stored row `base`: where there is none, it is stale."""
 
     def image(self) -> dict[str, bytes]:
         """The values by column."""
         return {name: cell.value for name, cell in self.cells.items()}
+
+
+@dataclass
+class _Contents:
+    """The different changes of one row at one position."""
+
+    known: set[Hashable] = field(default_factory=set)
+    last: Hashable = None
+    """The one that decides."""
+    ties: int = 0
+    """How many repetitions of others came after it."""
 
 
 class Repetitions:
@@ -56,17 +69,28 @@ class Repetitions:
 
     def __init__(self) -> None:
         self._position: str | None = None
-        self._met: dict[str, set[Hashable]] = {}
+        self._met: dict[str, _Contents] = {}
+        self._ties = 0
 
-    def meet(self, key: str, position: str, content: Hashable) -> int:
-        """0 for a new change; for a repeated one, how many different changes have its key and position."""
+    @property
+    def ties(self) -> int:
+        """How many of the repetitions would decide what their row is if they were later changes.
+
+        A redelivery ends with the change that came last before it, so it leaves none.
+        """
+        return self._ties + sum(contents.ties for contents in self._met.values())
+
+    def meet(self, key: str, position: str, content: Hashable, *, counts: bool = True) -> bool:
+        """Whether a change is a repetition; one that does not count is none of the `ties`."""
         if position != self._position:
-            self._position, self._met = position, {}
-        known = self._met.setdefault(key, set())
-        if content in known:
-            return len(known)
-        known.add(content)
-        return 0
+            self._ties, self._position, self._met = self.ties, position, {}
+        contents = self._met.setdefault(key, _Contents())
+        if content not in contents.known:
+            contents.known.add(content)
+            contents.last, contents.ties = content, 0
+            return False
+        contents.ties = 0 if content == contents.last else contents.ties + counts
+        return True
 
 
 class Fold:
@@ -110,4 +134,6 @@ class Fold:
         below = below or Row(exists=False)
         if event.effect is Effect.TOUCH:
             return replace(below, stale=True)
-        return replace(below, cells={**below.cells, **event.cells}, exists=True)
+        cells = {**below.cells, **event.cells}
+        unseen = event.effect is Effect.PART and below.base is not None and not below.exists
+        return replace(below, cells=cells, exists=True, needs_base=below.needs_base or unseen)

@@ -32,8 +32,10 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that need a stored row to be complete."""
     quarantined: int = 0
     stale: int = 0
+    moved: int = 0
+    """Rows that moved here from a stored row: stale where that does not exist."""
     ties: int = 0
-    """New changes that were taken for repetitions, though other changes of their row have the same position."""
+    """New changes that were taken for repetitions, though as later changes they would decide what their row is."""
     files: list[Written] = []
     quarantine_files: list[Written] = []
     wider: dict[str, list[str]] = {}
@@ -92,6 +94,7 @@ def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
         patched=one.patched + other.patched,
         quarantined=one.quarantined + other.quarantined,
         stale=one.stale + other.stale,
+        moved=one.moved + other.moved,
         ties=one.ties + other.ties,
         files=one.files + other.files,
         quarantine_files=one.quarantine_files + other.quarantine_files,
@@ -200,9 +203,8 @@ class _TableFold:
         columns = (part.column(name).to_pylist() for name in (*known, *content))
         met = Repetitions()
         for place, key, position, batch, *parts in zip(places.tolist(), *columns, strict=True):
-            alike = met.meet(key, position, tuple(parts))
-            fresh[place] = not alike
-            self._ties += alike > 1 and self._table.is_new(batch, position)
+            fresh[place] = not met.meet(key, position, tuple(parts), counts=self._table.is_new(batch, position))
+        self._ties += met.ties
         return fresh
 
     def _fold(self, rows: pa.Table, starts: np.ndarray) -> None:
@@ -308,6 +310,7 @@ class _TableFold:
             patched=row_writer.patched,
             quarantined=row_writer.quarantined,
             stale=row_writer.stale,
+            moved=row_writer.moved,
             ties=self._ties,
             wider={name: sorted(kinds) for name, kinds in row_writer.typed.wider.items()},
             moves=sorted(self._moves),

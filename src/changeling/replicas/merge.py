@@ -168,11 +168,15 @@ class Merge:
             tasks = self._planner.tasks(later)
             return self._merge(tasks, _disturbed(later, tasks))
         plan = write_plan(staging, msgspec.json.encode(delta))
-        self._commit_all([(task, outcome) for task, (_, outcome) in zip(tasks, outcomes, strict=True)], plan, delta)
+        found = [
+            (task, self._committer.with_lost_origins(task, outcome, delta.point.number))
+            for task, (_, outcome) in zip(tasks, outcomes, strict=True)
+        ]
+        self._commit_all(found, plan, delta)
         self._staging = staging
         return delta, [
             Merged(task.delta.table, task.delta.changes, task.delta.late, outcome.quarantined + outcome.stale)
-            for task, (_, outcome) in zip(tasks, outcomes, strict=True)
+            for task, outcome in found
             if not task.folded.history
         ]
 

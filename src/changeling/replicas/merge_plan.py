@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_most, equals
+from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_most, below, equals
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.errors import ChangelingError
@@ -155,7 +155,9 @@ class Planner:
         reads = Reads()
         if not folded.shape.key and (table.reads or table.first_late is not None):
             reads = self._reads(table, delta)
-            folded = replace(folded, attempts=reads.attempts)
+            folded = replace(folded, attempts=reads.attempts, contained=reads.contain)
+            if self._replaces_stored(table, reads):
+                return self._from_scratch(table, replica, delta)
         if table.first_late is None and not reads.cut_by(held):
             return MergeTask(table, replica, folded)
         return self._late(table, replica, folded, delta, reads)
@@ -169,21 +171,22 @@ class Planner:
         return table.truncated <= (self._points.last.of(table.source).position or "") and self._bases.log_is_whole()
 
     def _from_scratch(self, table: TableDelta, replica: Replica, delta: Delta) -> MergeTask:
-        """All changes, or those after the last truncate."""
-        if not self._bases.log_is_whole():
-            self._warnings.append(
-                f"the log does not reach back to the first change of every table: the replica of {table.table} is built from the "
-                "changes that it still has"
-            )
+        """All changes, or those after the last truncate, or from the last complete snapshot of a table without a key on."""
         folded = replace(self._folded(table, replica, delta), stored=False, counted=(0, 0, ""))
         before = self._points.last.of(table.source).batch
         if not (folded.shape.key or folded.listed) and (table.reads or before):
-            folded = replace(folded, attempts=self._reads(table, delta).attempts)
+            reads = self._reads(table, delta)
+            folded = replace(folded, attempts=reads.attempts, contained=reads.contain)
         truncates = self._truncates(table, delta, "")
         if folded.history:
             folded = replace(folded, truncates=truncates)
         elif truncates and not folded.listed:
             folded = replace(folded, floor=truncates[-1][0])
+        if not (folded.floor or folded.contained or self._bases.log_is_whole()):
+            self._warnings.append(
+                f"the log does not reach back to the first change of every table: the replica of {table.table} is built from the "
+                "changes that it still has"
+            )
         return MergeTask(table, replica, folded, from_scratch=True)
 
     def _late(self, table: TableDelta, replica: Replica, folded: FoldTable, delta: Delta, reads: Reads) -> MergeTask:
@@ -194,6 +197,9 @@ class Planner:
             base = self._bases.before(replica, table.first_late, there)
         if reads.cut_by(folded.floor if base is None else base.position):
             base = self._bases.before(replica, min(reads.first, table.first_late or reads.first), there) or base
+        if reads.contain > (base or Base()).position:
+            # A complete snapshot contains all of the base.
+            base = Base()
         if base is None:
             self._warnings.append(self._passed_by(table))
             return MergeTask(table, replica, folded)
@@ -213,6 +219,15 @@ class Planner:
         folded = replace(folded, stored=base.snapshot is not None)
         return MergeTask(table, replica, folded, base, from_scratch=True)
 
+    def _replaces_stored(self, table: TableDelta, reads: Reads) -> bool:
+        """Whether a snapshot is complete since the last point, and rows from before it may be stored."""
+        if not reads.completed_since(self._points.last.of(table.source).whole_batch):
+            return False
+        if len(reads.attempts) > 1 or not self._bases.log_is_whole():
+            return True
+        earlier = self._changes.where(of_table(table.source, table.table), below("position", reads.contain))
+        return earlier.some("position") is not None
+
     def _passed_by(self, table: TableDelta) -> str:
         """Warns of changes that are not in the replica, since the log does not reach back to their position."""
         if table.first_late is None:
@@ -228,7 +243,8 @@ class Planner:
     def _reads(self, table: TableDelta, delta: Delta) -> Reads:
         """The rows of snapshots of a table without a key."""
         limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
-        return reads_of(self._changes, table.source, table.table, limit, batch)
+        whole = self._bases.log_is_whole()
+        return reads_of(self._changes, table.source, table.table, limit, batch, whole=whole)
 
     def _came_late(self, table: TableDelta, delta: Delta, base: Base, *, with_reads: bool) -> Condition:
         """The changes for which rows are folded again."""

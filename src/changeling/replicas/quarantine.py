@@ -57,7 +57,10 @@ class Quarantine:
         columns = f.array(*(f.lit(name) for name in names))
         mentioned = f.filter(columns, lambda name, place: f.get(staged_rows.MENTIONED, place))
         mentioned = f.when(f.col(staged_rows.MENTIONED).isNull(), f.array().cast("array<string>")).otherwise(mentioned)
-        stale = f.coalesce(f.col(staged_rows.STALE), f.lit(False)).alias(staged_rows.STALE)
+        # A row that moved here is not the row whose mark is there.
+        stale = f.coalesce(f.col(staged_rows.STALE) | f.col(staged_rows.NEEDS_BASE), f.lit(False)).alias(
+            staged_rows.STALE
+        )
         wanted = rows.select(
             f.col(staged_rows.KEY).alias("row"), f.col(staged_rows.EFFECT), stale, mentioned.alias("mentioned")
         )

@@ -208,6 +208,8 @@ class _RowChanges:
         events = pa.record_batch([_plain(column) for column in columns], schema=ROW_EVENTS)
         if table.floor:
             events = events.filter(pc.greater(events.column("position"), table.floor))
+        if table.contained:
+            events = events.filter(pc.greater_equal(events.column("position"), table.contained))
         if not table.top:
             return events
         wanted = pc.or_(events.column("again"), pc.greater(events.column("position"), table.top))

@@ -127,6 +127,8 @@ class FoldTable:
     """Nothing is folded: every change is a row."""
     attempts: tuple[Attempt, ...] = ()
     """Attempts at a snapshot of a table without a key: the rows of each count, and one attempt counts for all."""
+    contained: str = ""
+    """Changes before this position are in the rows of a complete snapshot, and do not count in addition."""
     counted: tuple[int, int, str] = (0, 0, "")
     """What was folded before: all of the batches up to the first number, and of those up to the second the changes up to the position."""
     truncates: tuple[tuple[str, int | None], ...] = ()

@@ -94,6 +94,13 @@ def scan_keyed(rows: pa.Table, current: Stored, base: Stored | None = None) -> S
     return together(parts)
 
 
+def without_base(rows: pa.Table, current: Stored, base: Stored | None = None) -> pa.Table:
+    """Of the rows that moved here from a stored row, those for which there is none."""
+    moved = rows.filter(pc.fill_null(rows.column(staged.NEEDS_BASE), False))
+    found = scan_keyed(moved, current, base).found
+    return moved.take(pa.array(np.setdiff1d(np.arange(moved.num_rows), found)))
+
+
 def _scan(stored: Stored, own: pa.Table, rows: pa.Table, standing: np.ndarray) -> Scan:
     bases = lookup_columns(rows.take(standing), base_names(stored), stored.key_columns)
     deleted: dict[str, np.ndarray] = {}

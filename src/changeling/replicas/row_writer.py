@@ -1,5 +1,6 @@
 """Collects the folded rows of one table, types them a few thousand at a time, and writes them to files."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,28 @@ CLOSE = "close"
 """The state that was open in the stored history ends here."""
 State = tuple[str, int | None, str, Row | None]
 """The row from a position and a time on, by an operation; None where it was removed."""
+Entry = tuple[str, str | None, str | None, str | None, str, str]
+"""What is quarantined: the key of a row, a column, its value, the value's encoding, the reason, the position."""
+
+
+def stale_entry(key: str, position: str) -> Entry:
+    """The mark of a row whose values are not known."""
+    return key, None, None, None, STALE, position
+
+
+def quarantine_rows(table: FoldTable, entries: Sequence[Entry], point: int) -> pa.RecordBatch:
+    """Entries as rows of the quarantine."""
+    rows = [entry[0] for entry in entries]
+    count = len(entries)
+    columns = [
+        pa.repeat(pa.scalar(table.source, pa.string()), count),
+        tables_array([table.table] * count),
+        pa.array(rows, pa.string()),
+        pa.array([_readable(row, table.shape) for row in rows], pa.string()),
+        *(pa.array([entry[place] for entry in entries], pa.string()) for place in (1, 2, 3, 4, 5)),
+        pa.repeat(pa.scalar(point, pa.int64()), count),
+    ]
+    return pa.record_batch(columns, schema=QUARANTINE.columns)
 
 
 class RowWriter:
@@ -32,7 +55,7 @@ class RowWriter:
     def __init__(self, table: FoldTable, writer: Writer, quarantine: Writer, point: int) -> None:
         self._table, self._writer, self._quarantine, self._point = table, writer, quarantine, point
         self.typed = TypedRows(table.columns, table.shape)
-        self.rows = self.patched = self.quarantined = self.stale = 0
+        self.rows = self.patched = self.quarantined = self.stale = self.moved = 0
         self._waiting: list[dict[str, Any]] = []
         self._cells: list[Row] = []
 
@@ -99,8 +122,10 @@ class RowWriter:
             return
         if not self._table.staged and not row.exists:
             self.stale += 1
-            self._quarantine_entries([(key, None, None, None, STALE, position)])
+            self._quarantine_entries([stale_entry(key, position)])
             return
+        needs_base = row.needs_base and not row.stale
+        self.moved += needs_base
         self._add(
             row,
             {
@@ -108,6 +133,7 @@ class RowWriter:
                 staged_rows.EFFECT: _effect(row),
                 staged_rows.AGAIN: again,
                 staged_rows.STALE: row.stale,
+                staged_rows.NEEDS_BASE: needs_base,
                 staged_rows.POSITION: position,
             },
         )
@@ -188,7 +214,7 @@ class RowWriter:
         if stale and not self._table.history:
             self.stale += len(stale)
             self._quarantine_entries(
-                [(entry[staged_rows.KEY], None, None, None, STALE, entry[staged_rows.POSITION]) for entry in stale]
+                [stale_entry(entry[staged_rows.KEY], entry[staged_rows.POSITION]) for entry in stale]
             )
 
     def _write(self, arrays: list[pa.Array], keys: list[str], positions: list[str], known: dict[str, pa.Array]) -> None:
@@ -225,20 +251,9 @@ class RowWriter:
                 ]
             )
 
-    def _quarantine_entries(self, entries: list[tuple[str, str | None, str | None, str | None, str, str]]) -> None:
-        shape = self._table.shape
+    def _quarantine_entries(self, entries: list[Entry]) -> None:
         self.quarantined += sum(entry[2] is not None for entry in entries)
-        rows = [entry[0] for entry in entries]
-        count = len(entries)
-        columns = [
-            pa.repeat(pa.scalar(self._table.source, pa.string()), count),
-            tables_array([self._table.table] * count),
-            pa.array(rows, pa.string()),
-            pa.array([_readable(row, shape) for row in rows], pa.string()),
-            *(pa.array([entry[place] for entry in entries], pa.string()) for place in (1, 2, 3, 4, 5)),
-            pa.repeat(pa.scalar(self._point, pa.int64()), count),
-        ]
-        self._quarantine.write(pa.record_batch(columns, schema=QUARANTINE.columns))
+        self._quarantine.write(quarantine_rows(self._table, entries, self._point))
 
     def close(self) -> tuple[list[Written], list[Written]]:
         """The files of rows, and those of quarantined values."""
@@ -254,6 +269,7 @@ _OWN = {
     staged_rows.EFFECT: pa.string(),
     staged_rows.AGAIN: pa.bool_(),
     staged_rows.STALE: pa.bool_(),
+    staged_rows.NEEDS_BASE: pa.bool_(),
     staged_rows.POSITION: pa.string(),
     staged_rows.TIME: pa.int64(),
     staged_rows.OP: pa.string(),

@@ -1,7 +1,8 @@
 """Attempts at a snapshot, recognised by the marks of its first and last rows.
 
-Rows of a table without a key may be equal, and a snapshot that is begun again delivers them again: the marks distinguish the two
-apart. Between them, on one partition, each row counts; of several attempts the one that has the most of a row counts for it.
+Rows of a table without a key may be equal, and a snapshot that is begun again delivers them again: the marks distinguish the two.
+Between them, on one partition, each row counts. Of several attempts the last complete one is the table as it was: it replaces the
+others, and every change before its position. While none is complete, the one that has the most of a row counts for it.
 """
 
 from bisect import bisect_right
@@ -26,6 +27,7 @@ class Mark(NamedTuple):
     lane: Lane
     place: Place
     is_first: bool
+    position: str = ""
 
 
 class Attempt(NamedTuple):
@@ -34,6 +36,8 @@ class Attempt(NamedTuple):
     lane: Lane
     first: Place
     last: Place
+    contains: str | None = None
+    """All changes of the table before this position are in its rows; None while its last row has not arrived."""
 
 
 def lane_of(ordinal: int, partition: int | None) -> Lane:
@@ -51,14 +55,14 @@ def attempts_of(marks: Iterable[Mark]) -> tuple[Attempt, ...]:
     for mark in sorted(set(marks)):
         lanes.setdefault(mark.lane, []).append(mark)
     for lane, own in lanes.items():
-        begun: Place | None = None
+        begun: Mark | None = None
         for mark, following in zip(own, [*own[1:], None], strict=True):
-            begun = mark.place if mark.is_first or begun is None else begun
+            begun = mark if mark.is_first or begun is None else begun
             if not mark.is_first:
-                found.append(Attempt(lane, begun, mark.place))
+                found.append(Attempt(lane, begun.place, mark.place, min(begun.position, mark.position)))
                 begun = None
             elif following is None or following.is_first:
-                found.append(Attempt(lane, begun, _END if following is None else _before(following.place)))
+                found.append(Attempt(lane, begun.place, _END if following is None else _before(following.place)))
                 begun = None
     return tuple(found)
 
@@ -86,15 +90,16 @@ class Assignment:
 def deciding(groups: Sequence[int], numbers: Sequence[int | None], attempts: Sequence[Attempt]) -> list[bool]:
     """Which rows count, by group of equal rows and attempt: all that no marks enclose, and of each lane those of one attempt.
 
-    That is the one with the most of them, of several the latest.
+    That is the last complete one; where there is none, for each group the one with the most rows, of several the latest.
     """
+    complete = {attempt.lane: number for number, attempt in enumerate(attempts) if attempt.contains is not None}
     counts = Counter(place for place in zip(groups, numbers, strict=True) if place[1] is not None)
     best: dict[tuple[int, Lane], tuple[int, int]] = {}
     for (group, number), count in counts.items():
         if number is not None:
-            lane = group, attempts[number].lane
-            best[lane] = max(best.get(lane, (0, 0)), (count, number))
+            place = group, attempts[number].lane
+            best[place] = max(best.get(place, (0, 0)), (count, number))
     return [
-        number is None or best[group, attempts[number].lane][1] == number
+        number is None or complete.get(lane := attempts[number].lane, best[group, lane][1]) == number
         for group, number in zip(groups, numbers, strict=True)
     ]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from changeling.formats import registry
 from changeling.model.table import TableName
-from changeling.replicas.logged_changes import Changes, between, of_table
+from changeling.replicas.logged_changes import Changes, between, last_truncate, of_table
 from changeling.replicas.snapshot_attempts import Attempt, attempts_of
 
 
@@ -16,15 +16,37 @@ class Reads(NamedTuple):
     last: str = ""
     attempts: tuple[Attempt, ...] = ()
 
+    @property
+    def contain(self) -> str:
+        """All changes before this position are in the rows of a complete snapshot; empty where none is complete."""
+        return max((attempt.contains for attempt in self.attempts if attempt.contains is not None), default="")
+
+    def completed_since(self, batch: int) -> bool:
+        """Whether an attempt became complete after a batch."""
+        return any(attempt.contains is not None and attempt.last[0] > batch for attempt in self.attempts)
+
     def cut_by(self, position: str) -> bool:
         """Whether some attempts lie before a position, and others, which may contain the same rows, after it."""
         return bool(self.attempts) and self.first <= position < self.last
 
 
-def reads_of(changes: Changes, source: str, table: TableName, before: str | None, batch: int) -> Reads:
-    """The rows of snapshots before a position, of batches up to one."""
-    found = changes.where(of_table(source, table), between("", before, batch)).reads(_mark_paths())
-    return Reads() if found is None else Reads(found.first, found.last, attempts_of(found.marks))
+def reads_of(changes: Changes, source: str, table: TableName, before: str | None, batch: int, *, whole: bool) -> Reads:
+    """The rows of snapshots after the last truncate and before a position, of batches up to one.
+
+    `whole`: the log still has every change that was ever ingested.
+    """
+    own = changes.where(of_table(source, table), between("", before, batch))
+    emptied = last_truncate(own)
+    if emptied is not None:
+        own = own.where(between(emptied, before, batch))
+    found = own.reads(_mark_paths())
+    if found is None:
+        return Reads()
+    attempts = attempts_of(found.marks)
+    if not whole:
+        # Of an attempt without its first row, other rows may be past retention too.
+        attempts = tuple(one if one.first < one.last else one._replace(contains=None) for one in attempts)
+    return Reads(found.first, found.last, attempts)
 
 
 def _mark_paths() -> dict[str, str]:

@@ -82,12 +82,17 @@ class SparkChanges:
         for encoding, path in paths.items():
             mark = f.when(f.col("encoding") == encoding, f.get_json_object("meta", path)).otherwise(mark)
         reads = self.frame.where(f.col("op") == "read").select("position", mark.alias("mark"), *arrival_columns())
-        marked = f.when(f.col("mark").isin(*FIRSTS, *LASTS), f.struct("mark", *ARRIVAL))
+        marked = f.when(f.col("mark").isin(*FIRSTS, *LASTS), f.struct("mark", "position", *ARRIVAL))
         found = reads.agg(f.min("position"), f.max("position"), f.collect_list(marked)).first()
         if found is None or found[0] is None:
             return None
         marks = [
-            Mark(lane_of(row.ordinal, row.partition), (row.batch, row.ordinal, row.record), row.mark in FIRSTS)
+            Mark(
+                lane_of(row.ordinal, row.partition),
+                (row.batch, row.ordinal, row.record),
+                row.mark in FIRSTS,
+                row.position,
+            )
             for row in found[2]
         ]
         return MarkedReads(found[0], found[1], marks)

@@ -6,6 +6,7 @@ from changeling.replicas.shape import Shape
 from changeling.replicas.stored_types import arrow_type
 
 KEY, EFFECT, MENTIONED, AGAIN, STALE, COUNT = "key", "effect", "mentioned", "again", "stale", "count"
+NEEDS_BASE = "needs_base"
 POSITION, TIME, OP, UNTIL, UNTIL_TIME = "position", "time", "op", "until", "until_time"
 
 
@@ -29,6 +30,7 @@ def staged_layout(shape: Shape, history: bool = False) -> pa.Schema:
         (MENTIONED, pa.list_(pa.bool_())),
         (AGAIN, pa.bool_()),
         (STALE, pa.bool_()),
+        (NEEDS_BASE, pa.bool_()),
         (COUNT, pa.int64()),
         (POSITION, pa.string()),
     ]

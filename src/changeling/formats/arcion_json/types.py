@@ -26,4 +26,5 @@ TYPES = NestedAsText(
         **dict.fromkeys(("timestamp", "timestamptz"), _timestamp),
     },
     untyped=as_text,
+    all_text=True,
 )

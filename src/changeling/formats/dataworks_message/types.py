@@ -1,6 +1,8 @@
 """The six types of DataWorks' messages. All else is text; a DATE counts milliseconds, so it is an instant."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
+from math import isfinite
 
 from changeling.formats.nested_text import NESTED, NestedAsText, from_text, to_text
 from changeling.model import json_text, times, types
@@ -90,8 +92,23 @@ def _text(raw: bytes) -> bytes:
 def _untyped(raw: bytes) -> bytes:
     if raw[:1] in b"{[":
         return to_text(raw)
-    too_long = raw.lstrip(b"-").isdigit() and (len(raw) > 20 or not -(2**63) <= int(raw) < 2**63)
-    return _text(raw) if too_long else raw
+    return raw if _fits(raw) else _text(raw)
+
+
+def _fits(raw: bytes) -> bool:
+    """Whether a scalar is one of the six types: a number must be a LONG, or a DOUBLE that has all of its digits."""
+    if raw[:1] not in b"-0123456789":
+        return True
+    if raw.lstrip(b"-").isdigit():
+        return len(raw) <= 20 and -(2**63) <= int(raw) < 2**63
+    number = float(raw)
+    return isfinite(number) and Decimal(repr(number)) == Decimal(raw.decode())
+
+
+def _loss(raw: bytes) -> str | None:
+    if raw[:1] not in b"{[" and _fits(raw):
+        return None
+    return "no type of the message holds it, and without its type (--columns) it is text"
 
 
 TYPES = NestedAsText(
@@ -100,4 +117,5 @@ TYPES = NestedAsText(
     parse=parse,
     name=name_of,
     untyped=_untyped,
+    untyped_loss=_loss,
 )

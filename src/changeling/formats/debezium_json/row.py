@@ -14,6 +14,7 @@ from changeling.formats.debezium_json.envelope import (
     Placeholder,
 )
 from changeling.formats.debezium_json.message import Headers, Members, Message, key_columns, members, names_of
+from changeling.formats.key_in_row import check_key
 from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.errors import Rejected
@@ -61,6 +62,8 @@ def find_key(change: Change, key: Members | None, names: tuple[str, ...]) -> Non
         if missing := [name for name in names if name not in columns]:
             raise Rejected(f"no message key, and the row lacks the key columns {', '.join(missing)}")
         key = {name: columns[name] for name in names}
+    elif (row := change.before if change.op is Operation.DELETE else change.after) is not None:
+        check_key(key, row if isinstance(row, bytes) else row.encode())
     if len(key) == 1:
         name, value = next(iter(key.items()))
         change.key = b"{%b:%b}" % (quote(name), json_text.canonical(value))

@@ -11,9 +11,10 @@ from changeling.formats.debezium_json.envelope import LETTERS, NEW_KEY, OLD_KEY,
 from changeling.formats.debezium_json.images import Columns, before_image, with_key, with_placeholders
 from changeling.formats.debezium_json.options import DebeziumWrite
 from changeling.formats.debezium_json.source import clock, milliseconds, server_name, source_of, topic_of
-from changeling.formats.debezium_json.types import TYPES, Decimals, Times, is_zoned, wire_name
+from changeling.formats.debezium_json.types import TYPES, Decimals, Times, wire_name
 from changeling.formats.format import Outgoing
 from changeling.formats.key_changes import rows_of
+from changeling.formats.zoned_times import is_zoned
 from changeling.model import json_text
 from changeling.model.canonical import Convert
 from changeling.model.change import Change, Record
@@ -138,8 +139,7 @@ class RowWriter:
 
 def _chain(read: Convert, write: Convert) -> Convert:
     def both(raw: bytes) -> bytes:
-        plain = read(raw)
-        return plain if plain == b"null" else write(plain)
+        return write(read(raw))
 
     return both
 

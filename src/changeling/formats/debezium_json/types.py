@@ -142,7 +142,6 @@ _TIMES: dict[Times, dict[str, str]] = {
         "timestamp": "org.apache.kafka.connect.data.Timestamp",
     },
 }
-_ZONED = ("time with time zone", "timetz", "zonedtime")
 _WIRE_NAMES = {
     "bool": "boolean",
     **{f"int{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
@@ -159,12 +158,6 @@ _WIRE_NAMES = {
     "uuid": "io.debezium.data.Uuid",
     "json": "io.debezium.data.Json",
 }
-
-
-def is_zoned(original_type: str | None) -> bool:
-    """Whether a dialect's name of a type of times, or of arrays of them, is that of times with a zone."""
-    name = (original_type or "").lower()
-    return any(part in name for part in _ZONED)
 
 
 def wire_name(kind: Type, times: Times = "isostring", decimal_mode: Decimals = "string", *, zoned: bool = False) -> str:

@@ -72,7 +72,8 @@ class Extras(msgspec.Struct, gc=False, omit_defaults=True):
     op: Operation | None = None
     catalog: str | None = None
     position: list[int] | None = None
-    order: int | None = None
+    order: int | UnsetType | None = UNSET
+    """The order in the transaction where it is not `txPosition`; null where there is none."""
     total: int | None = None
     before_image: Image | None = None
     after_image: Image | None = None

@@ -216,8 +216,8 @@ def _apply(change: Change, item: Item, extras: Extras, meta: dict[str, bytes]) -
         change.position = position_of(*extras.position)
         if item.nextlsn:
             meta["nextlsn"], meta["txPosition"] = b"%d" % item.nextlsn, b"%d" % (item.tx_position or 0)
-    if change.transaction is not None and (extras.order is not None or extras.total is not None):
-        order = change.transaction.order if extras.order is None else extras.order
+    if change.transaction is not None and (extras.order is not UNSET or extras.total is not None):
+        order = change.transaction.order if extras.order is UNSET else extras.order
         change.transaction = Transaction(change.transaction.id, order, extras.total, change.transaction.complete)
     if extras.before_image in _HELD and change.before is not None:
         change.before_image = extras.before_image

@@ -134,7 +134,8 @@ def _add_transaction(transaction: Transaction, members: dict[str, bytes], extras
     else:
         members["tx_id"] = quote(name)
     extras.total = transaction.total
-    if transaction.order is not None and _digits(transaction.order) != members["txPosition"]:
+    order = b"null" if transaction.order is None else _digits(transaction.order)
+    if order != members["txPosition"]:
         extras.order = transaction.order
 
 

@@ -7,6 +7,7 @@ A column says `{"type": "double", "original_type": "pg:numeric(10,2)"}`. The ori
 import functools
 import re
 
+from changeling.formats.zoned_times import is_zoned
 from changeling.model import types
 from changeling.model.errors import UsageError
 from changeling.model.table import Column
@@ -204,17 +205,20 @@ def names(column: Column, native: bool) -> tuple[str, str]:
             return column.original_type, ""
         known = _POSTGRES.get(_bare(name)) if provider == "pg" else None
         return known[1] if known else _WIRE[kind.kind], column.original_type
-    return _WIRE[kind.kind], _invented(kind)
+    return _WIRE[kind.kind], _invented(kind, zoned=is_zoned(column.original_type))
 
 
-def _invented(kind: Type) -> str:
+def _invented(kind: Type, *, zoned: bool) -> str:
     if kind.item is not None:
-        item = _postgres_name(kind.item)
+        item = _postgres_name(kind.item, zoned=zoned)
         return f"{_OWN}:{kind}" if item is None else f"pg:{item}[]"
-    return f"pg:{_postgres_name(kind)}" if kind.kind == "decimal" or kind.kind in _TOLD_APART else ""
+    told_apart = kind.kind == "decimal" or kind.kind in _TOLD_APART
+    return f"pg:{_postgres_name(kind, zoned=zoned)}" if told_apart else ""
 
 
-def _postgres_name(kind: Type) -> str | None:
+def _postgres_name(kind: Type, *, zoned: bool) -> str | None:
+    if kind.kind == "time" and zoned:
+        return "time with time zone"
     if kind.kind == "decimal":
         return "numeric" if kind.precision is None else f"numeric({kind.precision},{kind.scale})"
     return _TOLD_APART.get(kind.kind) or _IN_ARRAYS.get(kind.kind)

@@ -7,6 +7,7 @@ import msgspec
 
 from changeling.formats.debezium_json.message import Members, Message, key_columns, members, remembered, shell
 from changeling.formats.format import Decode
+from changeling.formats.key_in_row import check_key
 from changeling.formats.options import ReadOptions
 from changeling.formats.ydb_debezium.envelope import CONNECTOR, KEY_HEADER, Source
 from changeling.formats.ydb_json.envelope import UINT64, Mode, commit_time_of
@@ -69,8 +70,10 @@ class _Reader:
         if self._mode is Mode.OLD_IMAGE and change.op is Operation.UPSERT:
             # This mode shows every row that existed before.
             change.op = Operation.INSERT
-        if key is None:
+        if columns is None:
             change.key = _key_in_row(change, self._key_names(table))
+        elif (row := change.before if change.after is None else change.after) is not None:
+            check_key(columns, row if isinstance(row, bytes) else row.encode())
         _stamp(change, source)
         head = b'{"payload":%b' % shell(payload, _IMAGES)
         if bare:

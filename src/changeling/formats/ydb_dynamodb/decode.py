@@ -7,8 +7,9 @@ from typing import Literal
 import msgspec
 
 from changeling.formats.format import Decode
+from changeling.formats.key_in_row import check_key
 from changeling.formats.options import ReadOptions
-from changeling.formats.ydb_dynamodb import envelope, images
+from changeling.formats.ydb_dynamodb import attributes, envelope, images
 from changeling.formats.ydb_dynamodb.envelope import BATCH, EVENT_SOURCE, EVENTS
 from changeling.formats.ydb_json.topic import table_of
 from changeling.model import json_text
@@ -85,7 +86,10 @@ class _Reader:
         table = self._table(_optional(found.get("eventSourceARN", batch_arn)), _optional(found.get("tableName")), topic)
         new = _image(body, "NewImage")
         old = _image(body, "OldImage")
-        key = _key(body) if "Keys" in body else _declared_key(table.key, new, old)
+        if "Keys" in body:
+            key: bytes | None = _key(body, new, old)
+        else:
+            key = _declared_key(table.key, new, old)
         time = body.get("ApproximateCreationDateTime")
         sequence = None if self._by_arrival else body.get("SequenceNumber")
         op = _operation(found, new, old)
@@ -152,9 +156,12 @@ def _image(body: _Members, name: str) -> bytes | None:
     return image
 
 
-def _key(body: _Members) -> bytes:
+def _key(body: _Members, new: bytes | None, old: bytes | None) -> bytes:
     raw = bytes(body["Keys"])
     key = images.read_key(raw)
+    for row in (new, old):
+        if row is not None:
+            check_key(json_text.members(key), row, attributes.canonical)
     if key == raw:
         body["Keys"] = _IN_THE_CHANGE
     return key

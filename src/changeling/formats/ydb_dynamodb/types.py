@@ -59,7 +59,7 @@ class AttributeTypes(TypeTable):
         if kind.kind in _NUMBERS:
             return _number
         if kind.kind in _DOCUMENTS:
-            return attributes.wrap
+            return _document
         head = b'{"B":%b}' if kind.kind == "bytes" else b'{"BOOL":%b}' if kind.kind == "bool" else b'{"S":%b}'
         return head.__mod__
 
@@ -76,6 +76,11 @@ def _check_binary(value: attributes.Attribute, binary: bool, kind: types.Type) -
 def _number(raw: bytes) -> bytes:
     # Decimals are canonical as text, and so are NaN and the infinities; the encoder refuses those.
     return b'{"N":%b}' % raw if raw[:1] == b'"' else b'{"N":"%b"}' % raw
+
+
+def _document(raw: bytes) -> bytes:
+    # The attribute value of JSON's null is that of NULL.
+    return raw if raw == b"null" else attributes.wrap(raw)
 
 
 def _list_of(item: Convert) -> Convert:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from changeling.formats.format import Decode
+from changeling.formats.key_in_row import check_key
 from changeling.formats.options import ReadOptions
 from changeling.formats.ydb_json.envelope import (
     FLAGS,
@@ -44,6 +45,7 @@ class YdbJsonRead(ReadOptions, frozen=True, kw_only=True):
 class _Table(msgspec.Struct, frozen=True):
     name: TableName
     key: tuple[str, ...]
+    quoted_key: tuple[bytes, ...]
     schema: str | None
 
 
@@ -89,7 +91,7 @@ class _Reader:
         if not key:
             raise Rejected(f"nothing names the key columns of table {name}; give --key, or a schema with a key")
         schema_text = None if schema is None else msgspec.structs.replace(schema, key=key).to_json()
-        return _Table(name, key, schema_text)
+        return _Table(name, key, tuple(map(quote, key)), schema_text)
 
     def _row(self, found: dict[str, msgspec.Raw], table: _Table) -> Change:
         flags = [flag for flag in FLAGS if flag in found]
@@ -100,6 +102,10 @@ class _Reader:
         key, key_note = _key(found, table.key)
         content, new, old = _object(found, flag), _object(found, "newImage"), _object(found, "oldImage")
         columns = None if content is None or _EMPTY.fullmatch(content) else content
+        for row in (columns, new, old):
+            # YDB's own images have no key columns.
+            if row is not None and any(name in row for name in table.quoted_key):
+                check_key(json_text.members(key), row)
         after, after_image = new, Image.FULL if new is not None else Image.NONE
         if flag == "erase":
             if columns is not None:

@@ -1,31 +1,48 @@
 """A pipeline over a folder of events, run step by step: files are added, ingested into the log, and merged."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Literal
 
 from bench.accounts import DECLARED, TABLE
+from changeling.feeds.publish import FeedPublisher, Publishing
 from changeling.log import layout
 from changeling.log.change_log import Log
-from changeling.pipelines.lakehouse import lake_of
+from changeling.pipelines.lakehouse import lake_of, tables_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
-from changeling.pipelines.runner import ingest_of, merge_of, record_sources
+from changeling.pipelines.runner import ingest_of, merge_of, record_sources, rules_of
 
 
-class Feed:
+class FolderPipeline:
     """The accounts in a folder of their own."""
 
-    def __init__(self, folder: Path, mode: Literal["merge", "history"] = "merge") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        mode: Literal["merge", "history"] = "merge",
+        *,
+        format: str = "xtdb",
+        key: Sequence[str] = (),
+    ) -> None:
+        """Without a `key`, of all tables, the source has the one table of the accounts."""
         self._inbox = folder / "in"
         self._inbox.mkdir(parents=True)
         self.file = file = folder / "feed.yaml"
-        source = {"name": "drop", "type": "files", "path": "./in", "format": "xtdb", "batch_bytes": 4_000_000_000}
+        source = {
+            "name": "drop",
+            "type": "files",
+            "path": "./in",
+            "format": format,
+            "batch_bytes": 4_000_000_000,
+            "key": list(key),
+        }
         rule = {"name": TABLE, "key": ["_id"], "columns": DECLARED, "mode": mode}
+        rules = [] if key else [rule]
         # Any JSON is YAML.
-        file.write_text(json.dumps({"name": folder.name, "warehouse": "./lake", "sources": [source], "tables": [rule]}))
+        file.write_text(json.dumps({"name": folder.name, "warehouse": "./lake", "sources": [source], "tables": rules}))
         self.pipeline = Pipeline.load(file)
         loaded = load(file)
         self.lake = lake_of(loaded)
@@ -34,6 +51,7 @@ class Feed:
         (records,) = record_sources(loaded)
         self._ingest = ingest_of(loaded, log, records)
         self._merge = merge_of(loaded, log)
+        self._loaded, self._log = loaded, log
         self._numbers = count()
         self.replica = f"lake.{folder.name}_replica.{TABLE}"
         """The current rows."""
@@ -52,3 +70,11 @@ class Feed:
         """Merges the log into the replicas."""
         while self._merge.step(end=True) is not None:
             pass
+
+    def publish(self) -> int:
+        """Publishes the feeds of the pipeline up to the newest point; returns the number of records."""
+        found = 0
+        shared = Publishing(self._log, tables_of(self._loaded), rules_of(self._loaded).policy, self._merge.tables)
+        for feed in self.pipeline.feeds():
+            found += sum(report.records for report in FeedPublisher(shared, feed).step(self._merge.points))
+        return found
