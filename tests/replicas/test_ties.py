@@ -199,8 +199,8 @@ def test_a_state_of_then_and_a_rebuild_are_the_same(tied: Shop) -> None:
     counted, before = ties(tied, "SPLIT"), lives(tied, "SPLIT")
     tied.pipeline.rebuild("S.SPLIT")
     assert (names(tied, "SPLIT"), lives(tied, "SPLIT"), ties(tied, "SPLIT")) == ({1: "c", 2: "late"}, before, counted)
-    for table, expected in (("moved", "ab"), ("retaken", "abcde"), ("cut", "aaabc")):
+    for table, letters in (("moved", "ab"), ("retaken", "abcde"), ("cut", "aaabc")):
         tied.pipeline.rebuild(f"inv.{table}")
-        assert messages(tied, table) == expected
+        assert messages(tied, table) == letters
     states = [tied.pipeline.replica("inv.retaken", point=number).toArrow() for number in (1, 2, 3)]
     assert ["".join(sorted(found.column("msg").to_pylist())) for found in states] == ["abc", "abcd", "abcde"]
