@@ -20,7 +20,8 @@ KINDS = ("insertCount", "updateCount", "deleteCount", "replaceCount")
 
 
 def feed(form: str, mode: str) -> dict[str, Any]:
-    given = {"FORMAT": f"arcion-{form}", "MODE": "NEW_AND_OLD_IMAGES", "INITIAL_SCAN": mode != "realtime"}
+    images = "UPDATES" if mode == "realtime" else "NEW_AND_OLD_IMAGES"
+    given = {"FORMAT": f"arcion-{form}", "MODE": images, "INITIAL_SCAN": mode != "realtime"}
     topic = {"type": "files", "path": f"out/{form}_{mode}", "file_bytes": 400}
     return {"name": f"{form}_{mode}", "table": "users", "with": given, "options": {"mode": mode}, "topic": topic}
 

@@ -34,9 +34,10 @@ def test_feeds_of_debezium_s_and_xtdb_s_kind_make_the_same_replica_again(tmp_pat
             "name": name,
             "table": "public.users",
             "with": {"FORMAT": format, **common},
+            "options": options,
             "topic": {"type": "files", "path": f"../{name}", "partitions": 2},
         }
-        for name, format in (("deb", "debezium-json"), ("xt", "xtdb"))
+        for name, format, options in (("deb", "debezium-json", {"schemas": True}), ("xt", "xtdb", {}))
     ]
     made = shop(tmp_path / "first", SOURCE, feeds=feeds)
     made.write(

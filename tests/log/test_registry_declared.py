@@ -44,6 +44,16 @@ def test_a_schema_that_is_declared_for_whatever_table_comes_holds_from_the_start
     assert found == [declared(1, A), declared(2, A, table=ORDERS, version=1)]
 
 
+def test_what_was_declared_holds_again_from_where_it_returns() -> None:
+    registry = Registry()
+    registry.declare("bus", USERS, A, "evolve")
+    assert learn(registry, seen(B, "0210")) == [version(2, B, "0210", note="adds note")]
+    returned = [seen(A, "0220")]
+    found = registry.learn("bus", returned, policy("evolve"), lambda version: "0210", declared=[A])
+    assert found == [version(3, A, "0220", note="drops note")]
+    assert registry.learn("bus", [seen(A, "0230")], policy("evolve"), lambda version: "0220", declared=[A]) == []
+
+
 def test_a_record_may_carry_what_was_declared() -> None:
     registry = Registry()
     registry.declare("bus", USERS, A, "evolve")

@@ -41,6 +41,8 @@ class Event(NamedTuple):
     values: Row
     mentioned: frozenset[str]
     origin: str | None = None
+    is_partly_read: bool = False
+    """Values of it do not fit their columns: what the row has there, the replica knows."""
 
     @property
     def keys(self) -> list[str]:
@@ -60,6 +62,8 @@ class Completed:
     after: Row | None
     place: int | None
     """Its change among those of the point; None for a correction."""
+    is_last: bool = False
+    """A correction behind all changes of the point."""
     mentioned: frozenset[str] | None = None
     """The columns of a partial image, as they came."""
     touched: bool = False
@@ -82,9 +86,9 @@ class Values:
         self._columns, self._shape = columns, shape
         self._readers: dict[tuple[str, int | None, str], tuple[str, Convert] | None] = {}
 
-    def row(self, text: str | None, encoding: str, version: int | None) -> dict[str, bytes]:
-        """The values of an image, NULLs among them; raises `ValueError` with the column whose value does not fit."""
-        found = {}
+    def row(self, text: str | None, encoding: str, version: int | None) -> tuple[dict[str, bytes], bool]:
+        """The values of an image, NULLs among them, and whether all of them fit their columns: those that do not are left out."""
+        found, whole = {}, True
         for name, raw in json_text.members(text or b"{}").items():
             reader = self._reader(encoding, version, name)
             if reader is None:
@@ -92,9 +96,9 @@ class Values:
             number, convert = reader
             try:
                 found[number] = raw if raw == b"null" else convert(raw)
-            except UNREADABLE as error:
-                raise ValueError(f"column {name!r}: {error}") from None
-        return found
+            except UNREADABLE:
+                whole = False
+        return found, whole
 
     def key(self, key: str) -> dict[str, bytes]:
         """The values of a normalised key, as the columns hold them."""
@@ -157,16 +161,17 @@ class Completion:
         """A row as the feed has it now."""
         return self.rows[key] if key in self.rows else self.published.get(key)
 
-    def correct(self, key: str, now: Row | None) -> Iterator[Completed]:
+    def correct(self, key: str, now: Row | None, *, is_last: bool = False) -> Iterator[Completed]:
         """Publishes a row once more, if it is not what was published."""
         before = self.row(key)
         if before == now:
             return
         self.rows[key] = now
         if now is None:
-            yield Completed(key, Operation.DELETE, before, None, None)
+            yield Completed(key, Operation.DELETE, before, None, None, is_last)
         else:
-            yield Completed(key, Operation.INSERT if before is None else Operation.UPDATE, before, now, None)
+            op = Operation.INSERT if before is None else Operation.UPDATE
+            yield Completed(key, op, before, now, None, is_last)
 
     def apply(self, event: Event) -> Iterator[Completed | Incomplete]:
         """Publishes a change."""
@@ -233,7 +238,8 @@ class Completion:
         if before is None and op is Operation.UPDATE:
             op = Operation.INSERT
         mentioned = event.mentioned if event.effect is Effect.PATCH and not moved else None
-        yield Completed(event.key, op, before, after, event.place, mentioned, event.effect is Effect.TOUCH)
+        touched = event.effect is Effect.TOUCH
+        yield Completed(event.key, op, before, after, event.place, mentioned=mentioned, touched=touched)
 
     def _after(self, event: Event, below: Row | None) -> Row | Incomplete:
         if event.effect is Effect.TOUCH:
@@ -265,6 +271,8 @@ class Completions:
     corrections: int
     published: Mapping[str, Row]
     """The rows before them, of the keys that they touch."""
+    touched: frozenset[str] | None
+    """The keys that the events name; None where they concern all rows."""
 
 
 RowsOf = Callable[[Sequence[str] | None], dict[str, Row]]
@@ -291,10 +299,9 @@ def complete(
     touched = sorted({key for event in events for key in event.keys})
     all_published = everything or any(event.op is Operation.TRUNCATE for event in new)
     published = published_of(None if all_published else touched)
-    late_keys = list(dict.fromkeys(key for event in late for key in event.keys))
-    stored = stored_of(None) if everything else stored_of(late_keys) if late_keys else {}
-    if everything:
-        late_keys = sorted({**published, **stored})
+    doubtful = bool(late) or any(event.is_partly_read for event in new)
+    stored = stored_of(None) if everything else stored_of(touched) if doubtful else {}
+    late_keys = sorted({**published, **stored}) if everything else _keys_of(late)
     by_key: dict[str, list[Event]] = {}
     for event in new:
         for key in event.keys:
@@ -308,6 +315,13 @@ def complete(
         made += rows.apply(event)
     made += rows.finish()
     made.sort(key=lambda one: -1 if one.place is None else one.place)
+    if doubtful or everything:
+        # A change may carry on what came late, to another key even.
+        last = [
+            one for key in sorted({*touched, *late_keys}) for one in rows.correct(key, stored.get(key), is_last=True)
+        ]
+        made += last
+        corrections += len(last)
     done = [one for one in made if isinstance(one, Completed)]
     incomplete = [one for one in made if isinstance(one, Incomplete)]
     if not touches_are_published:
@@ -317,7 +331,11 @@ def complete(
             if one.touched
         ]
         done = [one for one in done if not one.touched]
-    return Completions(done, incomplete, corrections, published)
+    return Completions(done, incomplete, corrections, published, None if all_published else frozenset(touched))
+
+
+def _keys_of(events: Iterable[Event]) -> list[str]:
+    return list(dict.fromkeys(key for event in events for key in event.keys))
 
 
 def corrected(published: Row | None, stored: Row | None, events: Iterable[Event]) -> Row | None:
@@ -328,8 +346,10 @@ def corrected(published: Row | None, stored: Row | None, events: Iterable[Event]
     own = list(events)
     if not own:
         return stored
-    if published is None or stored is None or any(event.effect is not Effect.PATCH for event in own):
+    if stored is None or any(event.effect is not Effect.PATCH for event in own):
         return published
+    if published is None:
+        return stored
     written = frozenset().union(*(event.mentioned for event in own))
     return {
         **{number: value for number, value in stored.items() if number not in written},

@@ -1,6 +1,6 @@
 """Completed changes into the records of a feed: what its mode shows, in its dialect, with the numbers that continue from before."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from changeling.feeds.completion import Completed, Row
 from changeling.feeds.feed import Feed
+from changeling.feeds.number_spelling import Spelling, spellings
 from changeling.feeds.partitions import digest
 from changeling.feeds.point_changes import Stamp, Stamped
 from changeling.feeds.users import with_user
@@ -18,7 +19,6 @@ from changeling.formats.format import Counts
 from changeling.formats.options import build
 from changeling.formats.transaction_progress import TransactionProgress
 from changeling.model import json_text, layout, position
-from changeling.model.canonical import text_of
 from changeling.model.change import Change, Record, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.table import Column, TableName, TableSchema
@@ -60,10 +60,12 @@ class FeedEncoder:
     def __init__(self, feed: Feed, columns: Columns, shape: Shape, version: int | None) -> None:
         self._feed, self._table, self._shape = feed, feed.table, shape
         self._form = registry.get(feed.format)
-        self._numbers = _bare_numbers(shape) if feed.format == "xtdb" else frozenset()
-        self._schema = schema_of(feed.table, columns, shape, version, self._numbers)
-        self._text = self._schema.to_json()
+        self._schema = schema_of(feed.table, columns, shape, version)
+        self._spellings = spellings(feed.format, shape)
+        self._text = _spelled(self._schema, shape, self._spellings).to_json()
         self._names = {column.id: column.source_name for column in shape.columns}
+        # Two of YDB's forms show nothing of the row in this mode.
+        self._shows_parts = feed.mode == "UPDATES" and feed.format not in ("ydb-debezium", "ydb-dynamodb")
         self._encoders: dict[int, Encoder] = {}
 
     def encode(self, changes: Sequence[Outgoing], source: str, counts: Counts, before: int) -> Published:
@@ -178,7 +180,7 @@ class FeedEncoder:
         after = nothing if change.after is None else (self._image(change.after), Image.FULL)
         if change.touched:
             return Operation.UPDATE, nothing, nothing
-        if mode == "UPDATES" and change.mentioned is not None and change.after is not None:
+        if self._shows_parts and change.mentioned is not None and change.after is not None:
             # What the source sent of the row, NULLs among it.
             part = {number: change.after.get(number, b"null") for number in change.mentioned}
             return Operation.UPDATE, before, (self._part(part), Image.PARTIAL)
@@ -192,14 +194,16 @@ class FeedEncoder:
         if self._feed.format == "xtdb":
             # A document has no member for what it does not have.
             return self._part(row)
+        row = self._spell(row)
         return json_text.join((name, row.get(number, b"null")) for number, name in self._names.items())
 
     def _part(self, row: Row) -> bytes:
-        return json_text.join(
-            (name, text_of(row[number]).encode() if number in self._numbers else row[number])
-            for number, name in self._names.items()
-            if number in row
-        )
+        row = self._spell(row)
+        return json_text.join((name, row[number]) for number, name in self._names.items() if number in row)
+
+    def _spell(self, row: Row) -> Row:
+        spelled = {number: self._spellings[number].write(row[number]) for number in self._spellings.keys() & row.keys()}
+        return {**row, **spelled} if spelled else row
 
     def _key_image(self, change: Completed) -> bytes:
         own = json_text.items(change.key)
@@ -239,22 +243,24 @@ def write_options(feed: Feed, partition: int = 0) -> dict[str, object]:
     return given
 
 
-def _bare_numbers(shape: Shape) -> frozenset[str]:
-    """Columns of numbers that no schema declares: documents show them as numbers, as they came, and decimals as texts."""
-    return frozenset(one.id for one in shape.columns if one.id.startswith("+") and one.kind.kind == "decimal")
-
-
-def schema_of(
-    table: TableName, columns: Columns, shape: Shape, version: int | None, bare: frozenset[str] = frozenset()
-) -> TableSchema:
-    """The schema of a replica's shape, with the source's own names of types where its schema gives them.
-
-    The values of `bare` columns are any JSON.
-    """
+def schema_of(table: TableName, columns: Columns, shape: Shape, version: int | None) -> TableSchema:
+    """The schema of a replica's shape, with the source's own names of types where its schema gives them."""
     known = {place.id: place.declared for place in columns.places.get(version or -1, {}).values()}
     made = []
     for column in shape.columns:
         declared = known.get(column.id)
         original = None if declared is None or declared.type != column.type else declared.original_type
-        made.append(Column(column.source_name, "json" if column.id in bare else column.type, original))
+        made.append(Column(column.source_name, column.type, original))
     return TableSchema(tuple(made), tuple(column.source_name for column in shape.key_columns), table)
+
+
+def _spelled(schema: TableSchema, shape: Shape, spellings: Mapping[str, Spelling]) -> TableSchema:
+    """The schema of values that are spelled already."""
+    types = {shape.column(number).source_name: spelling.type for number, spelling in spellings.items()}
+    return msgspec.structs.replace(
+        schema,
+        columns=tuple(
+            Column(one.name, types[one.name] or one.type, one.original_type) if one.name in types else one
+            for one in schema.columns
+        ),
+    )

@@ -181,7 +181,10 @@ class FeedPublisher:
             touches_are_published=self.feed.mode == "KEYS_ONLY",
         )
         shown = [one for one in done.changes if one.op is Operation.READ or not self.feed.is_snapshot]
-        outgoing = [*self._source_values(shown, done.published), *own.outgoing(shown)]
+        outgoing = [*self._source_values(done.touched, done.published), *own.outgoing(shown)]
+        if done.touched is None and state.scan is not None and not self.feed.is_snapshot:
+            # All rows were met: those that the scan had not reached yet have just been published.
+            state = msgspec.structs.replace(state, scan=ScanState(1, 1))
         encoder = self._encoder(columns, stored)
         encoded = encoder.encode(outgoing, self._source, state.counts, state.changes)
         lacking = [event for event in events if isinstance(event, Incomplete)] + done.incomplete
@@ -285,13 +288,13 @@ class FeedPublisher:
             self._scan = _Scan(rows, touched, self.feed.partitions)
         return self._scan
 
-    def _source_values(self, changes: Sequence[Completed], published: Mapping[str, Row]) -> Iterator[Outgoing]:
-        """The rows of the initial scan that changed before it reached them: each is published before its change."""
-        if self.state.scan is None or self.state.scan.is_done:
+    def _source_values(self, keys: frozenset[str] | None, published: Mapping[str, Row]) -> Iterator[Outgoing]:
+        """The rows of the initial scan that are met before it reached them (all with None): each is published before its changes."""
+        if self.state.scan is None or self.state.scan.is_done or self.feed.is_snapshot:
             return
         scan, start = self._scanning(), self._points[self._start]
         stamp, moment = self._shared.stamps.at(self._source, start), start.of(self._source).commit_time
-        for key in dict.fromkeys(one.key for one in changes):
+        for key in sorted(published if keys is None else keys):
             if scan.touch(key, self.state.scan) and key in published:
                 yield Outgoing(Completed(key, Operation.INSERT, None, published[key], None), Stamped(stamp, 0), moment)
 

@@ -55,7 +55,7 @@ class TableChanges:
         numbers = {int(place): number for number, place in enumerate(self._own)}
         for one in changes:
             if one.place is None:
-                yield Outgoing(one, Stamped(self._changes.correction, 0))
+                yield Outgoing(one, Stamped(self._changes.last if one.is_last else self._changes.correction, 0))
                 continue
             number = numbers[one.place]
             stamped = self._changes.stamped[one.place] or Stamped(self._changes.correction, 0)
@@ -97,12 +97,12 @@ def _event(place: int, parts: Sequence[object], read: Values) -> Event | Incompl
     key, effect, op, values, encoding, schema, origin, _ = parts
     if effect in (UNPLACED, UNSETTLED):
         return Incomplete(place, str(values or key), "its key does not fit the columns of the table")
+    row, whole = read.row(values, encoding, schema)  # type: ignore[arg-type]
     try:
-        row = read.row(values, encoding, schema)  # type: ignore[arg-type]
-        own = read.key(key)  # type: ignore[arg-type]
+        row |= read.key(key)  # type: ignore[arg-type]
     except ValueError as error:
         return Incomplete(place, str(key), str(error))
-    return Event(place, str(key), Effect(effect), Operation(op), {**row, **own}, frozenset({**row, **own}), origin)  # type: ignore[arg-type]
+    return Event(place, str(key), Effect(effect), Operation(op), row, frozenset(row), origin, not whole)  # type: ignore[arg-type]
 
 
 def _places(rows: pa.Table, feed: Feed) -> np.ndarray:

@@ -148,7 +148,9 @@ class Registry:
             numbered = self._numbered(one.table, schema, by_number) is not None
             if numbered or not self._is_new(source, one, plain, seen, furthest, chosen):
                 continue
-            origin: Literal["declared", "carried"] = "declared" if plain in given else "carried"
+            # Where it is known, it holds again: from here on, whoever named it first.
+            is_known = any(version.schema == plain for version in self.of(source, one.table))
+            origin: Literal["declared", "carried"] = "declared" if plain in given and not is_known else "carried"
             position = None if origin == "declared" else one.first
             try:
                 added.append(

@@ -1,0 +1,92 @@
+"""The initial scan while the table changes: each row once, its source value first, whatever is met first and wherever a run is cut off."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changeling.feeds import publish
+from changeling.iceberg.failpoints import FailpointReached
+from tests.log.lakes import Shop
+from tests.replicas.shops import bus, item
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+START = [1_700_000_001_000, 0]
+SCANNED = """ALTER TABLE users
+    ADD CHANGEFEED j WITH (FORMAT = 'JSON', MODE = 'NEW_AND_OLD_IMAGES', INITIAL_SCAN = TRUE, VIRTUAL_TIMESTAMPS = TRUE,
+        BARRIERS_INTERVAL = Interval('PT1S')),
+    ADD CHANGEFEED d WITH (FORMAT = 'DEBEZIUM_JSON', MODE = 'NEW_AND_OLD_IMAGES', INITIAL_SCAN = TRUE)"""
+
+
+def values(made: Shop, feed: str) -> list[Any]:
+    return [json.loads(record.value or b"") for record in made.pipeline.read_feed(feed)]
+
+
+def test_rows_that_change_during_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "BUCKET_ROWS", 3)
+    made = bus(tmp_path)
+    made.write("1.json", *(item(1, "insert", {"id": n, "name": "a", "n": n}, order=n) for n in range(1, 13)))
+    made.pipeline.run(once=True)
+    made.pipeline.sql(SCANNED)
+    made.write(
+        "2.json",
+        *(item(2, "update", {"id": n, "name": "b"}, {"id": n}, order=n) for n in range(1, 9)),
+        *(item(3, "update", {"id": n, "name": "c"}, {"id": n}, order=n) for n in range(1, 9)),
+        item(4, "insert", {"id": 99, "name": "new", "n": None}),
+    )
+    # The first bucket, then the point, then another bucket of the first feed: each run goes on from there.
+    for place in ("feed.after@1", "feed.after@1", "feed.before@2"):
+        monkeypatch.setenv("CHANGELING_FAILPOINT", place)
+        with pytest.raises(FailpointReached):
+            made.pipeline.run(once=True)
+        monkeypatch.delenv("CHANGELING_FAILPOINT")
+    made.pipeline.run(once=True)
+
+    found = values(made, "j")
+    barriers = [record for record in found if "resolved" in record]
+    assert found[-1] == barriers[0] == {"resolved": [1_700_000_004_000, 3]}
+    lives: dict[int, list[Any]] = {}
+    for record in found[:-1]:
+        (key,) = record.pop("key")
+        lives.setdefault(key, []).append(record)
+    for n in range(1, 13):
+        a, b, c = ({"name": name, "n": n} for name in "abc")
+        changes = [
+            {"update": {}, "newImage": b, "oldImage": a, "ts": [1_700_000_002_000, 1]},
+            {"update": {}, "newImage": c, "oldImage": b, "ts": [1_700_000_003_000, 2]},
+        ]
+        assert lives[n] == [{"update": {}, "newImage": a, "ts": START}, *(changes if n < 9 else [])]
+    assert lives[99] == [{"update": {}, "newImage": {"name": "new", "n": None}, "ts": [1_700_000_004_000, 3]}]
+    # The scan went on behind changes, and what changed before it came is no part of a snapshot.
+    places = [place for place, record in enumerate(found) if record.get("ts") == START]
+    assert max(places) > min(place for place, record in enumerate(found) if record.get("ts", START) > START)
+    marks = {(one["payload"]["op"], one["payload"]["source"]["snapshot"]) for one in values(made, "d")}
+    assert marks == {("r", True), ("c", False), ("u", False)}
+    for feed in ("j", "d"):
+        assert not made.pipeline.verify_feed(feed).faults
+
+    # From now on there is one record for each change.
+    made.write("3.json", item(5, "truncate"), item(6, "insert", {"id": 1, "name": "z", "n": 0}))
+    made.pipeline.run(once=True)
+    assert len(values(made, "j")) == len(found) + 13 + 1 + 1
+
+
+def test_a_truncate_during_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "BUCKET_ROWS", 3)
+    made = bus(tmp_path)
+    made.write("1.json", *(item(1, "insert", {"id": n, "name": "a", "n": n}, order=n) for n in range(1, 13)))
+    made.pipeline.run(once=True)
+    made.pipeline.sql(SCANNED)
+    made.write("2.json", item(2, "truncate"), item(3, "insert", {"id": 1, "name": "b", "n": 1}))
+    monkeypatch.setenv("CHANGELING_FAILPOINT", "feed.after@2")
+    with pytest.raises(FailpointReached):
+        made.pipeline.run(once=True)
+    monkeypatch.delenv("CHANGELING_FAILPOINT")
+    made.pipeline.run(once=True)
+    found = values(made, "j")
+    assert len([record for record in found if record.get("ts") == START]) == 12
+    assert len([record for record in found if "erase" in record]) == 12
+    for feed in ("j", "d"):
+        assert not made.pipeline.verify_feed(feed).faults
