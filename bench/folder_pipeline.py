@@ -30,7 +30,7 @@ class FolderPipeline:
         """Without a `key`, of all tables, the source has the one table of the accounts."""
         self._inbox = folder / "in"
         self._inbox.mkdir(parents=True)
-        file = folder / "feed.yaml"
+        self.file = file = folder / "feed.yaml"
         source = {
             "name": "drop",
             "type": "files",

@@ -1,7 +1,7 @@
 """Feeds of a pipeline that runs: what a source sends comes out as records of the feed, once, in order, and complete."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,7 @@ def test_a_feed_of_a_table_that_nobody_has_seen_waits_for_it(tmp_path: Path) -> 
 
 
 @pytest.fixture
-def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Shop, str], None]:
     def run(made: Shop, point: str) -> None:
         monkeypatch.setenv("CHANGELING_FAILPOINT", point)
         with pytest.raises(FailpointReached):
@@ -139,7 +139,9 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     return run
 
 
-def test_a_feed_that_is_cut_off_anywhere_publishes_each_change_once(tmp_path: Path, interrupted: Any) -> None:
+def test_a_feed_that_is_cut_off_anywhere_publishes_each_change_once(
+    tmp_path: Path, interrupted: Callable[[Shop, str], None]
+) -> None:
     made = bus(tmp_path)
     made.write("1.json", *(item(1, "insert", {"id": number, "name": "a", "n": number}) for number in range(3)))
     made.pipeline.run(once=True)

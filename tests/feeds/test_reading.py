@@ -2,9 +2,12 @@
 
 import json
 import threading
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -18,8 +21,8 @@ from tests.feeds.topics import WrittenLake, feed
 HOUR = timedelta(hours=1)
 
 
-def places(reader: FeedReader, **given: int) -> list[tuple[int, int]]:
-    return [(record.partition, record.offset) for record in reader.records(**given)]
+def places(reader: FeedReader, limit: int | None = None) -> list[tuple[int, int]]:
+    return [(record.partition, record.offset) for record in reader.records(limit=limit)]
 
 
 def in_two_partitions(lake: WrittenLake, published: Feed) -> None:
@@ -63,9 +66,8 @@ def test_a_consumer_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Mon
     assert places(reader("a"), limit=2) == [(0, 0), (0, 1)]
     assert places(reader("a"), limit=2) == [(0, 2), (1, 0)]
     # What fails before it is flushed comes again.
-    parts = reader("a").parts()
-    assert next(parts)["offset"].to_pylist() == [1]
-    parts.close()
+    with closing(cast("Generator[Any]", reader("a").parts())) as parts:
+        assert next(parts)["offset"].to_pylist() == [1]
     assert places(reader("a")) == [(1, 1)]
     assert places(reader("a")) == []
     assert places(reader("b"), limit=1) == [(0, 0)]

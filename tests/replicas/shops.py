@@ -69,8 +69,14 @@ def replicas(made: Shop) -> list[str]:
 
 
 def then(made: Shop, table: str = "public.users", **when: Any) -> list[dict[str, Any]]:
-    """The rows of a table then."""
-    return sorted(made.pipeline.replica(table, **when).toArrow().to_pylist(), key=repr)
+    """The rows of a table then, the same on Spark and in this process."""
+    found = made.pipeline.rows(table, **when)
+    on_spark = made.pipeline.replica(table, **when).toArrow()
+    assert (on_spark.column_names, sorted(on_spark.to_pylist(), key=repr)) == (
+        found.column_names,
+        sorted(found.to_pylist(), key=repr),
+    )
+    return sorted(found.to_pylist(), key=repr)
 
 
 def asides(made: Shop) -> list[tuple[Any, ...]]:

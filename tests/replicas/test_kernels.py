@@ -17,10 +17,10 @@ from changeling.model.change import Change
 from changeling.model.operation import Operation
 from changeling.model.position import encode
 from changeling.model.table import Column, TableName, TableSchema
-from changeling.replicas.fold_job import _ORDER, _joined
+from changeling.replicas.fold_job import _joined
 from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
 from changeling.replicas.row_changes import RowChangesKernel
-from changeling.replicas.row_events import ARRIVAL, READ_COLUMNS, FoldTable
+from changeling.replicas.row_events import ARRIVAL, READ_COLUMNS, FoldTable, sorted_events
 from changeling.replicas.shape import columns_of
 from tests.replicas.test_fold import COLUMNS, Database, Rows, apply
 
@@ -50,11 +50,7 @@ def folded(changes: list[Change], folder: Path) -> tuple[Rows, TableOutcome]:
         target = Target(str(folder / str(attempt)), pa.schema(fields))
         asides = Target(str(folder / f"asides-{attempt}"), QUARANTINE.columns)
         events = pa.Table.from_batches([*RowChangesKernel((table,))([changes_batch(changes)])])
-        # Spark gives nulls the first places.
-        events = events.set_column(
-            events.schema.get_field_index("partition"), "partition", events.column("partition").fill_null(-1)
-        )
-        ordered = events.sort_by([(name, "ascending") for name in _ORDER])
+        ordered = sorted_events(events)
         kernel = FoldKernel((table,), (target,), asides, 1)
         parts = [
             msgspec.json.decode(found.column(0)[0].as_py(), type=TableOutcome)

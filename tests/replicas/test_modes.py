@@ -1,6 +1,8 @@
 """What a replica keeps: rows as they are, every state of them, or every change; and states that begin with a full load."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.iceberg import measured_scan
 from changeling.model.errors import UsageError
+from changeling.pipelines.time_travel import AskedState
 from tests.log.lakes import Shop, shop
 from tests.replicas.shops import asides, bus, item, moment, points, replica, replicas, then
 
@@ -137,12 +141,36 @@ def test_states_at_points_and_after_transactions_are_those_of_all_tables(spark: 
         for when in whens:
             assert [row["id"] for row in then(made, "users", **when)] == users
             assert [row["id"] for row in then(made, "orders", **when)] == orders
-    with pytest.raises(UsageError, match="has no transaction 7; the last one in the replicas is 3"):
-        made.pipeline.replica("users", as_of_transaction=7)
-    with pytest.raises(UsageError, match=r"there is no table public\.user; did you mean 'public\.users'"):
-        made.pipeline.replica("public.user")
-    with pytest.raises(UsageError, match="write the offset as well"):
-        made.pipeline.replica("users", as_of="2023-11-14T22:13:20")
+    for ask in (made.pipeline.replica, made.pipeline.rows):
+        with pytest.raises(UsageError, match="has no transaction 7; the last one in the replicas is 3"):
+            ask("users", as_of_transaction=7)
+        with pytest.raises(UsageError, match=r"there is no table public\.user; did you mean 'public\.users'"):
+            ask("public.user")
+        with pytest.raises(UsageError, match="write the offset as well"):
+            ask("users", as_of="2023-11-14T22:13:20")
+    program = "import sys; from changeling.cli import main; code = main(); assert 'pyspark' not in sys.modules; sys.exit(code)"
+    call = [sys.executable, "-c", program, "replica", "users", "--as-of", moment(2), "--json"]
+    done = subprocess.run([*call, "--pipeline", str(made.file)], capture_output=True, text=True, check=True)
+    assert ([json.loads(line) for line in done.stdout.splitlines()], done.stderr) == ([ANN, BOB], "")
+
+
+def test_what_is_too_large_for_the_process_is_folded_on_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = bus(tmp_path)
+    run(made, "a", item(1, "insert", ANN))
+    reasons: list[str] = []
+
+    def asked() -> tuple[pa.Schema, list[dict[str, Any]]]:
+        rows = made.pipeline.read("users", AskedState(as_of_transaction=1), on_spark=reasons.append).rows
+        return rows.schema, rows.to_pylist()
+
+    found = asked()
+    assert found[1] == [ANN]
+    assert reasons == []
+    monkeypatch.setattr(measured_scan, "MOST_BYTES", 100)
+    assert asked() == found
+    assert reasons == ["0.0 MB have to be read"]
 
 
 def test_values_that_do_not_fit_are_kept_aside_until_their_row_is_written_anew(

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from changeling.model import times
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
+from changeling.pipelines.time_travel import AskedState
 from changeling.replicas.pending_changes import Delta, PendingChanges
 from changeling.replicas.points import Point
 from tests.log.lakes import Shop, shop
@@ -20,6 +21,8 @@ from tests.replicas.histories import Database, State, Table, batches
 
 SOURCE = {"name": "bus", "type": "files", "path": "in/*.json", "format": "transferia"}
 HISTORIES = 40
+MOMENTS = 3
+"""At which the tables are compared, besides the end; at the first one on Spark as well."""
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +88,12 @@ def current(made: Shop, table: str) -> State:
 
 
 def then(made: Shop, table: str, **when: Any) -> State:
+    """A table as it was, folded in this process."""
+    rows = made.pipeline.read(f"public.{table}", AskedState(**when), on_spark=pytest.fail).rows
+    return state(rows.to_pylist(), rows.column_names)
+
+
+def then_on_spark(made: Shop, table: str, **when: Any) -> State:
     rows = made.pipeline.replica(f"public.{table}", **when).toArrow()
     return state(rows.to_pylist(), rows.column_names)
 
@@ -132,16 +141,17 @@ def check(folder: Path, seed: int, transactions: int, count: int, disorder: str)
     for table, expected in last.tables.items():
         assert differences(current(made, table), model(expected)) == {}, table
     assert lives(made, "told") == expected_lives(source, "told")
-    chosen = source.random.choice(source.committed[1:-1])
-    latest = max(one.time for one in source.committed if one.number <= chosen.number)
-    prefix = [
-        one for one in source.committed if all(earlier.time <= latest for earlier in source.committed[: one.number])
-    ]
-    for table in chosen.tables:
-        found = then(made, table, as_of_transaction=chosen.number)
-        assert differences(found, model(chosen.tables[table])) == {}, table
-        found = then(made, table, as_of=times.to_text(latest))
-        assert differences(found, model(prefix[-1].tables[table])) == {}, table
+    for place, chosen in enumerate(source.random.sample(source.committed[1:-1], MOMENTS)):
+        latest = max(one.time for one in source.committed if one.number <= chosen.number)
+        prefix = [
+            one for one in source.committed if all(earlier.time <= latest for earlier in source.committed[: one.number])
+        ]
+        for table in chosen.tables:
+            for ask in (then, then_on_spark) if place == 0 else (then,):
+                found = ask(made, table, as_of_transaction=chosen.number)
+                assert differences(found, model(chosen.tables[table])) == {}, (table, chosen.number, ask)
+                found = ask(made, table, as_of=times.to_text(latest))
+                assert differences(found, model(prefix[-1].tables[table])) == {}, (table, latest, ask)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ _VERBS = (
     remove,
 )
 _ON_SPARK = ("run", "maintain", "remove", "verify")
-_WITH_SPARK = ("replay", "as_of", "as_of_transaction", "point", "base", "rebuild")
+_WITH_SPARK = ("replay", "base", "rebuild")
 """Arguments that make other verbs need it."""
 
 

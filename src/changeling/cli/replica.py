@@ -1,4 +1,4 @@
-"""`changeling replica`: the rows of a table, now or then. Now needs no Spark."""
+"""`changeling replica`: the rows of a table, now or then. Spark is started only where much has to be read."""
 
 import argparse
 import sys
@@ -60,9 +60,13 @@ def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, 
         if found is not None:
             return found
     # Without a replica its rows are folded from the log.
+    state = pipeline.read(parsed.table, asked, source=parsed.source, on_spark=_announce_spark)
+    return state.rows, state.shape
+
+
+def _announce_spark(reason: str) -> None:
+    print(f"{reason}: starting Spark", file=sys.stderr)
     restore_pandas()
-    state = pipeline.state(parsed.table, asked, source=parsed.source)
-    return state.rows.toArrow(), state.shape
 
 
 def _print_lines(rows: "pa.Table", shape: "Shape") -> None:

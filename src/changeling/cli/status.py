@@ -38,11 +38,11 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
     sources = [row for row in rows if row["kind"] == "source"]
     running = any(row["running"] for row in sources)
     console.print(f"pipeline [bold]{name}[/bold], {'[green]running[/green]' if running else 'not running'}")
-    names = ("read", "accepted", "rejected", "changes", "late", "to extraction", "to log", "last batch")
+    names = ("read", "accepted", "rejected", "changes", "late", "to extraction", "to log", "to replica", "last batch")
     shown = table("source", numbers=names)
     for row in sources:
         numbers = (f"{row[column]:,}" for column in ("read", "accepted", "rejected", "changes", "late"))
-        lags = (_nanos(row["extraction_lag_seconds"]), _nanos(row["lag_seconds"]))
+        lags = (_nanos(row[name]) for name in ("extraction_lag_seconds", "lag_seconds", "replica_lag_seconds"))
         shown.add_row(row["name"], *numbers, *(duration(lag) for lag in lags), _to_the_second(row["ingested_at"]))
     show_table(shown)
     tables = [row for row in rows if row["kind"] == "table"]

@@ -13,7 +13,7 @@ from changeling.iceberg.reader import Tables
 from changeling.log import layout
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
-from changeling.replicas.replica_reader import Found, replicas
+from changeling.replicas.replica_reader import Replica, replicas
 from changeling.replicas.shape import Shape
 from changeling.replicas.table_lookup import WantedTable
 
@@ -55,7 +55,7 @@ class KnownTables:
         return msgspec.structs.replace(named, status="enabled", start=self._last_point)
 
     @functools.cached_property
-    def _replicas(self) -> dict[tuple[str, TableName], Found]:
+    def _replicas(self) -> dict[tuple[str, TableName], Replica]:
         found = (one for one in replicas(self._tables, self._pipeline) if one.identity.kind == "rows")
         return {(one.identity.source, one.identity.table): one for one in found}
 

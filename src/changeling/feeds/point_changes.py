@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import And, BooleanExpression, GreaterThan, LessThanOrEqual
 
-from changeling.iceberg.reader import Tables, equals
+from changeling.iceberg.conditions import equals
+from changeling.iceberg.reader import Tables
 from changeling.log.layout import CHANGES
 from changeling.model import position as positions
 from changeling.replicas.points import Point, SourcePoint

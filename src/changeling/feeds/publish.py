@@ -30,10 +30,10 @@ from changeling.model.change import Record
 from changeling.model.errors import ChangelingError
 from changeling.model.operation import Operation
 from changeling.replicas.points import Point, Points
-from changeling.replicas.replica_reader import Identity, ReplicaState
+from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
 from changeling.replicas.schema_inference import Policies, SchemaInference
 from changeling.replicas.shape import Columns, Shape
-from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.tables import ReplicaTables
 
 BUCKET_ROWS = 50_000
 """About how many rows of an initial scan are published at once."""

@@ -9,10 +9,11 @@ from changeling.model import canonical, json_text
 from changeling.model.errors import ChangelingError
 from changeling.replicas.json_output import json_column
 from changeling.replicas.keys import Reader, normal, same
+from changeling.replicas.replica_reader import Replica
 from changeling.replicas.row_replacement import all_rows, rows_with_keys
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.stored_rows import StoredRows
-from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.tables import ReplicaTables
 from changeling.replicas.typed_rows import TypedRows
 
 

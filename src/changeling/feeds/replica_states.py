@@ -9,7 +9,8 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
 
 from changeling.feeds.feed import Feed
-from changeling.iceberg.reader import Tables, equals
+from changeling.iceberg.conditions import equals
+from changeling.iceberg.reader import Tables
 from changeling.log.layout import CHANGES, POINTS
 from changeling.replicas.points import Point, Points, from_row
 from changeling.replicas.replica_reader import FORMER, STATE, ReplicaState, replicas

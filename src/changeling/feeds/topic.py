@@ -20,7 +20,8 @@ from pyiceberg.types import NestedField
 
 from changeling.feeds.feed import Feed
 from changeling.formats.format import Counts
-from changeling.iceberg.reader import Tables, equals, summaries_of
+from changeling.iceberg.conditions import equals
+from changeling.iceberg.reader import Tables, summaries_of
 from changeling.iceberg.table import Table
 from changeling.model import layout
 from changeling.model.change import Record

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table as IcebergTable
 
 from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
@@ -85,12 +85,6 @@ class Tables:
             return None
         except Exception as error:  # each catalog and store raises its own kinds
             raise ChangelingError(f"the catalog cannot be read: {error}") from error
-
-
-def equals(column: str, value: str | int) -> BooleanExpression:
-    """The rows whose column has a value; `table.name` is a column as well."""
-    # PyIceberg's own signature takes a name and a value; what its types say comes from another library.
-    return EqualTo(column, value)  # type: ignore[call-arg, arg-type]
 
 
 def summaries_of(table: IcebergTable, tag: str) -> Iterator[dict[str, Any]]:

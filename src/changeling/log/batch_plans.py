@@ -1,12 +1,17 @@
 """The plans of batches: what each batch is to read is recorded before it is read."""
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from changeling.iceberg.failpoints import reach
-from changeling.iceberg.lake import Lake
+from changeling.iceberg.table import StoredTables
 from changeling.log import layout
+
+if TYPE_CHECKING:
+    from changeling.iceberg.lake import Lake
 
 READ, REPLAY = "read", "replay"
 
@@ -20,21 +25,32 @@ class Plan(msgspec.Struct, frozen=True):
     text: str
 
 
-class Plans:
-    """The plans of all sources, as the table `batches` has them."""
+def stored_plans(tables: StoredTables) -> Iterator[tuple[str, Plan]]:
+    """The plans of all sources in order, each with its source, as the table `batches` has them."""
+    rows = sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
+    for row in rows:
+        yield row["source"], Plan(row["batch"], row["attempt"], row["kind"], row["plan"])
 
-    def __init__(self, lake: Lake) -> None:
+
+def last_attempts(plans: Iterable[Plan]) -> list[Plan]:
+    """The last attempt at each batch, in order."""
+    by_batch = {plan.batch: plan for plan in plans}
+    return list(by_batch.values())
+
+
+class Plans:
+    """The plans of all sources, for whoever adds to them."""
+
+    def __init__(self, lake: "Lake") -> None:
         self._lake = lake
         self._last: dict[str, Plan] = {}
         self._all: dict[str, list[Plan]] = {}
-        rows = sorted(lake.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
-        for row in rows:
-            self._note(row["source"], Plan(row["batch"], row["attempt"], row["kind"], row["plan"]))
+        for source, plan in stored_plans(lake):
+            self._note(source, plan)
 
     def of(self, source: str) -> list[Plan]:
         """The last attempt at each batch, in order."""
-        by_batch = {plan.batch: plan for plan in self._all.get(source, ())}
-        return list(by_batch.values())
+        return last_attempts(self._all.get(source, ()))
 
     def last(self, source: str) -> Plan | None:
         """The newest."""

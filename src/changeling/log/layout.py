@@ -8,6 +8,8 @@ from changeling.model import layout
 VERSION = 1
 """The layout that this code writes; a table has its own in the property `changeling.layout`."""
 MOMENT = pa.timestamp("us", "UTC")
+DROPPED = "changeling.dropped"
+"""The property of the log with the first day of which it still has all changes; without it the log has every change."""
 
 
 CHANGES = Table(

@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.iceberg.reader import Tables, equals
+from changeling.iceberg.conditions import equals
+from changeling.iceberg.reader import Tables
 from changeling.log.layout import CHANGES, SCHEMAS
 from changeling.model import layout
 from changeling.model.table import TableName

@@ -11,14 +11,12 @@ from changeling.iceberg.catalog import NAME
 from changeling.iceberg.lake import Lake, quoted
 from changeling.iceberg.table import Table
 from changeling.log import layout
-from changeling.log.layout import TABLES
+from changeling.log.layout import DROPPED, TABLES
 from changeling.log.source_state import PROPERTY, STATE_TAG
 
 READER_TAG = "reader-"
 """Readers of the log tag the snapshot they have read up to with this prefix and their name."""
 KEEP_SNAPSHOTS = timedelta(hours=1)
-DROPPED = "changeling.dropped"
-"""The property of the log with the first day of which it still has all changes; without it the log has every change."""
 _ORPHANS_AFTER = timedelta(days=3)
 _FEW_FILES = 5
 

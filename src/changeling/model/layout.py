@@ -248,3 +248,12 @@ def changes(batch: pa.RecordBatch) -> list[Change]:
             strict=True,
         )
     ]
+
+
+def conform(batch: pa.RecordBatch, layout: pa.Schema) -> pa.RecordBatch:
+    """A batch that others read, cast to exactly this layout: undoes their nullability and large types."""
+    return pa.record_batch([_cast(batch.column(field.name), field.type) for field in layout], schema=layout)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)

@@ -2,28 +2,29 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from changeling.iceberg.lake import Lake
-from changeling.log.batch_plans import READ, Plans
+from changeling.iceberg.table import StoredTables
+from changeling.log.batch_plans import READ, last_attempts, stored_plans
 from changeling.model.position import encode
 from changeling.model.table import TableName
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import postgres_sources
 from changeling.replicas.gaps import Unknown
-from changeling.replicas.merge_tasks import points_of
+from changeling.replicas.points import points_of
 from changeling.replicas.replica_reader import Identity
 from changeling.sources import postgres_plan
 from changeling.sources.postgres_plan import Plan, Snapshot
 
 
-def unknown_of(loaded: Loaded, lake: Lake) -> Callable[[Identity], Sequence[Unknown]]:
+def unknown_of(loaded: Loaded, tables: StoredTables) -> Callable[[Identity], Sequence[Unknown]]:
     """A function that returns the unknown ranges of a table, as far as the replicas are."""
     captured = {source.name for source in postgres_sources(loaded)}
 
     def of(identity: Identity) -> Sequence[Unknown]:
         if identity.source not in captured:
             return ()
-        stored = points_of(lake).last.of(identity.source).batch
-        plans = (one for one in Plans(lake).of(identity.source) if one.kind == READ and one.batch <= stored)
+        stored = points_of(tables).last.of(identity.source).batch
+        own = last_attempts(plan for source, plan in stored_plans(tables) if source == identity.source)
+        plans = (one for one in own if one.kind == READ and one.batch <= stored)
         return tuple(_unknown_ranges((postgres_plan.parse_plan(one.text) for one in plans), identity.table))
 
     return of

@@ -6,15 +6,13 @@ from typing import Any
 from changeling.feeds.feed import Feed
 from changeling.feeds.topic import FeedState, Topic
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import POINTS
-from changeling.replicas.points import Points, from_row
+from changeling.replicas.points import Points
 
 
-def feed_status(tables: Tables, pipeline: str, feeds: list[Feed], errors: Mapping[str, str]) -> list[dict[str, Any]]:
+def feed_status(
+    tables: Tables, pipeline: str, feeds: list[Feed], points: Points, errors: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """One object for each feed."""
-    if not feeds:
-        return []
-    points = Points(map(from_row, tables.rows(POINTS).to_pylist()))
     return [_status(Topic(tables, pipeline, feed), points, errors.get(feed.name)) for feed in feeds]
 
 

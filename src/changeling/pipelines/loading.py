@@ -9,6 +9,7 @@ import msgspec
 import yaml
 
 from changeling.formats.options import ReadOptions
+from changeling.log.schema_registry import Policy
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName, TableSchema
 from changeling.pipelines import declared_schemas, struct_validation, validation
@@ -62,6 +63,11 @@ class Loaded:
         """What the replica of a table contains: `merge`, `history`, `append`, or `typed` for a typed table of every change."""
         rule = self.rule(source, table)
         return "merge" if rule is None else "typed" if rule.typed else rule.mode
+
+    def policy(self, source: str, table: TableName) -> Policy:
+        """What becomes of new versions of a table's schema."""
+        rule = self.rule(source, table)
+        return "evolve" if rule is None else rule.schema
 
     def read_options(self, source: RecordSource, *, schemas: tuple[TableSchema, ...] = ()) -> ReadOptions:
         """The checked options to read a source with: its own, and what the pipeline declares about its tables.

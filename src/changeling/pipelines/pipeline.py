@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from changeling.iceberg.lock import Lock, held
 from changeling.log import layout
-from changeling.model.errors import ChangelingError, NotAllDropped, UsageError
+from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
@@ -120,20 +120,38 @@ class Pipeline:
         """
         return self.state(table, AskedState(as_of, as_of_transaction, point, base, before), source=source).rows
 
-    def state(self, table: str, asked: AskedState = NOW, *, source: str | None = None) -> "State":
+    def state(self, table: str, asked: AskedState = NOW, *, source: str | None = None) -> "State[DataFrame]":
         """As `replica`, with the types of the columns."""
-        from changeling.log.change_log import Log
-        from changeling.pipelines.capture_gaps import unknown_of
-        from changeling.pipelines.runner import rules_of
-        from changeling.replicas.as_of import States
-        from changeling.spark.errors import translated_errors
+        from changeling.pipelines.states import on_spark
 
-        wanted = WantedTable(TableName.parse(table), source)
-        with self._redacted(), translated_errors():
-            lake = lake_of(self._loaded)
-            if not lake.has(layout.CHANGES):
-                raise UsageError(f"pipeline {self.name} has no log yet: `changeling run` creates it")
-            return asked.of(States(Log(lake), rules_of(self._loaded).policy, unknown_of(self._loaded, lake)), wanted)
+        with self._redacted():
+            return on_spark(self._loaded, asked, WantedTable(TableName.parse(table), source))
+
+    def rows(
+        self,
+        table: str,
+        as_of: str | datetime | None = None,
+        *,
+        source: str | None = None,
+        as_of_transaction: str | int | None = None,
+        point: int | None = None,
+    ) -> "pa.Table":
+        """As `replica`, as a table of Arrow; Spark is started only where a few hundred megabytes have to be read for it."""
+        return self.read(table, AskedState(as_of, as_of_transaction, point), source=source).rows
+
+    def read(
+        self,
+        table: str,
+        asked: AskedState = NOW,
+        *,
+        source: str | None = None,
+        on_spark: Callable[[str], object] = lambda why: None,
+    ) -> "State[pa.Table]":
+        """As `rows`, with the types of the columns; calls `on_spark` with the reason before it starts Spark."""
+        from changeling.pipelines.states import in_process
+
+        with self._redacted():
+            return in_process(self._loaded, asked, WantedTable(TableName.parse(table), source), on_spark)
 
     def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
         """Rebuilds the replica of a table from the log, next to the current one, and swaps it in; returns the number of rows."""
@@ -285,30 +303,10 @@ class Pipeline:
         Returns the names of what was dropped. Raises `NotAllDropped` with the statements to run where something remains on a
         server that the user may not drop; everything else is dropped then.
         """
-        from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
-        from changeling.pipelines.target_sync import targets_of
-        from changeling.sources import postgres_removal
+        from changeling.pipelines.removal import remove
 
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
-            dropped, left = [], []
-            lake = lake_of(self._loaded)
-            written = lake if lake.has(layout.CHANGES) else None
-            for source in postgres_sources(self._loaded):
-                removed = postgres_removal.remove(capture_settings(self._loaded, source, written))
-                dropped += removed.dropped
-                left += removed.left
-            for target in targets_of(self._loaded, lake):
-                dropped += [f"{name} of target {target.name}" for name in target.remove()]
-            for part in ("replica", "feeds"):
-                dropped += lake.in_namespace(f"{self.name}_{part}").remove()
-            dropped += lake.remove()
-            if left:
-                raise NotAllDropped(
-                    "\n  ".join(
-                        [f"dropped {', '.join(dropped) or 'nothing'}; let an administrator of the server run:", *left]
-                    )
-                )
-            return dropped
+            return remove(self._loaded)
 
     @contextmanager
     def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":

@@ -21,7 +21,6 @@ from changeling.model import layout as model
 from changeling.model.change import Record
 from changeling.model.errors import Rejected
 from changeling.sources.source import Input
-from changeling.spark.adapter import conform
 
 _REJECTED = pa.schema([field for field in model.REJECTS if field.name != "feature"])
 
@@ -69,7 +68,7 @@ class _RejectsReader:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """One output batch for each input batch."""
         for batch in batches:
-            rows = conform(batch, _REJECTED)
+            rows = model.conform(batch, _REJECTED)
             names = {"value": "raw"}
             columns = [rows.column(names.get(field.name, field.name)) for field in model.RECORDS]
             records = pa.record_batch(columns, schema=model.RECORDS)

@@ -1,9 +1,10 @@
 """Runs a pipeline: batch after batch from each source in turn, to the end of the available input, or until it is stopped."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 
 from changeling.files.reading import Carrier
 from changeling.iceberg.lake import Lake
@@ -11,13 +12,10 @@ from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
 from changeling.log.ingest import Ingest, Report
 from changeling.log.maintenance import expire
-from changeling.log.schema_registry import Policy
 from changeling.log.source_state import SourceState
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.spans import span_millis
-from changeling.model.table import TableName
 from changeling.pipelines.backoff import Retry
-from changeling.pipelines.declared_schemas import applies
 from changeling.pipelines.definition import (
     FilesSource,
     KafkaSource,
@@ -204,7 +202,7 @@ def record_sources(loaded: Loaded) -> list[RecordSource]:
 
 def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = False) -> Ingest:
     """The ingest of a source into the log. `resnapshot`: tables of a database are snapshotted again."""
-    policy = _policies(loaded, source.name)
+    policy = partial(loaded.policy, source.name)
     if isinstance(source, PostgresSource):
         from changeling.pipelines.postgres_sources import capture_settings, requests_of
         from changeling.sources.postgres import PostgresSource as Postgres
@@ -228,7 +226,7 @@ def _settle(loaded: Loaded) -> timedelta:
 
 def rules_of(loaded: Loaded) -> Rules:
     """The rules for tables in the pipeline file."""
-    return Rules(loaded.mode, lambda source, table: _policies(loaded, source)(table))
+    return Rules(loaded.mode, loaded.policy)
 
 
 def carrier_of(source: RecordSource) -> Carrier:
@@ -264,9 +262,3 @@ def _source(loaded: Loaded, lake: Lake, source: RecordSource) -> Source:
         start=source.start,
         on_gap=source.on_gap,
     )
-
-
-def _policies(loaded: Loaded, source: str) -> Callable[[TableName], Policy]:
-    """The policy for new versions of a table's schema, from the first rule that matches."""
-    rules = loaded.rules(source)
-    return lambda table: next((rule.schema for rule in rules if applies(rule, table)), "evolve")

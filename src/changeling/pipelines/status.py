@@ -15,6 +15,7 @@ from changeling.pipelines.feed_sync import definitions_of
 from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
+from changeling.replicas.points import Point, points_of
 from changeling.replicas.replica_reader import Identity, replicas
 from changeling.sources.postgres_capture import Capture
 from changeling.targets.target_state import fetch_status
@@ -38,6 +39,9 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
     rows = [_source(name, state.of(name), errors.get(name) or ended, running) for name in names]
     for row in rows:
         row["left_out"] = left_out.get(row["name"], {})
+    points = points_of(tables)
+    for row in rows:
+        row |= _freshness(points.last, row["name"])
     slots = {source.name: _slot(loaded, source) for source in postgres_sources(loaded)}
     for row in rows:
         own = [table for table in known if table["source"] == row["name"] and table["applied"] is not None]
@@ -46,7 +50,7 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
             for count in ("applied", "ties", "stale", "aside")
         }
         row |= slots.get(row["name"], {})
-    feeds = feed_status(tables, loaded.definition.name, definitions_of(loaded).all(), errors)
+    feeds = feed_status(tables, loaded.definition.name, definitions_of(loaded).all(), points, errors)
     targets = [_target(loaded, target, errors.get(target.name)) for target in loaded.definition.targets]
     return [*rows, *known, *feeds, *targets]
 
@@ -72,6 +76,15 @@ def _source(name: str, state: SourceState, error: str | None, running: bool) -> 
         "ingested_at": None if state.ingested_at is None else times.to_text(state.ingested_at * 1000),
         "last_error": error,
     }
+
+
+def _freshness(last: Point, source: str) -> dict[str, Any]:
+    """Up to which commit the replicas have a source, and how long after it they had it."""
+    committed = last.of(source).commit_time
+    if committed is None:
+        return {"replica_commit_time": None, "replica_lag_seconds": None}
+    made = int(last.made_at.timestamp() * 1_000_000) * 1_000
+    return {"replica_commit_time": times.to_text(committed), "replica_lag_seconds": _seconds(made - committed)}
 
 
 def _slot(loaded: Loaded, source: PostgresSource) -> dict[str, Any]:

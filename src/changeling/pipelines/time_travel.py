@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from changeling.model import times
 from changeling.model.errors import Rejected, UsageError
@@ -10,6 +10,8 @@ from changeling.model.errors import Rejected, UsageError
 if TYPE_CHECKING:
     from changeling.replicas.as_of import State, States
     from changeling.replicas.table_lookup import WantedTable
+
+Rows = TypeVar("Rows")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class AskedState:
             if timestamp is not None:
                 _nanos(timestamp)
 
-    def of(self, states: "States", table: "WantedTable") -> "State":
+    def of(self, states: "States[Rows]", table: "WantedTable") -> "State[Rows]":
         """The requested state of a table."""
         if self.base is not None:
             return states.from_base(table, self.base, None if self.before is None else _nanos(self.before))

@@ -15,10 +15,11 @@ from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, postgres_sources, requests_of
-from changeling.pipelines.runner import rules_of
 from changeling.postgres import catalog
 from changeling.replicas.as_of import States
 from changeling.replicas.comparison import Difference, compare
+from changeling.replicas.spark_changes import SparkChanges
+from changeling.replicas.spark_states import SparkStore
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream
@@ -159,7 +160,7 @@ def _compared(
 ) -> Iterator[Verified]:
     lake = lake_of(loaded)
     log = Log(lake)
-    states = States(log, rules_of(loaded).policy)
+    states = States(SparkStore(log), loaded.policy)
     behind = _behind(loaded, source, point)
     for table in tables:
         schema = point.schema(table)
@@ -168,7 +169,7 @@ def _compared(
             raise _AlteredError(
                 f"{table} was altered, and no run has seen it since: run the pipeline, then verify again"
             )
-        expected = states.given(source.name, table, point.rows(lake.spark, table, version), version)
+        expected = states.given(source.name, table, SparkChanges(point.rows(lake.spark, table, version)), version)
         actual = states.before(source.name, table, point.position)
         found = compare(expected, actual, most)
         yield Verified(

@@ -20,7 +20,7 @@ from changeling.replicas.history_rows import intervals
 from changeling.replicas.merge_tasks import MergeTask
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.quarantine import Quarantine
-from changeling.replicas.replica_reader import STATE, ReplicaState
+from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
 from changeling.replicas.row_replacement import (
     MOST_ROWS,
     Scan,
@@ -46,7 +46,7 @@ from changeling.replicas.stored_merge import (
 from changeling.replicas.stored_merge import completed as completed_frame
 from changeling.replicas.stored_merge import recounted as recounted_frame
 from changeling.replicas.stored_rows import StoredRows
-from changeling.replicas.tables import Replica, ReplicaTables, properties
+from changeling.replicas.tables import ReplicaTables, properties
 
 _SAID = f"spark.sql.iceberg.snapshot-property.{STATE}"
 

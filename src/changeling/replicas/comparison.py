@@ -39,7 +39,7 @@ class Compared:
     """The first of them."""
 
 
-def compare(source: State, replica: State, most: int) -> Compared:
+def compare(source: State[DataFrame], replica: State[DataFrame], most: int) -> Compared:
     """The rows in which two states differ; columns go by their names, and one that a side lacks is NULL there."""
     shape = source.shape
     left, right = _aligned(source, shape), _aligned(replica, shape)
@@ -66,7 +66,7 @@ def _names(shape: Shape) -> list[str]:
     return [f"c{place}" for place in range(len(shape.columns))]
 
 
-def _aligned(state: State, shape: Shape) -> DataFrame:
+def _aligned(state: State[DataFrame], shape: Shape) -> DataFrame:
     """Rows with the columns of a shape, and the number of copies of each."""
     there = {column.name: column for column in state.shape.columns}
     values: list[Column] = []

@@ -1,28 +1,25 @@
-"""Runs a fold on Spark: changes become row events, which are ordered by row and folded into files of rows."""
+"""Runs a fold, on Spark or in this process: changes become row events, which are ordered by row and folded into files of rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
-from pyspark.sql import DataFrame
 
 from changeling.iceberg.parquet_files import Target, discard
-from changeling.replicas.fold_task import OUTCOME, FoldKernel, TableOutcome, merged
+from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
 from changeling.replicas.key_move_lookup import settled
+from changeling.replicas.logged_changes import Changes
 from changeling.replicas.row_changes import RowChangesKernel
-from changeling.replicas.row_events import ARRIVAL, ROW_EVENTS, FoldTable, read_columns
-from changeling.spark.adapter import run
-from changeling.spark.errors import SPARK_ERRORS, translate_error
+from changeling.replicas.row_events import FoldTable
 
 Widen = Callable[[FoldTable, dict[str, list[str]]], FoldTable]
 """A table of a fold with columns that hold values of more kinds."""
 Prepare = Callable[[FoldTable], tuple[FoldTable, Target]]
 """A table of a fold as it is to be folded, and where its rows go."""
-_ORDER = ("table", "group", "position", *ARRIVAL, "key", "effect", "values")
 
 
 def fold(
-    changes: DataFrame,
+    changes: Changes,
     tables: Sequence[FoldTable],
     prepared: Prepare,
     quarantine: Target,
@@ -55,15 +52,10 @@ def fold(
 
 
 def _run(
-    changes: DataFrame, tables: Sequence[FoldTable], targets: Sequence[Target], quarantine: Target, point: int
+    changes: Changes, tables: Sequence[FoldTable], targets: Sequence[Target], quarantine: Target, point: int
 ) -> dict[int, TableOutcome]:
-    events = run(read_columns(changes), RowChangesKernel(tuple(tables)), ROW_EVENTS)
-    ordered = events.repartition("table", "group").sortWithinPartitions(*_ORDER)
     kernel = FoldKernel(tuple(tables), tuple(targets), quarantine, point)
-    try:
-        rows = run(ordered, kernel, OUTCOME).toArrow()
-    except SPARK_ERRORS as error:
-        raise translate_error(error) from error
+    rows = changes.folded(RowChangesKernel(tuple(tables)), kernel)
     return merged(msgspec.json.decode(row, type=TableOutcome) for row in rows.column("outcome").to_pylist())
 
 

@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from changeling.formats.decoding import collector_at_rest
 from changeling.iceberg.parquet_files import Target, Writer, Written
+from changeling.model.layout import conform
 from changeling.model.operation import Operation
 from changeling.replicas.fold import Fold, Repetitions, RowEvent
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.row_events import PLUS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
 from changeling.replicas.row_writer import RowWriter, State
 from changeling.replicas.snapshot_attempts import deciding
-from changeling.spark.adapter import conform
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
 

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.log.maintenance import KEEP_SNAPSHOTS, Done, compact, remove_orphans
-from changeling.replicas.merge_tasks import points_of
-from changeling.replicas.points import Point
+from changeling.replicas.points import Point, points_of
+from changeling.replicas.replica_reader import Replica
 from changeling.replicas.staging_folder import remove_leftovers
-from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.tables import ReplicaTables
 
 TAG = "point-"
 _ORPHANS_AFTER = timedelta(days=3)

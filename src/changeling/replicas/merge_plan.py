@@ -2,26 +2,26 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 
-from pyspark.sql import Column
-from pyspark.sql import functions as f
-
+from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_most, below, equals
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.replicas.merge_tasks import Base, Bases, MergeTask, all_truncates, between, is_part, late_keys, of_table
+from changeling.replicas.bases import Base, Bases
+from changeling.replicas.logged_changes import all_truncates, between, is_part, of_table
+from changeling.replicas.merge_tasks import MergeTask, late_keys
 from changeling.replicas.metadata_columns import SERVICE
 from changeling.replicas.pending_changes import Delta, TableDelta
 from changeling.replicas.points import Points, SourcePoint
-from changeling.replicas.replica_reader import Identity
+from changeling.replicas.replica_reader import Identity, Replica
 from changeling.replicas.row_events import FoldTable
 from changeling.replicas.schema_inference import SchemaInference
 from changeling.replicas.schema_reversion import PositionRange
 from changeling.replicas.shape import Shape
 from changeling.replicas.snapshot_rows import Reads, reads_of
-from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.spark_changes import SparkChanges
+from changeling.replicas.tables import ReplicaTables
 
 Modes = Callable[[str, TableName], str]
 """merge, history, append, or typed where every change becomes a row; by source and table."""
@@ -35,8 +35,13 @@ class Planner:
         self, lake: Lake, points: Points, tables: ReplicaTables, inference: SchemaInference, mode: Modes
     ) -> None:
         self._lake, self._points, self._tables, self._inference, self._mode = lake, points, tables, inference, mode
-        self._bases = Bases(lake, points)
+        self._bases = Bases(points, lambda: dict(lake.load(layout.CHANGES).properties()))
         self._warnings: list[str] = []
+
+    @property
+    def _changes(self) -> SparkChanges:
+        """The changes of the log as it is now."""
+        return SparkChanges.of(self._lake)
 
     def warnings(self) -> list[str]:
         """Warnings for the user; each is returned once."""
@@ -66,32 +71,32 @@ class Planner:
                     made.append(replace(task, version=version, version_at=last[1]))
         return made
 
-    def changes(self, tasks: Sequence[MergeTask], delta: Delta) -> Column:
+    def changes(self, tasks: Sequence[MergeTask], delta: Delta) -> Condition:
         """The changes that the tables need: for most of them what is new, by one condition per source; each fold skips the rest."""
         fresh = {task.delta.source for task in tasks if self._takes_new(task)}
         parts = [
-            (f.col("source") == source) & self._new(self._points.last.of(source), delta, source)
+            all_of([equals("source", source), self._new(self._points.last.of(source), delta, source)])
             for source in sorted(fresh)
         ]
         parts += [self._own_changes(task, delta) for task in tasks if not self._takes_new(task)]
-        return reduce(Column.__or__, parts)
+        return any_of(parts)
 
     def _takes_new(self, task: MergeTask) -> bool:
         """Whether a table needs only changes that the last point does not have."""
         on_top = task.folded.floor == (self._points.last.of(task.delta.source).position or "")
         return not task.from_scratch and (task.folded.listed or on_top)
 
-    def _own_changes(self, task: MergeTask, delta: Delta) -> Column:
+    def _own_changes(self, task: MergeTask, delta: Delta) -> Condition:
         source = task.delta.source
         span = between(task.folded.floor, delta.limits.get(source), delta.point.of(source).batch)
-        return of_table(source, task.delta.table) & span
+        return all_of([of_table(source, task.delta.table), span])
 
-    def _new(self, before: SourcePoint, delta: Delta, source: str) -> Column:
+    def _new(self, before: SourcePoint, delta: Delta, source: str) -> Condition:
         """Changes that the last point does not have, late or not."""
         span = between("", delta.limits.get(source), delta.point.of(source).batch, before.whole_batch)
         if before.position is None:
             return span
-        return span & ((f.col("batch") > before.batch) | (f.col("position") > before.position))
+        return all_of([span, any_of([above("batch", before.batch), above("position", before.position)])])
 
     def again(self, replica: Replica, delta: Delta) -> MergeTask:
         """Rebuilds a replica from the first change on."""
@@ -100,7 +105,7 @@ class Planner:
             raise ChangelingError(
                 f"the log does not reach back to the first change of {table.table}: what is past retention cannot be rebuilt"
             )
-        self._inference.look_for_reversions(self._lake, _position_range(table, "", delta))
+        self._inference.look_for_reversions(self._changes, _position_range(table, "", delta))
         task = self._from_scratch(table, replica, delta)
         version = task.folded.columns.version_at(table.version, table.version_at)
         return replace(task, version=version, version_at=table.version_at)
@@ -109,9 +114,9 @@ class Planner:
         """Finds where the schema reverted: from the start on for a replica that is built from scratch."""
         known = [self._tables.known.get(Identity(table.source, table.table, kind)) for kind in kinds]
         if any(one is None or not one.is_current for one in known):
-            self._inference.look_for_reversions(self._lake, _position_range(table, "", delta))
+            self._inference.look_for_reversions(self._changes, _position_range(table, "", delta))
         elif known:
-            self._inference.look_for_reversions(self._lake, _position_range(table, table.first, delta), table)
+            self._inference.look_for_reversions(self._changes, _position_range(table, table.first, delta), table)
 
     def _replica(self, table: TableDelta, identity: Identity, delta: Delta) -> Replica:
         known = self._tables.known.get(identity)
@@ -205,7 +210,7 @@ class Planner:
             base = Base(truncates[-1][0])
         held, folded = folded.floor, replace(folded, floor=base.position)
         late = self._came_late(table, delta, base, with_reads=bool(reads.attempts))
-        keys = late_keys(self._lake.frame(layout.CHANGES).where(late), folded)
+        keys = late_keys(self._changes.where(late), folded)
         if keys is not None:
             folded = replace(folded, top=held, again=keys)
             return MergeTask(table, replica, folded, base)
@@ -220,8 +225,8 @@ class Planner:
             return False
         if len(reads.attempts) > 1 or not self._bases.log_is_whole():
             return True
-        earlier = of_table(table.source, table.table) & (f.col("position") < reads.contain)
-        return not self._lake.frame(layout.CHANGES).where(earlier).isEmpty()
+        earlier = self._changes.where(of_table(table.source, table.table), below("position", reads.contain))
+        return earlier.some("position") is not None
 
     def _passed_by(self, table: TableDelta) -> str:
         """Warns of changes that are not in the replica, since the log does not reach back to their position."""
@@ -238,21 +243,23 @@ class Planner:
     def _reads(self, table: TableDelta, delta: Delta) -> Reads:
         """The rows of snapshots of a table without a key."""
         limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
-        return reads_of(self._lake, table.source, table.table, limit, batch)
+        whole = self._bases.log_is_whole()
+        return reads_of(self._changes, table.source, table.table, limit, batch, whole=whole)
 
-    def _came_late(self, table: TableDelta, delta: Delta, base: Base, *, with_reads: bool) -> Column:
+    def _came_late(self, table: TableDelta, delta: Delta, base: Base, *, with_reads: bool) -> Condition:
         """The changes for which rows are folded again."""
         last = self._points.last.of(table.source)
-        new = (f.col("batch") > last.whole_batch) & (f.col("batch") <= delta.point.of(table.source).batch)
+        new = [above("batch", last.whole_batch), at_most("batch", delta.point.of(table.source).batch)]
         # A new row with a partial image may come from one whose delete was merged before.
-        behind = (f.col("position") <= (last.position or "")) | is_part()
+        behind = [at_most("position", last.position or ""), is_part()]
         if with_reads:
-            behind = behind | (f.col("op") == "read")
-        return of_table(table.source, table.table) & new & behind & (f.col("position") > base.position)
+            behind.append(equals("op", "read"))
+        own = of_table(table.source, table.table)
+        return all_of([own, *new, any_of(behind), above("position", base.position)])
 
     def _truncates(self, table: TableDelta, delta: Delta, after: str) -> tuple[tuple[str, int | None], ...]:
         limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
-        return all_truncates(self._lake, table.source, table.table, after, limit, batch)
+        return all_truncates(self._changes.where(of_table(table.source, table.table), between(after, limit, batch)))
 
 
 def _position_range(table: TableDelta, first: str, delta: Delta) -> PositionRange:

@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 
+from changeling.iceberg.table import StoredTables
+from changeling.log.layout import POINTS
+
 
 class SourcePoint(msgspec.Struct, frozen=True):
     """How far one source is in the replicas."""
@@ -97,3 +100,10 @@ class Points:
             if came is not None and (earliest is None or came < earliest):
                 earliest = came
         return found
+
+
+def points_of(tables: StoredTables) -> Points:
+    """The points of a pipeline; none where its log is older than they are."""
+    if POINTS.name not in tables.names():
+        return Points([])
+    return Points(from_row(row) for row in tables.rows(POINTS).to_pylist())

@@ -5,8 +5,7 @@ from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
+import pyarrow.compute as pc
 
 from changeling.model.table import TableName
 from changeling.replicas.key_moves import Moved
@@ -33,6 +32,8 @@ READ_COLUMNS = (
 )
 ARRIVAL = ("batch", "ordinal", "partition", "record")
 """Where a change arrived, in order: of equal positions the earlier one comes first. Files have no partition."""
+ORDER = ("table", "group", "position", *ARRIVAL, "key", "effect", "values")
+"""What row events are sorted by before they are folded, ascending; NULL comes first."""
 ROW_EVENTS = pa.schema(
     [
         ("table", pa.int32()),
@@ -56,22 +57,30 @@ ROW_EVENTS = pa.schema(
 checksum of images that `values` does not contain, `attempt` numbers the attempt at a snapshot."""
 
 
-def read_columns(changes: DataFrame) -> DataFrame:
-    """What a fold reads of changes: `READ_COLUMNS` and `ARRIVAL`. Those that are not of the log are one batch."""
-    if "batch" not in changes.columns:
-        changes = changes.withColumn("batch", f.lit(0))
-    return changes.select(*READ_COLUMNS, *arrival_columns())
+def sorted_events(events: pa.Table) -> pa.Table:
+    """Row events in `ORDER`, as Spark sorts them: bytewise, NULL first."""
+    columns: dict[str, pa.ChunkedArray] = {}
+    for name in ORDER:
+        column = events.column(name)
+        if column.null_count:
+            # Arrow gives NULL the last place.
+            columns[f"has {name}"] = column.is_valid()
+        columns[name] = column
+    return events.take(pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns]))
 
 
-def arrival_columns() -> list[Column]:
-    """`ARRIVAL`, given rows of the log."""
-    values = (
-        f.col("batch"),
-        f.coalesce(f.col("origin.ordinal"), f.lit(0)),
-        f.when(f.col("origin.offset").isNotNull(), f.coalesce(f.col("origin.partition"), f.lit(0))),
-        f.coalesce(f.col("origin.offset"), f.col("origin.record"), f.lit(0)),
+def arrivals(rows: pa.Table) -> list[pa.ChunkedArray]:
+    """`ARRIVAL`, given `batch` and `origin` of rows of the log."""
+    ordinal, partition, offset, record = (
+        pc.struct_field(rows.column("origin"), name) for name in ("ordinal", "partition", "offset", "record")
     )
-    return [value.cast("bigint").alias(name) for name, value in zip(ARRIVAL, values, strict=True)]
+    values = (
+        rows.column("batch"),
+        pc.fill_null(ordinal, 0),
+        pc.if_else(pc.is_valid(offset), pc.fill_null(partition, 0), None),
+        pc.coalesce(offset, record, 0),
+    )
+    return [value.cast(pa.int64()) for value in values]
 
 
 def image_sums(batch: pa.RecordBatch, leaving: int) -> pa.Array:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.iceberg.reader import Tables, equals
+from changeling.iceberg.conditions import equals
+from changeling.iceberg.reader import Tables
 from changeling.log.layout import CHANGES
 from changeling.model import json_text, layout
 from changeling.model.change import Change, Origin

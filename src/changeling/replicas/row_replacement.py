@@ -205,7 +205,7 @@ def _mentioned(flags: pa.ChunkedArray, width: int) -> np.ndarray:
 def recounted(rows: pa.Table, current: Stored, base: Stored | None = None) -> tuple[Scan, pa.Table]:
     """Rows without a key: deletes or adds as many of each content as the fold counted."""
     names = [staged.column_name(place) for place in range(len(current.columns))]
-    rows = _added_up(rows, names)
+    rows = added_up(rows, names)
     again = is_again(rows) if base is not None else np.zeros(rows.num_rows, bool)
     own = lookup_columns(rows, names, current.columns)
     held, places = _copies(own, current, np.arange(rows.num_rows))
@@ -223,7 +223,7 @@ def recounted(rows: pa.Table, current: Stored, base: Stored | None = None) -> tu
     return Scan({path: np.array(sorted(hits), np.int64) for path, hits in deleted.items()}), coming
 
 
-def _added_up(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+def added_up(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     """One row for each content: texts that were spelled in several ways may be one value."""
     own, _ = codes([rows.column(name) for name in names], [rows.column(name) for name in names])
     distinct, firsts = np.unique(own, return_index=True)

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from changeling.iceberg.lake import Lake
 from changeling.log.schema_registry import Policy, Registry, Version
 from changeling.log.schema_sampling import kinds_of
 from changeling.log.task_result import Sampled
 from changeling.model import json_text
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
-from changeling.replicas.pending_changes import TableDelta
+from changeling.replicas.logged_changes import Changes
 from changeling.replicas.row_events import FoldTable
 from changeling.replicas.schema_reversion import PositionRange, hold_again, may_revert
 from changeling.replicas.shape import Columns, Shape, columns_of
+
+if TYPE_CHECKING:
+    from changeling.replicas.pending_changes import TableDelta
 
 Policies = Callable[[str, TableName], Policy]
 
@@ -37,10 +40,10 @@ class SchemaInference:
         self._register(registry.meet(source, Sampled(table, sample, tuple(names))))
         return columns_of(declared, registry.undeclared(source, table), policy, names)
 
-    def look_for_reversions(self, lake: Lake, span: PositionRange, new: TableDelta | None = None) -> None:
+    def look_for_reversions(self, changes: Changes, span: PositionRange, new: "TableDelta | None" = None) -> None:
         """Registers the versions that hold again; `new`, if given, may show that there is nothing to look for."""
         if new is None or may_revert(self._registry, new):
-            self._register(hold_again(lake, self._registry, span))
+            self._register(hold_again(changes, self._registry, span))
 
     def widened(
         self, folded: FoldTable, kinds: dict[str, list[str]], key: str | None, version: int | None

@@ -4,18 +4,15 @@ From there on that version holds again for the replica, and a column that it bri
 registry detects this across consecutive batches; within a batch, and among late changes, only the positions in the log show it.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql import Window
-from pyspark.sql import functions as f
-
-from changeling.iceberg.lake import Lake
-from changeling.log import layout
+from changeling.iceberg.conditions import any_of, at_least, at_most, below, equals, is_null
 from changeling.log.schema_registry import Registry, Version
 from changeling.model.table import TableName
-from changeling.replicas.merge_tasks import of_table
-from changeling.replicas.pending_changes import TableDelta
+from changeling.replicas.logged_changes import Changes, of_table
+
+if TYPE_CHECKING:
+    from changeling.replicas.pending_changes import TableDelta
 
 MIXED = 20
 """More reversions than these at once are not the history of a table, but interleaved records of several schemas: none is registered."""
@@ -31,13 +28,13 @@ class PositionRange(NamedTuple):
     batch: int
 
 
-def hold_again(lake: Lake, registry: Registry, span: PositionRange) -> list[Version]:
+def hold_again(changes: Changes, registry: Registry, span: PositionRange) -> list[Version]:
     """The versions that begin to hold again within a range; registers them."""
     carried = _carried(registry, span.source, span.table)
     kinds = _kinds(carried)
     if len(set(kinds.values())) < 2:
         return []
-    runs = _runs(lake, span, kinds, most=len(carried) + MIXED + 1)
+    runs = _changes_in(changes, span).runs(kinds, most=len(carried) + MIXED + 1)
     if not runs or len(runs) > len(carried) + MIXED:
         return []
     starts = [(version.position or "", kinds[version.id]) for version in carried]
@@ -76,7 +73,7 @@ def _kinds(versions: list[Version]) -> dict[int, int]:
     return {version.id: schemas.index(version.schema) for version in versions}
 
 
-def may_revert(registry: Registry, table: TableDelta) -> bool:
+def may_revert(registry: Registry, table: "TableDelta") -> bool:
     """Whether new changes of a table may revert its schema: those after all others that have the newest schema do not."""
     carried = _carried(registry, table.source, table.table)
     kinds = _kinds(carried)
@@ -85,17 +82,10 @@ def may_revert(registry: Registry, table: TableDelta) -> bool:
     )
 
 
-def _runs(lake: Lake, span: PositionRange, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
-    """Where changes have another schema than the one before them: position and version."""
-    kind = f.create_map(*(f.lit(part) for pair in kinds.items() for part in pair))[f.col("schema_id")]
-    wanted = of_table(span.source, span.table) & f.col("schema_id").isin(list(kinds))
-    wanted = wanted & (f.col("position") >= span.first) & (f.col("batch") <= span.batch)
-    # The order of arrival is not an order of the source.
-    wanted = wanted & ~f.coalesce(f.col("arrived"), f.lit(False))
+def _changes_in(changes: Changes, span: PositionRange) -> Changes:
+    """The changes of a range whose order is that of the source: the order of arrival is not."""
+    parts = [at_least("position", span.first), at_most("batch", span.batch)]
     if span.limit is not None:
-        wanted = wanted & (f.col("position") < span.limit)
-    changes = lake.frame(layout.CHANGES).where(wanted).select("position", "schema_id", kind.alias("kind"))
-    before = f.lag("kind").over(Window.orderBy("position", "kind"))
-    reverted = changes.withColumn("before", before).where("before IS NULL OR before <> kind")
-    rows = reverted.orderBy("position", "kind").limit(most).collect()
-    return [(row.position, row.schema_id) for row in rows]
+        parts.append(below("position", span.limit))
+    placed = any_of([is_null("arrived"), equals("arrived", False)])
+    return changes.where(of_table(span.source, span.table), *parts, placed)

@@ -2,16 +2,10 @@
 
 from typing import NamedTuple
 
-from pyspark.sql import Column
-from pyspark.sql import functions as f
-
 from changeling.formats import registry
-from changeling.iceberg.lake import Lake
-from changeling.log import layout
 from changeling.model.table import TableName
-from changeling.replicas.merge_tasks import between, last_truncate, log_is_whole, of_table
-from changeling.replicas.row_events import ARRIVAL, arrival_columns
-from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Attempt, Mark, attempts_of, lane_of
+from changeling.replicas.logged_changes import Changes, between, last_truncate, of_table
+from changeling.replicas.snapshot_attempts import Attempt, attempts_of
 
 
 class Reads(NamedTuple):
@@ -36,40 +30,26 @@ class Reads(NamedTuple):
         return bool(self.attempts) and self.first <= position < self.last
 
 
-def reads_of(lake: Lake, source: str, table: TableName, before: str | None, batch: int) -> Reads:
-    """The rows of snapshots after the last truncate and before a position, of batches up to one."""
-    mark = _mark()
-    if mark is None:
+def reads_of(changes: Changes, source: str, table: TableName, before: str | None, batch: int, *, whole: bool) -> Reads:
+    """The rows of snapshots after the last truncate and before a position, of batches up to one.
+
+    `whole`: the log still has every change that was ever ingested.
+    """
+    own = changes.where(of_table(source, table), between("", before, batch))
+    emptied = last_truncate(own)
+    if emptied is not None:
+        own = own.where(between(emptied, before, batch))
+    found = own.reads(_mark_paths())
+    if found is None:
         return Reads()
-    emptied = last_truncate(lake, source, table, "", before, batch)
-    reads = of_table(source, table) & between(emptied or "", before, batch) & (f.col("op") == "read")
-    rows = lake.frame(layout.CHANGES).where(reads).select("position", mark.alias("mark"), *arrival_columns())
-    marked = f.when(f.col("mark").isin(*FIRSTS, *LASTS), f.struct("mark", "position", *ARRIVAL))
-    summed = rows.agg(
-        f.min("position").alias("first"), f.max("position").alias("last"), f.collect_list(marked).alias("marks")
-    ).first()
-    if summed is None or summed["first"] is None:
-        return Reads()
-    marks = [
-        Mark(
-            lane_of(row.ordinal, row.partition), (row.batch, row.ordinal, row.record), row.mark in FIRSTS, row.position
-        )
-        for row in summed.marks
-    ]
-    attempts = attempts_of(marks)
-    if not log_is_whole(lake):
+    attempts = attempts_of(found.marks)
+    if not whole:
         # Of an attempt without its first row, other rows may be past retention too.
         attempts = tuple(one if one.first < one.last else one._replace(contains=None) for one in attempts)
-    return Reads(summed["first"], summed["last"], attempts)
+    return Reads(found.first, found.last, attempts)
 
 
-def _mark() -> Column | None:
-    """The mark of a change's place in a snapshot, read from its record as its dialect has it."""
-    found = None
-    for name in registry.names():
-        path = registry.get(name).snapshot_mark
-        if path is not None:
-            value = f.get_json_object("meta", path)
-            own = f.col("encoding") == name
-            found = f.when(own, value) if found is None else found.when(own, value)
-    return found
+def _mark_paths() -> dict[str, str]:
+    """Where the record of a change has the mark of its place in a snapshot, by dialect."""
+    paths = {name: registry.get(name).snapshot_mark for name in registry.names()}
+    return {name: path for name, path in paths.items() if path is not None}

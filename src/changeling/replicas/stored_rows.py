@@ -18,11 +18,11 @@ from changeling.iceberg.lake import CONFLICTS, PAUSES, Lake
 from changeling.iceberg.parquet_files import Target, Writer, Written
 from changeling.iceberg.row_delta import RowDelta
 from changeling.model.errors import ChangelingError
-from changeling.replicas.replica_reader import STATE, ReplicaState
+from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
 from changeling.replicas.row_replacement import Scan, Stored, vectors
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion
-from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import translated_errors
 
 Found = Callable[[Stored], Iterable[tuple[Scan, pa.Table]]]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +16,17 @@ from changeling.iceberg.table import Table
 from changeling.log import layout
 from changeling.replicas.metadata_columns import SERVICE, service_names
 from changeling.replicas.replica_names import replica_names
-from changeling.replicas.replica_reader import BEHIND, FORMER, IDENTITY, SHAPE, STATE, Identity, ReplicaState
+from changeling.replicas.replica_reader import (
+    BEHIND,
+    FORMER,
+    IDENTITY,
+    SHAPE,
+    STATE,
+    Identity,
+    Replica,
+    ReplicaState,
+    found_replica,
+)
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
 
@@ -29,43 +39,6 @@ _MERGED = {
     "write.delete.mode": "merge-on-read",
     "write.distribution-mode": "none",
 }
-
-
-@dataclass(frozen=True)
-class Replica:
-    """One replica."""
-
-    name: str
-    identity: Identity
-    shape: Shape
-    state: ReplicaState = field(default_factory=ReplicaState)
-    snapshot: int | None = None
-    """The current snapshot; None as long as it never had a row."""
-    behind: bool = False
-    """It missed changes, since its table was in another mode for a time."""
-    former: tuple[str, ...] = ()
-    """The names it had before, the last one first: earlier points know it by them."""
-
-    def snapshot_in(self, tables: Mapping[str, int]) -> int | None:
-        """The one of its snapshots among those of a point, which has them by name; None where it has none."""
-        return next((tables[name] for name in (self.name, *self.former) if name in tables), None)
-
-    @property
-    def is_current(self) -> bool:
-        """It has rows, and missed no changes."""
-        return self.snapshot is not None and not self.behind
-
-    @property
-    def table(self) -> Table:
-        """As the lake knows it."""
-        return Table(self.name, columns_of(self.shape, self.identity.kind))
-
-
-def columns_of(shape: Shape, kind: str) -> pa.Schema:
-    """All columns of a replica."""
-    own = [(column.name, arrow_type(column.kind)) for column in shape.columns]
-    service = zip(service_names(shape, kind), (entry[1] for entry in SERVICE[kind]), strict=True)
-    return pa.schema([*own, *service])
 
 
 class ReplicaTables:
@@ -83,14 +56,7 @@ class ReplicaTables:
 
     def _found(self, name: str) -> Replica | None:
         java = self.lake.load(Table(name, pa.schema([])))
-        properties = dict(java.properties())
-        if IDENTITY not in properties:
-            return None
-        identity = msgspec.json.decode(properties[IDENTITY], type=Identity)
-        shape = msgspec.json.decode(properties[SHAPE], type=Shape)
-        state, snapshot = self._state(java)
-        former = msgspec.json.decode(properties.get(FORMER, "[]"), type=tuple[str, ...])
-        return Replica(name, identity, shape, state, snapshot, BEHIND in properties, former)
+        return found_replica(name, dict(java.properties()), *self._state(java))
 
     def _state(self, java: Any) -> tuple[ReplicaState, int | None]:
         current = java.currentSnapshot()

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from changeling.model import layout
-from changeling.spark.adapter import conform
 from changeling.spark.frames import origins
 
 TRANSFER = pa.schema(
@@ -46,7 +45,7 @@ class KafkaReader:
         """One output batch for each input batch."""
         rejects = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
         for batch in batches:
-            yield _records(conform(batch, TRANSFER), self.topics), rejects
+            yield _records(layout.conform(batch, TRANSFER), self.topics), rejects
 
 
 def _records(batch: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:

@@ -46,12 +46,3 @@ def _forget_zipped_spark() -> None:
 def spark_schema(layout: pa.Schema) -> StructType:
     """The Spark schema of an Arrow layout."""
     return from_arrow_schema(layout)
-
-
-def conform(batch: pa.RecordBatch, layout: pa.Schema) -> pa.RecordBatch:
-    """A batch from Spark, cast to exactly this layout: undoes Spark's own nullability and, with some settings, its large types."""
-    return pa.record_batch([_cast(batch.column(field.name), field.type) for field in layout], schema=layout)
-
-
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)

@@ -12,7 +12,7 @@ from changeling.formats.decoding import Decoder
 from changeling.formats.options import ReadOptions, WriteOptions
 from changeling.formats.user_options import read_options, write_options
 from changeling.model import layout
-from changeling.spark.adapter import conform, run
+from changeling.spark.adapter import run
 from changeling.spark.frames import OriginFiller, numbered_changes, wire_records
 from changeling.spark.numbering import NumberedEncoder
 from changeling.spark.outcome import Part
@@ -88,7 +88,7 @@ class DecodeKernel:
         decoder = Decoder(registry.get(self.format), self.options)
         fill_origins = OriginFiller()
         for batch in batches:
-            decoded = decoder(fill_origins(conform(batch, layout.RECORDS)))
+            decoded = decoder(fill_origins(layout.conform(batch, layout.RECORDS)))
             yield self.part.of(decoded.changes, decoded.rejects)
 
 

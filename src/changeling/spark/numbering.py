@@ -10,7 +10,6 @@ from changeling.formats.format import Counts, Format
 from changeling.formats.options import WriteOptions
 from changeling.formats.transaction_progress import TransactionProgress
 from changeling.model import layout
-from changeling.spark.adapter import conform
 
 NUMBER = pa.field("number", pa.int64())
 """The running number of a change in the whole output, from 1."""
@@ -29,7 +28,7 @@ class NumberedEncoder:
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
         """Encodes a batch of layout `CHANGES`, with or without the columns `NUMBER`, `COUNTS` and `STANDING`."""
-        changes = conform(batch, layout.CHANGES)
+        changes = layout.conform(batch, layout.CHANGES)
         for start, stop in _runs(batch):
             run = changes.slice(start, stop - start)
             before = self._before(batch.slice(start, stop - start), changes.slice(start, 1))

@@ -18,8 +18,7 @@ from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.errors import ChangelingError
 from changeling.postgres.connection import connect, unreachable
-from changeling.replicas.merge_tasks import points_of
-from changeling.replicas.points import Point
+from changeling.replicas.points import Point, points_of
 from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import translated_errors
 from changeling.targets.apply import Applied, ApplyMode

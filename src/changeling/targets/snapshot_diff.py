@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from changeling.replicas.replica_reader import Replica
 from changeling.replicas.shape import Shape
 from changeling.replicas.staged_rows import column_name
 from changeling.replicas.stored_merge import columns, placed, placed_columns
 from changeling.replicas.stored_types import sql_type
-from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.tables import ReplicaTables
 
 COUNT = "n"
 _OURS = ("_file", "_deleted")

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from changeling.model.errors import ChangelingError
 from changeling.replicas.points import Point
-from changeling.replicas.replica_reader import Identity
+from changeling.replicas.replica_reader import Identity, Replica
 from changeling.replicas.shape import Shape
-from changeling.replicas.tables import Replica, ReplicaTables
+from changeling.replicas.tables import ReplicaTables
 from changeling.targets.apply import ApplyMode
 from changeling.targets.schema_changes import (
     Connection,

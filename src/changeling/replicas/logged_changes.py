@@ -1,0 +1,151 @@
+"""Changes of the log as merges and states read them: on Spark, or in this process. Which ones, and what is asked of them."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import pyarrow as pa
+
+from changeling.iceberg.conditions import (
+    Condition,
+    above,
+    all_of,
+    at_most,
+    below,
+    differs,
+    equals,
+    is_null,
+    is_set,
+    one_of,
+)
+from changeling.model.table import TableName
+from changeling.replicas.snapshot_attempts import Mark
+
+if TYPE_CHECKING:
+    from changeling.spark.adapter import Kernel
+
+
+class MarkedReads(NamedTuple):
+    """Rows of snapshots: the first position, the last one, and those that mark the start or the end of an attempt."""
+
+    first: str
+    last: str
+    marks: list[Mark]
+
+
+class Changes(Protocol):
+    """Changes of the log, or some of them."""
+
+    def where(self, *conditions: Condition) -> Self:
+        """Those of them for which all conditions hold."""
+
+    def held(self) -> Self:
+        """The same changes, for several questions: in this process they are read once."""
+
+    def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The least value of a column, and what other columns have there; None where no change has one."""
+
+    def greatest(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The same for the greatest value."""
+
+    def some(self, column: str) -> Any:
+        """The value of a column in some change that has one; None where none has."""
+
+    def distinct(self, *columns: str) -> list[tuple[Any, ...]]:
+        """The different values of some columns."""
+
+    def rows(self, *columns: str, alike: pa.Table | None = None) -> pa.Table:
+        """Some columns of all changes; only of those that have the values of a row of `alike` in its columns, none of them NULL."""
+
+    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+        """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
+
+    def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
+        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `most`.
+
+        `kinds` numbers the kinds by schema; changes of other schemas do not count.
+        """
+
+    def folded(self, spread: "Kernel", fold: "Kernel") -> pa.Table:
+        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
+
+
+def of_table(source: str, table: TableName) -> Condition:
+    """The changes of one table."""
+    names = (("catalog", table.catalog), ("schema", table.schema), ("name", table.name))
+    parts = (is_null(f"table.{name}") if value is None else equals(f"table.{name}", value) for name, value in names)
+    return all_of([equals("source", source), *parts])
+
+
+def names_a_table() -> Condition:
+    """Changes that name a table of the source. A message may not: a topic alone names that of a tombstone, and not in full."""
+    return all_of([is_set("table.name"), differs("op", "message")])
+
+
+def is_part() -> Condition:
+    """New rows with a partial image."""
+    return all_of([one_of("op", ("insert", "read")), equals("after_image", "partial")])
+
+
+def between(after: str, before: str | None, batch: int, since: int = 0) -> Condition:
+    """Positions after one and before another, of batches up to one; batches up to `since` are known to contain none."""
+    parts = [above("position", after), at_most("batch", batch)]
+    if since:
+        parts.append(above("batch", since))
+    if before is not None:
+        parts.append(below("position", before))
+    return all_of(parts)
+
+
+def after(position: str) -> str:
+    """A text that sorts after a position and before every later one."""
+    return f"{position}!"
+
+
+def last_truncate(changes: Changes) -> str | None:
+    """The position of the last truncate among the changes of a table."""
+    found = changes.where(equals("op", "truncate")).greatest("position")
+    return None if found is None else found[0]
+
+
+def all_truncates(changes: Changes) -> tuple[tuple[str, int | None], ...]:
+    """The positions of all truncates among the changes of a table, each with its commit time."""
+    found = changes.where(equals("op", "truncate")).distinct("position", "commit_time")
+    return tuple(sorted((position, moment) for position, moment in found))
+
+
+def first_later(changes: Changes, source: str, moment: int, start: str, end: str) -> str | None:
+    """The start of the first transaction between two positions that is later than a time; None where there is none."""
+    span = changes.where(equals("source", source), above("position", start), at_most("position", end))
+    found = span.where(above("commit_time", moment)).least("position", "transaction.id")
+    if found is None:
+        return None
+    position, number = found
+    begun = None if number is None else span.where(equals("transaction.id", number)).least("position")
+    return str(position if begun is None else begun[0])
+
+
+def tables_named(changes: Changes, name: str) -> list[tuple[str, TableName]]:
+    """The tables of the log that have a name, whatever their schema, each with its source."""
+    return list(_tables(changes.where(names_a_table(), equals("table.name", name))))
+
+
+def all_tables(changes: Changes) -> list[tuple[str, TableName]]:
+    """All tables of the log, each with its source."""
+    return list(_tables(changes.where(names_a_table())))
+
+
+def _tables(changes: Changes) -> Iterable[tuple[str, TableName]]:
+    for source, *name in changes.distinct("source", "table.catalog", "table.schema", "table.name"):
+        yield source, TableName(*name)
+
+
+def some_key(changes: Changes, source: str, table: TableName) -> str | None:
+    """A key of some row of a table, for its columns."""
+    found: str | None = changes.where(of_table(source, table)).some("key")
+    return found
+
+
+def last_version(changes: Changes) -> tuple[int | None, str]:
+    """The schema version of a table's last change that has one, and its position."""
+    found = changes.where(is_set("schema_id")).greatest("position", "schema_id")
+    return (None, "") if found is None else (int(found[1]), found[0])

@@ -1,0 +1,135 @@
+"""Changes of the log on Spark."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from changeling.iceberg.conditions import Condition, is_set
+from changeling.iceberg.lake import Lake
+from changeling.iceberg.spark_conditions import spark_condition
+from changeling.log import layout
+from changeling.replicas.fold_task import OUTCOME
+from changeling.replicas.logged_changes import MarkedReads
+from changeling.replicas.row_events import ARRIVAL, ORDER, READ_COLUMNS, ROW_EVENTS
+from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, lane_of
+from changeling.spark.adapter import Kernel, run
+from changeling.spark.errors import SPARK_ERRORS, translate_error
+
+
+@dataclass(frozen=True)
+class SparkChanges:
+    """Changes as a frame."""
+
+    frame: DataFrame
+
+    @staticmethod
+    def of(lake: Lake) -> "SparkChanges":
+        """All changes of the log."""
+        return SparkChanges(lake.frame(layout.CHANGES))
+
+    def where(self, *conditions: Condition) -> "SparkChanges":
+        """Those of them for which all conditions hold."""
+        frame = self.frame
+        for condition in conditions:
+            frame = frame.where(spark_condition(condition))
+        return SparkChanges(frame)
+
+    def held(self) -> "SparkChanges":
+        """The same: Spark reads them for each question, and only what it asks for."""
+        return self
+
+    def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The least value of a column, and what other columns have there; None where no change has one."""
+        return self._summed(f.min(column), *(f.min_by(other, column) for other in others))
+
+    def greatest(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The same for the greatest value."""
+        return self._summed(f.max(column), *(f.max_by(other, column) for other in others))
+
+    def _summed(self, *values: Column) -> tuple[Any, ...] | None:
+        found = self.frame.agg(*values).first()
+        return None if found is None or found[0] is None else tuple(found)
+
+    def some(self, column: str) -> Any:
+        """The value of a column in some change that has one; None where none has."""
+        found = self.where(is_set(column)).frame.select(column).first()
+        return None if found is None else found[0]
+
+    def distinct(self, *columns: str) -> list[tuple[Any, ...]]:
+        """The different values of some columns."""
+        return [tuple(row) for row in self._selected(*columns).distinct().collect()]
+
+    def rows(self, *columns: str, alike: pa.Table | None = None) -> pa.Table:
+        """Some columns of all changes; only of those that have the values of a row of `alike` in its columns, none of them NULL."""
+        if alike is None:
+            return self._selected(*columns).toArrow()
+        names = alike.column_names
+        wanted = alike.rename_columns([f"wanted{place}" for place in range(len(names))])
+        known = self.frame.sparkSession.createDataFrame(wanted)
+        on = [f.col(name) == known[f"wanted{place}"] for place, name in enumerate(names)]
+        return SparkChanges(self.frame.join(known, on, "left_semi")).rows(*columns)
+
+    def _selected(self, *columns: str) -> DataFrame:
+        return self.frame.select(*(f.col(name).alias(name) for name in columns))
+
+    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+        """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
+        mark = f.lit(None).cast("string")
+        for encoding, path in paths.items():
+            mark = f.when(f.col("encoding") == encoding, f.get_json_object("meta", path)).otherwise(mark)
+        reads = self.frame.where(f.col("op") == "read").select("position", mark.alias("mark"), *arrival_columns())
+        marked = f.when(f.col("mark").isin(*FIRSTS, *LASTS), f.struct("mark", "position", *ARRIVAL))
+        found = reads.agg(f.min("position"), f.max("position"), f.collect_list(marked)).first()
+        if found is None or found[0] is None:
+            return None
+        marks = [
+            Mark(
+                lane_of(row.ordinal, row.partition),
+                (row.batch, row.ordinal, row.record),
+                row.mark in FIRSTS,
+                row.position,
+            )
+            for row in found[2]
+        ]
+        return MarkedReads(found[0], found[1], marks)
+
+    def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
+        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `most`."""
+        kind = f.create_map(*(f.lit(part) for pair in kinds.items() for part in pair))[f.col("schema_id")]
+        changes = self.frame.where(f.col("schema_id").isin(list(kinds)))
+        changes = changes.select("position", "schema_id", kind.alias("kind"))
+        before = f.lag("kind").over(Window.orderBy("position", "kind"))
+        changed = changes.withColumn("before", before).where("before IS NULL OR before <> kind")
+        rows = changed.orderBy("position", "kind").limit(most).collect()
+        return [(row.position, row.schema_id) for row in rows]
+
+    def folded(self, spread: Kernel, fold: Kernel) -> pa.Table:
+        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
+        events = run(read_columns(self.frame), spread, ROW_EVENTS)
+        ordered = events.repartition("table", "group").sortWithinPartitions(*ORDER)
+        try:
+            return run(ordered, fold, OUTCOME).toArrow()
+        except SPARK_ERRORS as error:
+            raise translate_error(error) from error
+
+
+def read_columns(changes: DataFrame) -> DataFrame:
+    """What a fold reads of changes: `READ_COLUMNS` and `ARRIVAL`. Those that are not of the log are one batch."""
+    if "batch" not in changes.columns:
+        changes = changes.withColumn("batch", f.lit(0))
+    return changes.select(*READ_COLUMNS, *arrival_columns())
+
+
+def arrival_columns() -> list[Column]:
+    """`ARRIVAL`, given rows of the log."""
+    values = (
+        f.col("batch"),
+        f.coalesce(f.col("origin.ordinal"), f.lit(0)),
+        f.when(f.col("origin.offset").isNotNull(), f.coalesce(f.col("origin.partition"), f.lit(0))),
+        f.coalesce(f.col("origin.offset"), f.col("origin.record"), f.lit(0)),
+    )
+    return [value.cast("bigint").alias(name) for name, value in zip(ARRIVAL, values, strict=True)]
