@@ -108,5 +108,5 @@ def test_the_documents_of_the_seed_and_the_rows_of_another_source(tmp_path: Path
         event(2, 0, "d", second, None),
     ]
     assert documents("bus_others") == [event(1, 1, "c", None, {"id": 5, "name": "x", "n": 0}, "others")]
-    for feed in made.pipeline.feeds():
-        assert not made.pipeline.verify_feed(feed.name).faults, feed.name
+    for one in made.pipeline.feeds():
+        assert not made.pipeline.verify_feed(one.name).faults, one.name
