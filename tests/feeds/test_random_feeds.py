@@ -79,7 +79,7 @@ def check(folder: Path, seed: int, transactions: int, runs: int, disorder: str, 
 
 @pytest.mark.parametrize(("seed", "disorder"), [(1, "late"), (2, "shuffled")])
 def test_feeds_keep_their_promises(seed: int, disorder: str, tmp_path: Path, cut: Cut) -> None:
-    check(tmp_path, seed, 60, 3, disorder, cut, 1)
+    check(tmp_path, seed, 48, 3, disorder, cut, 1)
 
 
 @pytest.mark.soak

@@ -66,6 +66,7 @@ class Publishing:
         self.registry = log.registry
         self.inference = SchemaInference(log.registry, policy, log.register)
         self._read: tuple[tuple[str, int, int], PointChanges] | None = None
+        self._rows: tuple[tuple[object, ...], dict[str, Row]] | None = None
 
     def version(self, schema: int | None) -> int | None:
         """Which of its table's schemas one is, counted from 1."""
@@ -79,6 +80,16 @@ class Publishing:
             self._read = (place, found)
         self.stamps.note(source, after, self._read[1].last)
         return self._read[1]
+
+    def rows(self, replica: Replica, snapshot: int | None, shape: Shape, keys: Sequence[str] | None) -> dict[str, Row]:
+        """Rows of a snapshot: those with some keys, or all; those that were read last are kept for the next feed of the table."""
+        if snapshot is None:
+            return {}
+        place = (snapshot, shape, None if keys is None else tuple(keys))
+        if self._rows is None or self._rows[0] != place:
+            found = PublishedRows(self.replicas, replica, snapshot, shape)
+            self._rows = (place, found.all() if keys is None else found.of(keys))
+        return self._rows[1]
 
 
 class FeedPublisher:
@@ -137,6 +148,8 @@ class FeedPublisher:
 
     def _next(self, points: Points, before: Point) -> Point | None:
         """The next point; those whose replica is no longer kept are published together with the one after them."""
+        if before.number >= points.last.number:
+            return None
         replica = self._replica()
         there = set() if replica is None else self._shared.replicas.snapshots(replica)
         for point in points.all():
@@ -175,8 +188,8 @@ class FeedPublisher:
         done = complete(
             [event for event in events if isinstance(event, Event)],
             own.is_late,
-            lambda keys: self._rows(replica, old, stored.shape, keys),
-            lambda keys: self._rows(replica, new, stored.shape, keys),
+            lambda keys: self._shared.rows(replica, old, stored.shape, keys),
+            lambda keys: self._shared.rows(replica, new, stored.shape, keys),
             reads_are_published=self.feed.initial_scan,
             touches_are_published=self.feed.mode == "KEYS_ONLY",
         )
@@ -204,13 +217,6 @@ class FeedPublisher:
         )
         report = FeedReport(self.feed.name, state.point, 0, len(shown), done.corrections, rejected)
         return self._commit(state, records, self._due_barrier(changes.last), report)
-
-    def _rows(self, replica: Replica, snapshot: int | None, shape: Shape, keys: Sequence[str] | None) -> dict[str, Row]:
-        """Rows of a snapshot: those with some keys, or all."""
-        if snapshot is None:
-            return {}
-        rows = PublishedRows(self._shared.replicas, replica, snapshot, shape)
-        return rows.all() if keys is None else rows.of(keys)
 
     def _encoder(self, columns: Columns, stored: ReplicaState) -> FeedEncoder:
         return FeedEncoder(self.feed, columns, stored.shape, stored.version)
@@ -278,7 +284,7 @@ class FeedPublisher:
             touched: set[str] = set()
             if replica is not None and snapshot is not None:
                 stored = self._shared.replicas.state_at(replica, snapshot)
-                rows = self._rows(replica, snapshot, stored.shape, None)
+                rows = self._shared.rows(replica, snapshot, stored.shape, None)
             if replica is not None and now.number > start.number and not self.feed.is_snapshot:
                 stamp = self._shared.stamps.at(self._source, start)
                 changes = read_point(self._shared.tables, self._source, start, now, stamp)
