@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from bench.accounts import DECLARED, TABLE
-from changeling.feeds.publish import FeedPublisher, Publishing
+from changeling.feeds.publish import FeedPublisher
+from changeling.feeds.shared_reads import Publishing
 from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of, tables_of

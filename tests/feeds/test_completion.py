@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from changeling.feeds.completion import Completed, Event, Row, RowsOf, complete, inferred
+from changeling.feeds.completion import Completed, Event, RowsOf, carried_keys, complete
+from changeling.feeds.row_values import Row, inferred
 from changeling.model.operation import Operation
 from changeling.model.types import Type
 from changeling.replicas.row_effect import Effect
@@ -81,3 +82,8 @@ def test_values_of_columns_that_no_schema_declares_are_those_that_are_stored() -
     assert inferred(Type("string"))(b'"a\\u00fc\\/"') == '"aü/"'.encode()
     assert inferred(Type("json"))(b'{ "a": [1.50] }') == b'{"a":[1.50]}'
     assert [inferred(Type(kind))(raw) for kind, raw in (("int64", b"-7"), ("bool", b"true"))] == [b"-7", b"true"]
+
+
+def test_what_came_late_is_carried_on_by_changes_that_were_published_before() -> None:
+    behind = [update(2, 2, origin=1), update(3, 3, a="x"), update(4, 4, origin=2), update(5, 6, origin=5)]
+    assert carried_keys([update(0, 1, a="late")], behind) == {"[2]", "[4]"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from changeling.feeds import publish
+from changeling.feeds import initial_scan
 from changeling.iceberg.failpoints import FailpointReached
 from tests.log.lakes import Shop
 from tests.replicas.shops import bus, item
@@ -25,7 +25,7 @@ def values(made: Shop, feed: str) -> list[Any]:
 
 
 def test_rows_that_change_during_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "BUCKET_ROWS", 3)
+    monkeypatch.setattr(initial_scan, "BUCKET_ROWS", 3)
     made = bus(tmp_path)
     made.write("1.json", *(item(1, "insert", {"id": n, "name": "a", "n": n}, order=n) for n in range(1, 13)))
     made.pipeline.run(once=True)
@@ -74,7 +74,7 @@ def test_rows_that_change_during_the_scan(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_truncate_during_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "BUCKET_ROWS", 3)
+    monkeypatch.setattr(initial_scan, "BUCKET_ROWS", 3)
     made = bus(tmp_path)
     made.write("1.json", *(item(1, "insert", {"id": n, "name": "a", "n": n}, order=n) for n in range(1, 13)))
     made.pipeline.run(once=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from changeling.feeds import publish
+from changeling.feeds import initial_scan
 from changeling.feeds.verification import EQUAL
 from changeling.iceberg.failpoints import FailpointReached
 from tests.log.lakes import Shop
@@ -44,7 +44,7 @@ Cut = Callable[[Shop, str], None]
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> Cut:
     """Runs a pipeline until it fails at some place, if it gets there. Scans are done in small parts."""
-    monkeypatch.setattr(publish, "BUCKET_ROWS", 5)
+    monkeypatch.setattr(initial_scan, "BUCKET_ROWS", 5)
 
     def run(made: Shop, place: str) -> None:
         with monkeypatch.context() as patch:

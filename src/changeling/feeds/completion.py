@@ -1,33 +1,16 @@
 """Completes changes: each gets the whole row before and after it, from the rows as they were published and the changes in order.
 
 What comes late is not published as it came: the rows that it touches are compared with what was published, and each one that
-differs is published once more, before the new changes.
+differs is published once more, before the new changes; what these carry on of it, under another key even, behind them.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from changeling.model import json_text
-from changeling.model.canonical import Convert
+from changeling.feeds.row_values import Row
 from changeling.model.operation import Operation
-from changeling.model.types import Type
-from changeling.replicas.json_output import json_column
-from changeling.replicas.keys import reader_of, same
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.shape import Columns, Shape
-from changeling.replicas.value_kinds import undeclared
-from changeling.replicas.values import UNREADABLE, fitted
-
-_PLAIN = {
-    "string": re.compile(rb'"[^"\\]*"'),
-    "int64": re.compile(rb"0|-?[1-9][0-9]*"),
-    "bool": re.compile(rb"true|false"),
-}
-"""Values that their columns hold as they come."""
-Row = Mapping[str, bytes]
-"""The values of a row that are not NULL, by the id of their column: canonical JSON, as the column holds them."""
 
 
 class Event(NamedTuple):
@@ -77,71 +60,6 @@ class Incomplete:
     place: int
     key: str
     why: str
-
-
-class Values:
-    """Reads images of a table: canonical values by column."""
-
-    def __init__(self, columns: Columns, shape: Shape) -> None:
-        self._columns, self._shape = columns, shape
-        self._readers: dict[tuple[str, int | None, str], tuple[str, Convert] | None] = {}
-
-    def row(self, text: str | None, encoding: str, version: int | None) -> tuple[dict[str, bytes], bool]:
-        """The values of an image, NULLs among them, and whether all of them fit their columns: those that do not are left out."""
-        found, whole = {}, True
-        for name, raw in json_text.members(text or b"{}").items():
-            reader = self._reader(encoding, version, name)
-            if reader is None:
-                continue
-            number, convert = reader
-            try:
-                found[number] = raw if raw == b"null" else convert(raw)
-            except UNREADABLE:
-                whole = False
-        return found, whole
-
-    def key(self, key: str) -> dict[str, bytes]:
-        """The values of a normalised key, as the columns hold them."""
-        found = {}
-        for column, value in zip(self._shape.key_columns, json_text.items(key), strict=True):
-            convert = inferred(column.kind) if column.id.startswith("+") else fitted(column.kind)
-            found[column.id] = value if value == b"null" else convert(value)
-        return found
-
-    def _reader(self, encoding: str, version: int | None, name: str) -> tuple[str, Convert] | None:
-        place = (encoding, version, name)
-        if place not in self._readers:
-            found = reader_of(self._columns, self._shape, encoding, version, name)
-            if found is None:
-                self._readers[place] = None
-            elif not found.declared:
-                self._readers[place] = found.id, inferred(found.kind, None if found.read is same else found.read)
-            else:
-                self._readers[place] = found.id, _both(found.read, fitted(found.kind))
-        return self._readers[place]
-
-
-def inferred(kind: Type, read: Convert | None = None) -> Convert:
-    """From a value of a column that no schema declares to its canonical form as the column holds it."""
-    plain = _PLAIN.get(kind.kind)
-
-    def convert(raw: bytes) -> bytes:
-        if read is None and plain is not None and plain.fullmatch(raw):
-            return raw
-        array, unfit = undeclared([raw], kind, read)
-        if unfit:
-            raise ValueError(f"{raw[:60].decode(errors='replace')} is of another kind than {kind}")
-        return json_column(array, kind)[0]
-
-    return convert
-
-
-def _both(read: Convert, fit: Convert) -> Convert:
-    def convert(raw: bytes) -> bytes:
-        plain = read(raw)
-        return plain if plain == b"null" else fit(plain)
-
-    return convert
 
 
 @dataclass
@@ -287,21 +205,23 @@ def complete(
     *,
     reads_are_published: bool,
     touches_are_published: bool,
+    carried: Collection[str] = (),
 ) -> Completions:
     """Completes the events between two points.
 
-    `published_of` gives rows as they were at the earlier point, `stored_of` as they are at the later one. Without any event, all
-    rows are compared: the replica was built again.
+    `published_of` gives rows as they were at the earlier point, `stored_of` as they are at the later one. To the rows with
+    `carried` keys, earlier changes of keys may have carried on what came late. Without any event, all rows are compared: the
+    replica was built again.
     """
     late = [event for event in events if is_late(event)]
     new = [event for event in events if not is_late(event)]
     everything = not events or any(event.op is Operation.TRUNCATE for event in late)
-    touched = sorted({key for event in events for key in event.keys})
+    touched = sorted({*carried, *(key for event in events for key in event.keys)})
     all_published = everything or any(event.op is Operation.TRUNCATE for event in new)
     published = published_of(None if all_published else touched)
     doubtful = bool(late) or any(event.is_partly_read for event in new)
     stored = stored_of(None) if everything else stored_of(touched) if doubtful else {}
-    late_keys = sorted({**published, **stored}) if everything else _keys_of(late)
+    late_keys = sorted({**published, **stored} if everything else {*_keys_of(late), *carried})
     by_key: dict[str, list[Event]] = {}
     for event in new:
         for key in event.keys:
@@ -334,8 +254,18 @@ def complete(
     return Completions(done, incomplete, corrections, published, None if all_published else frozenset(touched))
 
 
-def _keys_of(events: Iterable[Event]) -> list[str]:
-    return list(dict.fromkeys(key for event in events for key in event.keys))
+def _keys_of(events: Iterable[Event]) -> set[str]:
+    return {key for event in events for key in event.keys}
+
+
+def carried_keys(late: Iterable[Event], behind: Iterable[Event]) -> set[str]:
+    """The keys under which rows that something late touches are now: `behind` are the changes behind it, in order."""
+    found = _keys_of(late)
+    own = set(found)
+    for event in behind:
+        if event.origin in found:
+            found.add(event.key)
+    return found - own
 
 
 def corrected(published: Row | None, stored: Row | None, events: Iterable[Event]) -> Row | None:

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
-from changeling.feeds.completion import Completed, Row
+from changeling.feeds.completion import Completed
 from changeling.feeds.feed import Feed
 from changeling.feeds.number_spelling import Spelling, spellings
 from changeling.feeds.partitions import digest
 from changeling.feeds.point_changes import Stamp, Stamped
+from changeling.feeds.row_values import Row
 from changeling.feeds.users import with_user
 from changeling.formats import registry
 from changeling.formats.encoding import Encoded, Encoder, Numbering

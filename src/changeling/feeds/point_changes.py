@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import And, BooleanExpression, GreaterThan, LessThanOrEqual
+from pyiceberg.expressions import And, BooleanExpression, GreaterThan, GreaterThanOrEqual, LessThanOrEqual
 
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
@@ -89,12 +89,29 @@ def read_point(tables: Tables, source: str, before: Point, after: Point, start: 
     )
     rows = _with_arrival(rows)
     rows = rows.filter(pc.and_not(_is_in(rows, new), _is_in(rows, old)))
-    rows = rows.sort_by([(name, "ascending") for name in ("position", "batch", "ordinal", "partition", "record")])
-    rows = rows.combine_chunks()
+    rows = _in_order(rows)
     late = np.zeros(rows.num_rows, bool)
     if old.position is not None:
         late = np.asarray(pc.less_equal(rows.column("position"), old.position))
     return _stamped(source, rows, late, after, start)
+
+
+def read_behind(tables: Tables, source: str, point: Point, position: str) -> PointChanges:
+    """Reads the changes from a position on that a point has already, without stamps."""
+    known = point.of(source)
+    where = And(
+        And(equals("source", source), GreaterThanOrEqual("position", position)),  # type: ignore[call-arg, arg-type]
+        LessThanOrEqual("batch", known.batch),  # type: ignore[call-arg, arg-type]
+    )
+    rows = _with_arrival(tables.rows(CHANGES, where, ("source", *_COLUMNS)))
+    rows = _in_order(rows.filter(_is_in(rows, known)))
+    nothing: list[Stamped | None] = [None] * rows.num_rows
+    return PointChanges(source, rows, np.zeros(rows.num_rows, bool), nothing, Stamp(0, 0), Stamp(0, 0))
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    order = [(name, "ascending") for name in ("position", "batch", "ordinal", "partition", "record")]
+    return rows.sort_by(order).combine_chunks()
 
 
 def start_stamp(point: Point, source: str) -> Stamp:

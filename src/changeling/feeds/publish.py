@@ -12,31 +12,25 @@ from time import time
 import msgspec
 import pyarrow as pa
 
-from changeling.feeds.completion import Completed, Event, Incomplete, Row, complete
+from changeling.feeds.completion import Completed, Event, Incomplete, carried_keys, complete
 from changeling.feeds.encode import FeedEncoder, Outgoing
 from changeling.feeds.feed import Feed
-from changeling.feeds.partitions import digest
-from changeling.feeds.point_changes import PointChanges, Stamp, Stamped, read_point
-from changeling.feeds.published_rows import PublishedRows
-from changeling.feeds.stamps import Stamps
+from changeling.feeds.initial_scan import ScannedRows
+from changeling.feeds.point_changes import PointChanges, Stamp, Stamped, read_behind, read_point
+from changeling.feeds.row_values import Row
+from changeling.feeds.shared_reads import Publishing
 from changeling.feeds.table_changes import TableChanges
-from changeling.feeds.topic import STATE, VERSION, FeedState, ScanState, namespace_of, rows_of, topic_table
+from changeling.feeds.topic import STATE, VERSION, FeedState, ScanState, rows_of, topic_table
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import Writer
-from changeling.iceberg.reader import Tables
 from changeling.log import layout
-from changeling.log.change_log import Log
 from changeling.model.change import Record
 from changeling.model.errors import ChangelingError
 from changeling.model.operation import Operation
 from changeling.replicas.points import Point, Points
 from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
-from changeling.replicas.schema_inference import Policies, SchemaInference
 from changeling.replicas.shape import Columns, Shape
-from changeling.replicas.tables import ReplicaTables
 
-BUCKET_ROWS = 50_000
-"""About how many rows of an initial scan are published at once."""
 _IDLE_POINTS = 100
 """After so many points without a record, the feed's state is committed all the same."""
 
@@ -56,42 +50,6 @@ class FeedReport:
     """They are rows of the initial scan."""
 
 
-class Publishing:
-    """What the feeds of a run share."""
-
-    def __init__(self, log: Log, tables: Tables, policy: Policies, replicas: ReplicaTables) -> None:
-        self.lake, self.tables, self.replicas = log.lake, tables, replicas
-        self.topics = log.lake.in_namespace(namespace_of(log.lake.namespace))
-        self.stamps = Stamps(log.lake)
-        self.registry = log.registry
-        self.inference = SchemaInference(log.registry, policy, log.register)
-        self._read: tuple[tuple[str, int, int], PointChanges] | None = None
-        self._rows: tuple[tuple[object, ...], dict[str, Row]] | None = None
-
-    def version(self, schema: int | None) -> int | None:
-        """Which of its table's schemas one is, counted from 1."""
-        return next((known.version for known in self.registry.versions if known.id == schema), None)
-
-    def changes(self, source: str, before: Point, after: Point) -> PointChanges:
-        """The changes of a source between two points; those that were read last are kept for the next feed."""
-        place = (source, before.number, after.number)
-        if self._read is None or self._read[0] != place:
-            found = read_point(self.tables, source, before, after, self.stamps.at(source, before))
-            self._read = (place, found)
-        self.stamps.note(source, after, self._read[1].last)
-        return self._read[1]
-
-    def rows(self, replica: Replica, snapshot: int | None, shape: Shape, keys: Sequence[str] | None) -> dict[str, Row]:
-        """Rows of a snapshot: those with some keys, or all; those that were read last are kept for the next feed of the table."""
-        if snapshot is None:
-            return {}
-        place = (snapshot, shape, None if keys is None else tuple(keys))
-        if self._rows is None or self._rows[0] != place:
-            found = PublishedRows(self.replicas, replica, snapshot, shape)
-            self._rows = (place, found.all() if keys is None else found.of(keys))
-        return self._rows[1]
-
-
 class FeedPublisher:
     """Publishes one feed, whose table is known."""
 
@@ -104,7 +62,7 @@ class FeedPublisher:
         shared.topics.create([self._topic], VERSION)
         self.state = self._stored()
         self._committed = self.state.point
-        self._scan: _Scan | None = None
+        self._scan: ScannedRows | None = None
         self._points: Mapping[int, Point] = {}
 
     def _stored(self) -> FeedState:
@@ -185,13 +143,15 @@ class FeedPublisher:
         stored = self._shared.replicas.state_at(replica, new)
         columns = self._shared.inference.columns(self._source, self.feed.table, None)
         events = own.events(columns, stored.shape)
+        rows = [event for event in events if isinstance(event, Event)]
         done = complete(
-            [event for event in events if isinstance(event, Event)],
+            rows,
             own.is_late,
             lambda keys: self._shared.rows(replica, old, stored.shape, keys),
             lambda keys: self._shared.rows(replica, new, stored.shape, keys),
             reads_are_published=self.feed.initial_scan,
             touches_are_published=self.feed.mode == "KEYS_ONLY",
+            carried=self._carried(own, rows, columns, stored.shape),
         )
         shown = [one for one in done.changes if one.op is Operation.READ or not self.feed.is_snapshot]
         outgoing = [*self._source_values(done.touched, done.published), *own.outgoing(shown)]
@@ -217,6 +177,16 @@ class FeedPublisher:
         )
         report = FeedReport(self.feed.name, state.point, 0, len(shown), done.corrections, rejected)
         return self._commit(state, records, self._due_barrier(changes.last), report)
+
+    def _carried(self, own: TableChanges, events: Sequence[Event], columns: Columns, shape: Shape) -> set[str]:
+        """Keys that published changes have given to rows that something late touches."""
+        first = own.first_late()
+        if first is None:
+            return set()
+        behind = read_behind(self._shared.tables, self._source, self._points[self.state.point], first)
+        known = TableChanges(behind, self.feed).events(columns, shape)
+        late = [event for event in events if own.is_late(event)]
+        return carried_keys(late, [event for event in known if isinstance(event, Event)])
 
     def _encoder(self, columns: Columns, stored: ReplicaState) -> FeedEncoder:
         return FeedEncoder(self.feed, columns, stored.shape, stored.version)
@@ -251,7 +221,7 @@ class FeedPublisher:
             return None
         scan, replica, start = self._scanning(), self._replica(), self._points[self._start]
         snapshot = None if replica is None else replica.snapshot_in(start.tables)
-        buckets = self.state.scan.buckets or max(1, -(-len(scan.rows) // BUCKET_ROWS))
+        buckets = self.state.scan.buckets or scan.buckets()
         rows = scan.bucket(self.state.scan.next, buckets)
         state = msgspec.structs.replace(self.state, scan=ScanState(buckets, self.state.scan.next + 1))
         report = FeedReport(self.feed.name, state.point, 0, len(rows), scanned=True)
@@ -275,7 +245,7 @@ class FeedPublisher:
             self._scan = None
         return made
 
-    def _scanning(self) -> "_Scan":
+    def _scanning(self) -> ScannedRows:
         """The rows to scan, and the keys that changed since the start, as far as the feed is."""
         if self._scan is None:
             replica, start, now = self._replica(), self._points[self._start], self._points[self.state.point]
@@ -291,7 +261,7 @@ class FeedPublisher:
                 columns = self._shared.inference.columns(self._source, self.feed.table, None)
                 events = TableChanges(changes, self.feed).events(columns, replica.shape)
                 touched = {key for event in events if isinstance(event, Event) for key in event.keys}
-            self._scan = _Scan(rows, touched, self.feed.partitions)
+            self._scan = ScannedRows(rows, touched, self.feed.partitions)
         return self._scan
 
     def _source_values(self, keys: frozenset[str] | None, published: Mapping[str, Row]) -> Iterator[Outgoing]:
@@ -351,29 +321,3 @@ class FeedPublisher:
         reach("feed.after")
         self.state, self._committed = state, state.point
         return replace(report, records=rows.num_rows)
-
-
-class _Scan:
-    """The rows of an initial scan, in buckets of their keys."""
-
-    def __init__(self, rows: Mapping[str, Row], touched: set[str], partitions: int) -> None:
-        self.rows, self._touched, self._partitions = rows, touched, partitions
-
-    def bucket(self, number: int, buckets: int) -> dict[str, Row]:
-        """The rows of one bucket that did not change since the start."""
-        return {
-            key: row
-            for key, row in self.rows.items()
-            if key not in self._touched and self._number(key) % buckets == number
-        }
-
-    def touch(self, key: str, state: ScanState) -> bool:
-        """Notes that a row changed; returns whether it did so for the first time, and before the scan reached it."""
-        if key in self._touched:
-            return False
-        self._touched.add(key)
-        return not state.buckets or self._number(key) % state.buckets >= state.next
-
-    def _number(self, key: str) -> int:
-        # Not what the partition is found by: every bucket has rows of all partitions.
-        return digest(key) // self._partitions

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from changeling.feeds.completion import Row
+from changeling.feeds.row_values import Row
 from changeling.model import canonical, json_text
 from changeling.model.errors import ChangelingError
 from changeling.replicas.json_output import json_column

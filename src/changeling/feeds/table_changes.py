@@ -7,10 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.feeds.completion import Completed, Event, Incomplete, Values
+from changeling.feeds.completion import Completed, Event, Incomplete
 from changeling.feeds.encode import Outgoing
 from changeling.feeds.feed import Feed
 from changeling.feeds.point_changes import ROW_OPERATIONS, PointChanges, Stamped
+from changeling.feeds.row_values import Values
 from changeling.feeds.users import user_of
 from changeling.model import layout
 from changeling.model.change import Transaction
@@ -35,6 +36,11 @@ class TableChanges:
 
     def __len__(self) -> int:
         return len(self._own)
+
+    def first_late(self) -> str | None:
+        """The position of the first change that belongs before the end of the earlier point; None where none does."""
+        late = self._changes.late[self._own]
+        return min(self._rows.column("position").filter(pa.array(late)).to_pylist(), default=None)
 
     def is_late(self, event: Event | Incomplete) -> bool:
         """Whether an event belongs before the end of the earlier point."""

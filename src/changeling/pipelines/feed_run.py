@@ -7,8 +7,9 @@ from time import monotonic
 from changeling.feeds.draft import Draft
 from changeling.feeds.feed import Feed
 from changeling.feeds.files_topic import FilesTopicWriter
-from changeling.feeds.publish import FeedPublisher, Publishing
+from changeling.feeds.publish import FeedPublisher
 from changeling.feeds.retention import expire, needed_points
+from changeling.feeds.shared_reads import Publishing
 from changeling.feeds.topic import Topic, is_of_another, namespace_of, topic_table
 from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log

@@ -1,0 +1,87 @@
+"""The values of rows as a replica holds them, read from the images of changes."""
+
+import re
+from collections.abc import Mapping
+
+from changeling.model import json_text
+from changeling.model.canonical import Convert
+from changeling.model.types import Type
+from changeling.replicas.json_output import json_column
+from changeling.replicas.keys import reader_of, same
+from changeling.replicas.shape import Columns, Shape
+from changeling.replicas.value_kinds import undeclared
+from changeling.replicas.values import UNREADABLE, fitted
+
+Row = Mapping[str, bytes]
+"""The values of a row that are not NULL, by the id of their column: canonical JSON, as the column holds them."""
+_PLAIN = {
+    "string": re.compile(rb'"[^"\\]*"'),
+    "int64": re.compile(rb"0|-?[1-9][0-9]*"),
+    "bool": re.compile(rb"true|false"),
+}
+"""Values that their columns hold as they come."""
+
+
+class Values:
+    """Reads images of a table: canonical values by column."""
+
+    def __init__(self, columns: Columns, shape: Shape) -> None:
+        self._columns, self._shape = columns, shape
+        self._readers: dict[tuple[str, int | None, str], tuple[str, Convert] | None] = {}
+
+    def row(self, text: str | None, encoding: str, version: int | None) -> tuple[dict[str, bytes], bool]:
+        """The values of an image, NULLs among them, and whether all of them fit their columns: those that do not are left out."""
+        found, whole = {}, True
+        for name, raw in json_text.members(text or b"{}").items():
+            reader = self._reader(encoding, version, name)
+            if reader is None:
+                continue
+            number, convert = reader
+            try:
+                found[number] = raw if raw == b"null" else convert(raw)
+            except UNREADABLE:
+                whole = False
+        return found, whole
+
+    def key(self, key: str) -> dict[str, bytes]:
+        """The values of a normalised key, as the columns hold them."""
+        found = {}
+        for column, value in zip(self._shape.key_columns, json_text.items(key), strict=True):
+            convert = inferred(column.kind) if column.id.startswith("+") else fitted(column.kind)
+            found[column.id] = value if value == b"null" else convert(value)
+        return found
+
+    def _reader(self, encoding: str, version: int | None, name: str) -> tuple[str, Convert] | None:
+        place = (encoding, version, name)
+        if place not in self._readers:
+            found = reader_of(self._columns, self._shape, encoding, version, name)
+            if found is None:
+                self._readers[place] = None
+            elif not found.declared:
+                self._readers[place] = found.id, inferred(found.kind, None if found.read is same else found.read)
+            else:
+                self._readers[place] = found.id, _both(found.read, fitted(found.kind))
+        return self._readers[place]
+
+
+def inferred(kind: Type, read: Convert | None = None) -> Convert:
+    """From a value of a column that no schema declares to its canonical form as the column holds it."""
+    plain = _PLAIN.get(kind.kind)
+
+    def convert(raw: bytes) -> bytes:
+        if read is None and plain is not None and plain.fullmatch(raw):
+            return raw
+        array, unfit = undeclared([raw], kind, read)
+        if unfit:
+            raise ValueError(f"{raw[:60].decode(errors='replace')} is of another kind than {kind}")
+        return json_column(array, kind)[0]
+
+    return convert
+
+
+def _both(read: Convert, fit: Convert) -> Convert:
+    def convert(raw: bytes) -> bytes:
+        plain = read(raw)
+        return plain if plain == b"null" else fit(plain)
+
+    return convert
