@@ -73,6 +73,7 @@ class Connect:
             "bootstrap.servers": self._servers,
             "key.converter": _JSON,
             "value.converter": _JSON,
+            "plugin.discovery": "service_load",
             "offset.storage.file.filename": str(room / "offsets"),
             # Of the interface that nobody asks: on a port of its own.
             "listeners": "http://127.0.0.1:0",
