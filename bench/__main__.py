@@ -12,6 +12,7 @@ from bench import (
     as_of,
     capture,
     debezium_spark,
+    feed_latency,
     feed_to_kafka,
     files_log,
     freshness,
@@ -46,6 +47,7 @@ FAMILIES = (
     postgres_target,
     publish,
     feed_to_kafka,
+    feed_latency,
 )
 RESULTS = Path(__file__).parent / "results.json"
 

@@ -15,6 +15,7 @@ from pyiceberg.catalog import load_catalog
 from changeling.feeds.feed import Feed
 from changeling.feeds.kafka_topic import KafkaTopicSettings, KafkaTopicWriter
 from changeling.feeds.topic import COLUMNS, STATE, FeedState, Topic, namespace_of
+from changeling.feeds.verification import Received
 from changeling.iceberg.catalog import NAME, catalog, prepare
 from changeling.iceberg.reader import Tables
 from changeling.model.table import TableName
@@ -90,23 +91,33 @@ def rows(numbers: Iterable[int]) -> list[Row]:
 
 def consumed(servers: str, topic: str, partitions: int = 1, **settings: Any) -> dict[int, list[Row]]:
     """All records of a topic that a consumer of committed transactions sees, by partition, in order."""
+    found: dict[int, list[Row]] = defaultdict(list)
+    for partition, _, key, value, headers in received(servers, topic, partitions, **settings):
+        found[partition].append(Row(key, value, tuple(headers)))
+    return dict(found)
+
+
+def received(servers: str, topic: str, partitions: int = 1, **settings: Any) -> list[Received]:
+    """The same, each with its partition and its offset."""
     reading: dict[str, Any] = {"bootstrap.servers": servers, "group.id": "tests", "log_level": 0, **settings}
     reading |= {"isolation.level": "read_committed", "enable.partition.eof": True, "enable.auto.commit": False}
-    found: dict[int, list[Row]] = defaultdict(list)
+    found: list[Received] = []
     left = set(range(partitions))
     consumer = Consumer(reading)
     consumer.assign([TopicPartition(topic, place, 0) for place in left])
     while left:
         for message in consumer.consume(10_000, 0.1):
-            error, partition = message.error(), message.partition()
+            error, partition, offset = message.error(), message.partition(), message.offset()
             assert partition is not None
+            assert offset is not None
             if error is None:
-                found[partition].append(Row(message.key(), message.value(), tuple(message.headers() or ())))  # type: ignore[arg-type]
+                headers: Any = message.headers() or ()
+                found.append((partition, offset, message.key(), message.value(), tuple(headers)))  # type: ignore[arg-type]
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, error
                 left.discard(partition)
     consumer.close()
-    return dict(found)
+    return found
 
 
 if __name__ == "__main__":

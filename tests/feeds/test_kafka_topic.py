@@ -241,12 +241,12 @@ def test_a_table_that_is_older_than_the_copy_is_refused(tmp_path: Path, broker: 
 
 
 def test_a_record_that_is_too_large_is_named_as_such(tmp_path: Path, broker: Broker) -> None:
-    feed = KafkaFeed(tmp_path, "large")
+    feed = KafkaFeed(tmp_path, "too_large")
     feed.append({0: [Row(b"k", b"x" * 2_000_000)]})
     writer = feed.writer(broker.servers)
     with pytest.raises(ChangelingError, match=r"a record is larger than the topic allows: raise max.message.bytes"):
         writer.step()
-    assert consumed(broker.servers, "large") == {}
+    assert consumed(broker.servers, "too_large") == {}
 
 
 def by_password(user: User) -> dict[str, str]:

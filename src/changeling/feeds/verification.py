@@ -73,7 +73,10 @@ def verify_topic(tables: Tables, pipeline: str, feed: Feed) -> VerifiedFeed:
 
 
 def verify_records(tables: Tables, pipeline: str, feed: Feed, received: Iterable[Received]) -> VerifiedFeed:
-    """Checks all records that a consumer got, those of each partition in order; their offsets may have gaps."""
+    """Checks all records that a consumer got, from the first one that the feed published, those of each partition in order.
+
+    Their offsets may have gaps, also before the first: Kafka has them where transactions end or were taken back.
+    """
     topic = Topic(tables, pipeline, feed)
     state = topic.state()
     if state is None:
@@ -106,7 +109,7 @@ class _Verification:
             found.not_checked = dict.fromkeys((*CHECKS, EQUAL), why)
             return found
         table = RebuiltTable(self._feed.format, self._replica.shapes)
-        reason = self._cannot_rebuild(records)
+        reason = self._cannot_rebuild(records, contiguous)
         checks = RecordChecks(self._feed, table, reason is None, contiguous)
         for number, part in _rounds(records):
             before = sum(map(len, checks.barriers.values()))
@@ -166,17 +169,18 @@ class _Verification:
             self._decoders[shape] = Decoder(form, options)
         return self._decoders[shape]
 
-    def _cannot_rebuild(self, records: pa.Table) -> str | None:
+    def _cannot_rebuild(self, records: pa.Table, contiguous: bool) -> str | None:
         """Why the records do not make the table; None where they do."""
         feed, state = self._feed, self._state
         if feed.mode not in _REBUILDS:
             return f"mode {feed.mode} does not show the rows"
         if feed.is_snapshot:
             return "only the rows of the initial scan are published"
-        firsts = records.group_by("partition").aggregate([("offset", "min")])
-        begun = dict(zip(firsts["partition"].to_pylist(), firsts["offset_min"].to_pylist(), strict=True))
-        if any(end and begun.get(partition) != 0 for partition, end in enumerate(state.offsets)):
-            return "the first records have expired"
+        if contiguous:
+            firsts = records.group_by("partition").aggregate([("offset", "min")])
+            begun = dict(zip(firsts["partition"].to_pylist(), firsts["offset_min"].to_pylist(), strict=True))
+            if any(end and begun.get(partition) != 0 for partition, end in enumerate(state.offsets)):
+                return "the first records have expired"
         if state.rejected:
             return f"{state.rejected:,} changes were rejected, which the dialect cannot carry"
         if feed.initial_scan:
