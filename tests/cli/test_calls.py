@@ -1,6 +1,7 @@
 """Wrong calls: exit code 2, and a message that says the right one."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,15 @@ from tests.cli.conftest import Run
     ("arguments", "hint"),
     [
         (("decod", "x"), "there is no verb 'decod'; did you mean 'decode'?"),
-        (("decode", "xtdb.jsonl"), "required: --from"),
+        (("decode", "plain.jsonl"), "look like no format: say what they are with --from F"),
+        (
+            ("decode", "mixed.jsonl"),
+            "fit xtdb and ydb-json alike: say what they are with --from xtdb or --from ydb-json",
+        ),
+        (("decode", "empty.jsonl"), "are missing"),
+        (("decode", "xtdb.jsonl", "--from", "ydb"), "did you mean 'ydb-debezium', 'ydb-dynamodb' or 'ydb-json'?"),
+        (("decode", "xtdb.jsonl", "--from", "XTDB"), "did you mean 'xtdb'?"),
+        (("decode", "xtdb.jsonl", "--columns", "a:float"), "did you mean 'float32' or 'float64'?"),
         (("decode", "xtdb.jsonl", "--frm", "xtdb"), "there is no flag '--frm'; did you mean '--from'?"),
         (("decode", "xtdb.jsonl", "--from", "xtdb", "--rejects", "xtdb.jsonl"), "give another path"),
         (
@@ -52,7 +61,11 @@ from tests.cli.conftest import Run
         ),
     ],
 )
-def test_a_wrong_call_is_told_the_right_one(run: Run, arguments: tuple[str, ...], hint: str) -> None:
+def test_a_wrong_call_is_told_the_right_one(run: Run, tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:
+    (tmp_path / "plain.jsonl").write_text('{"id":1,"name":"Ann"}\n')
+    (tmp_path / "empty.jsonl").write_text("\n")
+    first = (tmp_path / "xtdb.jsonl").read_text().splitlines()[0]
+    (tmp_path / "mixed.jsonl").write_text(first + '\n{"key":[1],"erase":{}}\n')
     done = run(*arguments)
     assert done.returncode == 2
     assert hint in done.stderr

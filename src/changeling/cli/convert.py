@@ -6,7 +6,8 @@ import sys
 
 import msgspec
 
-from changeling.cli.arguments import add_input, input_of, rejects_path, settings
+from changeling.cli.arguments import add_input, format_of, input_of, rejects_path, settings
+from changeling.cli.explanation import explanation
 from changeling.cli.progress import progress_bar
 from changeling.conversion import Conversion
 from changeling.files import output, paths, writing
@@ -41,6 +42,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Writes all of the output or nothing, and prints a report; exits with 3 if records were rejected."""
     form = registry.get(parsed.target)
+    parsed.target = form.name
     own = _options_of_the_target_alone(parsed, form)
     given = input_of(parsed)
     chosen = {
@@ -60,12 +62,14 @@ def run(parsed: argparse.Namespace) -> int:
         changes = changes_of(given, rejects, report, progress)
         writing.write(conversion.records_of(changes, given.form), target, carrier=parsed.carrier)
     print(_summary(report, parsed), file=sys.stderr)
+    if report.rejected and not parsed.json:
+        print("\n".join(f"  {line}" for line in explanation(given, report, rejects)), file=sys.stderr)
     return 3 if report.rejected else 0
 
 
 def _options_of_the_target_alone(parsed: argparse.Namespace, form: Format) -> list[str]:
     """Takes from `-o` the options that only the written format has: they can mean nothing else."""
-    reading = {field.name for field in msgspec.structs.fields(registry.get(parsed.format).read_options)}
+    reading = {field.name for field in msgspec.structs.fields(format_of(parsed).read_options)}
     writing = {field.name for field in msgspec.structs.fields(form.write_options)}
     own = [pair for pair in parsed.options if pair.partition("=")[0] in writing - reading]
     parsed.options = [pair for pair in parsed.options if pair not in own]

@@ -4,10 +4,10 @@ import argparse
 import sys
 
 from changeling.cli.arguments import add_input, input_of, rejects_path
+from changeling.cli.explanation import explanation
 from changeling.cli.progress import progress_bar
 from changeling.files import paths
 from changeling.model.line import lines
-from changeling.model.printable import printable
 from changeling.reading_changes import Report, changes_of
 from changeling.rejects import RejectSink
 
@@ -38,6 +38,6 @@ def run(parsed: argparse.Namespace) -> int:
     if report.rejected:
         kept = "; --rejects FILE keeps them" if rejects.path is None else f", kept in {rejects.path}"
         said = f"changeling: {report.rejected:,} of {report.records:,} records rejected{kept}"
-        print("\n  ".join([said, *map(printable, rejects.explanation())]), file=sys.stderr)
+        print("\n  ".join([said, *explanation(given, report, rejects)]), file=sys.stderr)
         return 3
     return 0
