@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
@@ -14,7 +15,7 @@ from changeling.files import output, paths, writing
 from changeling.formats import registry
 from changeling.formats.format import Format
 from changeling.formats.user_options import write_options
-from changeling.reading_changes import Report, changes_of
+from changeling.reading_changes import Input, Progress, Report, changes_of, silent
 from changeling.rejects import RejectSink
 
 
@@ -55,7 +56,7 @@ def run(parsed: argparse.Namespace) -> int:
     report = Report()
     with (
         RejectSink(rejects_path(parsed, given, parsed.output)) as rejects,
-        progress_bar(paths.total_bytes(given.places)) as progress,
+        _progress(given, parsed) as progress,
         output.Output(parsed.output) as target,
     ):
         conversion = Conversion(form, options, rejects, report, one_header=parsed.carrier == "plain")
@@ -65,6 +66,11 @@ def run(parsed: argparse.Namespace) -> int:
     if report.rejected and not parsed.json:
         print("\n".join(f"  {line}" for line in explanation(given, report, rejects)), file=sys.stderr)
     return 3 if report.rejected else 0
+
+
+def _progress(given: Input, parsed: argparse.Namespace) -> AbstractContextManager[Progress]:
+    """The records may be printed on the terminal that a bar would be on."""
+    return nullcontext(silent) if parsed.output == paths.STDIN else progress_bar(paths.total_bytes(given.places))
 
 
 def _options_of_the_target_alone(parsed: argparse.Namespace, form: Format) -> list[str]:

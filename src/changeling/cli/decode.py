@@ -5,8 +5,6 @@ import sys
 
 from changeling.cli.arguments import add_input, input_of, rejects_path
 from changeling.cli.explanation import explanation
-from changeling.cli.progress import progress_bar
-from changeling.files import paths
 from changeling.model.line import lines
 from changeling.reading_changes import Report, changes_of
 from changeling.rejects import RejectSink
@@ -28,8 +26,8 @@ def run(parsed: argparse.Namespace) -> int:
         from changeling.cli.display import show_changes
     given = input_of(parsed)
     report = Report()
-    with RejectSink(rejects_path(parsed, given)) as rejects, progress_bar(paths.total_bytes(given.places)) as progress:
-        for batch in changes_of(given, rejects, report, progress, show_typed=parsed.typed):
+    with RejectSink(rejects_path(parsed, given)) as rejects:
+        for batch in changes_of(given, rejects, report, show_typed=parsed.typed):
             if parsed.pretty:
                 show_changes(batch)
             elif batch.num_rows:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from changeling import __version__
 from changeling.cli import (
+    completion,
     convert,
     decode,
     feed,
@@ -43,6 +44,7 @@ _VERBS = (
     rejects,
     maintain,
     remove,
+    completion,
 )
 _ON_SPARK = ("run", "maintain", "remove", "verify")
 _WITH_SPARK = ("replay", "base", "rebuild")

@@ -52,7 +52,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The hint after an unknown name: the known ones that begin with it if they are few, the closest one, else all of them."""
     choices = sorted(known)
     by_letters = {choice.casefold(): choice for choice in choices}
-    close = [choice for letters, choice in by_letters.items() if name and letters.startswith(name.casefold())]
+    close = [choice for letters, choice in by_letters.items() if len(name) > 1 and letters.startswith(name.casefold())]
     if not 0 < len(close) <= _MOST_PROPOSED:
         close = [by_letters[letters] for letters in difflib.get_close_matches(name.casefold(), by_letters, n=1)]
     if close:
