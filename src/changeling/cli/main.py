@@ -14,6 +14,7 @@ from changeling.cli import (
     feed,
     formats,
     history,
+    init,
     maintain,
     rejects,
     remove,
@@ -30,6 +31,7 @@ from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.printable import printable_lines
 
 _VERBS = (
+    init,
     formats,
     decode,
     convert,
