@@ -19,6 +19,10 @@ Progress = Callable[[int], None]
 """Called with the number of bytes of the input that were read since the last call."""
 
 
+def silent(amount: int) -> None:
+    """Shows no progress."""
+
+
 @dataclass
 class Report:
     """What a run did; records in = accepted + rejected, always."""
@@ -52,7 +56,7 @@ class Input:
 
 
 def changes_of(
-    given: Input, rejects: RejectSink, report: Report, progress: Progress, *, show_typed: bool = False
+    given: Input, rejects: RejectSink, report: Report, progress: Progress = silent, *, show_typed: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The changes of an input, batch by batch; rejected records go to the sink and are counted.
 

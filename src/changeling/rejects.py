@@ -15,6 +15,7 @@ from changeling.model.change import Origin
 
 _MOST_REASONS = 10
 _OTHERS = "other reasons"
+_RECENT = 100
 
 
 class RejectSink:
@@ -42,6 +43,10 @@ class RejectSink:
     def remember(self, records: pa.RecordBatch) -> None:
         """Keeps the current wire records, for changes of theirs that are rejected later."""
         self._recent = records
+
+    def recent_values(self) -> list[bytes | None]:
+        """The values of some of the wire records that were remembered last."""
+        return [] if self._recent is None else self._recent.column("value").slice(0, _RECENT).to_pylist()
 
     def with_raw_records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rejects of changes with the bytes of their records, as far as these are still kept."""

@@ -1,10 +1,14 @@
 """Wrong calls: exit code 2, and a message that says the right one."""
 
 import json
+import re
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from changeling.formats import registry
+from changeling.formats.options import ReadOptions, WriteOptions
 from tests.cli.conftest import Run
 
 
@@ -12,7 +16,15 @@ from tests.cli.conftest import Run
     ("arguments", "hint"),
     [
         (("decod", "x"), "there is no verb 'decod'; did you mean 'decode'?"),
-        (("decode", "xtdb.jsonl"), "required: --from"),
+        (("decode", "plain.jsonl"), "look like no format: say what they are with --from F"),
+        (
+            ("decode", "mixed.jsonl"),
+            "fit xtdb and ydb-json alike: say what they are with --from xtdb or --from ydb-json",
+        ),
+        (("decode", "empty.jsonl"), "are missing"),
+        (("decode", "xtdb.jsonl", "--from", "ydb"), "did you mean 'ydb-debezium', 'ydb-dynamodb' or 'ydb-json'?"),
+        (("decode", "xtdb.jsonl", "--from", "XTDB"), "did you mean 'xtdb'?"),
+        (("decode", "xtdb.jsonl", "--columns", "a:float"), "did you mean 'float32' or 'float64'?"),
         (("decode", "xtdb.jsonl", "--frm", "xtdb"), "there is no flag '--frm'; did you mean '--from'?"),
         (("decode", "xtdb.jsonl", "--from", "xtdb", "--rejects", "xtdb.jsonl"), "give another path"),
         (
@@ -52,7 +64,11 @@ from tests.cli.conftest import Run
         ),
     ],
 )
-def test_a_wrong_call_is_told_the_right_one(run: Run, arguments: tuple[str, ...], hint: str) -> None:
+def test_a_wrong_call_is_told_the_right_one(run: Run, tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:
+    (tmp_path / "plain.jsonl").write_text('{"id":1,"name":"Ann"}\n')
+    (tmp_path / "empty.jsonl").write_text("\n")
+    first = (tmp_path / "xtdb.jsonl").read_text().splitlines()[0]
+    (tmp_path / "mixed.jsonl").write_text(first + '\n{"key":[1],"erase":{}}\n')
     done = run(*arguments)
     assert done.returncode == 2
     assert hint in done.stderr
@@ -69,5 +85,33 @@ def test_formats_lists_what_each_carries(run: Run) -> None:
     entries = [json.loads(line) for line in run("formats", "--json").stdout.splitlines()]
     assert [entry["name"] for entry in entries] == registry.names()
     assert all(entry["reads"] and entry["writes"] and entry["capabilities"] for entry in entries)
-    table = run("formats").stdout
-    assert all(name in table for name in registry.names())
+    shown = run("formats").stdout
+    assert [name for name in registry.names() if f"\n{name}  " not in f"\n{shown}"] == []
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_format_is_described_with_all_that_it_has(run: Run, name: str) -> None:
+    (entry,) = [json.loads(line) for line in run("formats", name, "--json").stdout.splitlines()]
+    lines = run("formats", name).stdout.splitlines()
+    assert lines[0] == name
+    assert max(map(len, lines)) <= 80
+    told = "\n".join(lines)
+    carried, _, rest = told.partition("\ncarries\n")[2].partition("\n\n")
+    assert [line.split()[0] for line in carried.splitlines() if line[2] != " "] == entry["capabilities"]
+    shared = {field.name for kind in (ReadOptions, WriteOptions) for field in msgspec.structs.fields(kind)}
+    for option in {*entry["read_options"], *entry["write_options"]} - shared:
+        # Each has a text of its own.
+        assert re.search(rf"^  {option} +[^(\s]\S* \S+", rest, re.MULTILINE), option
+
+
+def test_an_alias_names_the_format(run: Run) -> None:
+    assert run("formats", "debezium").stdout == run("formats", "debezium-json").stdout
+
+
+def test_the_legend_of_status_has_every_column(run: Run) -> None:
+    done = run("status", "--legend")
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    words = [line[2:].split("  ")[0] for line in done.stdout.splitlines() if line[2:3].strip()]
+    assert {"read", "late", "to extraction", "to replica", "ties", "stale", "aside", "last barrier"} <= set(words)

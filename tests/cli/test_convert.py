@@ -1,13 +1,17 @@
 """`changeling convert` as a user runs it."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from changeling.formats import registry
-from tests.cli.conftest import Run
+from tests.cli.conftest import COMMAND, Run
 
 
 def test_there_and_back(run: Run, tmp_path: Path) -> None:
@@ -329,3 +333,31 @@ def test_xtdb_into_every_format_where_loss_is_allowed(name: str, run: Run, tmp_p
     assert [(row["email"], row.get("age"), row.get("balance")) for row in rows] == [
         (row["email"], row.get("age"), row.get("balance")) for row in wanted
     ]
+
+
+def test_a_bar_is_shown_only_for_much_input_that_does_not_go_to_the_terminal(run: Run, tmp_path: Path) -> None:
+    text = (tmp_path / "xtdb.jsonl").read_text()
+    (tmp_path / "many.jsonl").write_text(text * (20_000_000 // len(text)))
+    shown = {}
+    for call in (
+        ("convert", "xtdb.jsonl", "--to", "xtdb", "-O", "o"),
+        ("convert", "many.jsonl", "--to", "xtdb", "-O", "o"),
+        ("convert", "many.jsonl", "--to", "xtdb", "-O", "-"),
+        ("decode", "many.jsonl"),
+    ):
+        shown[" ".join(call)] = "\x1b[" in on_terminal(tmp_path, *call)
+    assert list(shown.values()) == [False, True, False, False]
+
+
+def on_terminal(folder: Path, *arguments: str) -> str:
+    """What a command shows on a terminal as its standard error."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([str(COMMAND), *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=theirs) as command:
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 4096):
+                seen += part
+        os.close(ours)
+    assert command.returncode == 0, seen
+    return seen.decode()

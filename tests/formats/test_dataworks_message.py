@@ -66,7 +66,7 @@ def rewritten(records: list[str], **options: Any) -> list[Any]:
         ("{}", "not a message of DataWorks: `payload` must be an object"),
         ('{"payload":5}', "not a message of DataWorks: `payload` must be an object"),
         (message(op=...), "not a message of DataWorks: `payload.op` is missing"),
-        (message(op="insert"), "unknown `payload.op` 'insert' (case matters); known: "),
+        (message(op="insert"), "unknown `payload.op` 'insert' (case matters); did you mean 'INSERT'?"),
         (
             message(op="UPDATE_BEFORE"),
             "unknown `payload.op` 'UPDATE_BEFORE' (case matters); did you mean 'UPDATE_BEFOR'?",

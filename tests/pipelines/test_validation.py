@@ -20,7 +20,7 @@ KNOWN = ", ".join(registry.names())
         (USERS.replace("[id]", "[id, id]"), ":4: sources[0].key[1]: the column 'id' is listed twice"),
         (
             USERS.replace("[id]", "[id], columns: {ID: int64}"),
-            ":4: sources[0].key[0]: the key column 'id' is not among the columns; known: ID",
+            ":4: sources[0].key[0]: the key column 'id' is not among the columns; did you mean 'ID'?",
         ),
         (USERS.replace("[id]", "[id], columns: {id: int46}"), ":4: sources[0].columns.id: there is no type 'int46'; did you mean 'int64'?"),
         (

@@ -2,11 +2,16 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changeling.files import paths
+from changeling.files.sampling import first_records
 from changeling.formats import registry
+from changeling.formats.format import Format
+from changeling.formats.framing import CsvRows
+from changeling.formats.recognition import fitting
 from changeling.formats.user_options import read_options
 from changeling.model.errors import UsageError
 from changeling.model.table import parse_schemas
@@ -17,15 +22,20 @@ if TYPE_CHECKING:
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
-    """FILE... --from F, and all options of the records."""
+    """FILE... [--from F], and all options of the records."""
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="a file, folder, glob, s3://bucket/…, or - for the input"
     )
-    parser.add_argument("--from", dest="format", required=True, metavar="F", help="the format that is read")
+    parser.add_argument(
+        "--from", dest="format", metavar="F", help="the format that is read (default: what the first records look like)"
+    )
     parser.add_argument("--table", help="[catalog.][schema.]name, where the records do not name it")
     parser.add_argument("--key", help="key columns a,b, where the records do not name them")
     parser.add_argument("--source", help="name of the stream (default: the format's name)")
-    parser.add_argument("--columns", help="columns and types: id:int64,price:decimal(10,2)")
+    parser.add_argument(
+        "--columns",
+        help="columns and types: id:int64,price:decimal(10,2); int, bigint, text and the like are understood",
+    )
     parser.add_argument("--schema", metavar="FILE", help="table schemas as JSON")
     parser.add_argument(
         "-o", dest="options", action="append", default=[], metavar="NAME=VALUE", help="option of the format"
@@ -44,9 +54,31 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="stop after N changes")
 
 
+def format_of(parsed: argparse.Namespace) -> Format:
+    """The format of `--from`, else the one that the first records show, which is said; `parsed.format` is then its name."""
+    if parsed.format is None:
+        parsed.format = _recognised(parsed)
+        print(f"changeling: read as {parsed.format}", file=sys.stderr)
+    form = registry.get(parsed.format)
+    parsed.format = form.name
+    return form
+
+
+def _recognised(parsed: argparse.Namespace) -> str:
+    given = settings(parsed.options, "-o")
+    style = CsvRows(given.get("delimiter", ","), given.get("quote", '"'), given.get("escape"), header=False)
+    records = first_records(paths.expand(parsed.files), parsed.carrier, style)
+    found = fitting((record.value for record in records), style)
+    if len(found) == 1:
+        return found[0]
+    what = f"fit {' and '.join(found)} alike" if found else "look like no format" if records else "are missing"
+    names = " or ".join(f"--from {name}" for name in found) or "--from F (changeling formats lists them)"
+    raise UsageError(f"the first records of {' '.join(parsed.files)} {what}: say what they are with {names}")
+
+
 def input_of(parsed: argparse.Namespace) -> Input:
     """The input that the arguments describe; raises `UsageError` for invalid ones."""
-    form = registry.get(parsed.format)
+    form = format_of(parsed)
     given: dict[str, Any] = settings(parsed.options, "-o")
     for name in ("table", "key", "source", "columns", "record_bytes"):
         if getattr(parsed, name) is not None:

@@ -3,17 +3,19 @@
 import argparse
 import json
 import sys
+from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
-from changeling.cli.arguments import add_input, input_of, rejects_path, settings
+from changeling.cli.arguments import add_input, format_of, input_of, rejects_path, settings
+from changeling.cli.explanation import explanation
 from changeling.cli.progress import progress_bar
 from changeling.conversion import Conversion
 from changeling.files import output, paths, writing
 from changeling.formats import registry
 from changeling.formats.format import Format
 from changeling.formats.user_options import write_options
-from changeling.reading_changes import Report, changes_of
+from changeling.reading_changes import Input, Progress, Report, changes_of, silent
 from changeling.rejects import RejectSink
 
 
@@ -41,6 +43,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Writes all of the output or nothing, and prints a report; exits with 3 if records were rejected."""
     form = registry.get(parsed.target)
+    parsed.target = form.name
     own = _options_of_the_target_alone(parsed, form)
     given = input_of(parsed)
     chosen = {
@@ -53,19 +56,26 @@ def run(parsed: argparse.Namespace) -> int:
     report = Report()
     with (
         RejectSink(rejects_path(parsed, given, parsed.output)) as rejects,
-        progress_bar(paths.total_bytes(given.places)) as progress,
+        _progress(given, parsed) as progress,
         output.Output(parsed.output) as target,
     ):
         conversion = Conversion(form, options, rejects, report, one_header=parsed.carrier == "plain")
         changes = changes_of(given, rejects, report, progress)
         writing.write(conversion.records_of(changes, given.form), target, carrier=parsed.carrier)
     print(_summary(report, parsed), file=sys.stderr)
+    if report.rejected and not parsed.json:
+        print("\n".join(f"  {line}" for line in explanation(given, report, rejects)), file=sys.stderr)
     return 3 if report.rejected else 0
+
+
+def _progress(given: Input, parsed: argparse.Namespace) -> AbstractContextManager[Progress]:
+    """The records may be printed on the terminal that a bar would be on."""
+    return nullcontext(silent) if parsed.output == paths.STDIN else progress_bar(paths.total_bytes(given.places))
 
 
 def _options_of_the_target_alone(parsed: argparse.Namespace, form: Format) -> list[str]:
     """Takes from `-o` the options that only the written format has: they can mean nothing else."""
-    reading = {field.name for field in msgspec.structs.fields(registry.get(parsed.format).read_options)}
+    reading = {field.name for field in msgspec.structs.fields(format_of(parsed).read_options)}
     writing = {field.name for field in msgspec.structs.fields(form.write_options)}
     own = [pair for pair in parsed.options if pair.partition("=")[0] in writing - reading]
     parsed.options = [pair for pair in parsed.options if pair not in own]

@@ -4,10 +4,8 @@ import argparse
 import sys
 
 from changeling.cli.arguments import add_input, input_of, rejects_path
-from changeling.cli.progress import progress_bar
-from changeling.files import paths
+from changeling.cli.explanation import explanation
 from changeling.model.line import lines
-from changeling.model.printable import printable
 from changeling.reading_changes import Report, changes_of
 from changeling.rejects import RejectSink
 
@@ -28,8 +26,8 @@ def run(parsed: argparse.Namespace) -> int:
         from changeling.cli.display import show_changes
     given = input_of(parsed)
     report = Report()
-    with RejectSink(rejects_path(parsed, given)) as rejects, progress_bar(paths.total_bytes(given.places)) as progress:
-        for batch in changes_of(given, rejects, report, progress, show_typed=parsed.typed):
+    with RejectSink(rejects_path(parsed, given)) as rejects:
+        for batch in changes_of(given, rejects, report, show_typed=parsed.typed):
             if parsed.pretty:
                 show_changes(batch)
             elif batch.num_rows:
@@ -38,6 +36,6 @@ def run(parsed: argparse.Namespace) -> int:
     if report.rejected:
         kept = "; --rejects FILE keeps them" if rejects.path is None else f", kept in {rejects.path}"
         said = f"changeling: {report.rejected:,} of {report.records:,} records rejected{kept}"
-        print("\n  ".join([said, *map(printable, rejects.explanation())]), file=sys.stderr)
+        print("\n  ".join([said, *explanation(given, report, rejects)]), file=sys.stderr)
         return 3
     return 0

@@ -8,11 +8,13 @@ from typing import NoReturn
 
 from changeling import __version__
 from changeling.cli import (
+    completion,
     convert,
     decode,
     feed,
     formats,
     history,
+    init,
     maintain,
     rejects,
     remove,
@@ -29,6 +31,7 @@ from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.printable import printable_lines
 
 _VERBS = (
+    init,
     formats,
     decode,
     convert,
@@ -43,6 +46,7 @@ _VERBS = (
     rejects,
     maintain,
     remove,
+    completion,
 )
 _ON_SPARK = ("run", "maintain", "remove", "verify")
 _WITH_SPARK = ("replay", "base", "rebuild")

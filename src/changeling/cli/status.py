@@ -5,6 +5,42 @@ import json
 from typing import Any
 
 from changeling.cli.arguments import add_pipeline, pipeline_of
+from changeling.cli.definitions import definitions
+
+_LEGEND = {
+    "source": (
+        ("read", "records that were taken from the source"),
+        ("accepted", "those that became changes"),
+        ("rejected", "those that could not be read: changeling rejects shows them"),
+        ("changes", "changes in the log"),
+        ("late", "changes that arrived after a later position of an earlier batch"),
+        (
+            "to extraction",
+            "from the commit in the database to the tool that took the change from it, in the last batch",
+        ),
+        ("to log", "from the commit to the log, in the last batch"),
+        ("to replica", "from the last commit that replicas have to the point that brought it"),
+        ("last batch", "when the last batch was read, in UTC"),
+    ),
+    "table": (
+        ("schema", "the number of the table's schema in the log"),
+        ("version", "which of the table's own schemas that is, from 1"),
+        ("origin", "where it is from: declared, carried by the records, taken from the database, or inferred"),
+        ("status", "accepted; ignored or aside, as the policy of the table has it"),
+        ("applied", "changes in the replica"),
+        ("late", "changes that came after a later one of the same row had been applied"),
+        ("ties", "changes of one row with equal positions: the order of arrival decided"),
+        ("stale", "rows of which a change left out columns that were never seen"),
+        ("aside", "values and changes that do not fit their column, in the quarantine"),
+    ),
+    "feed": (
+        ("published", "records in the topic"),
+        ("rejected", "changes that the feed's dialect cannot carry"),
+        ("late", "changes that came late: what they did is published with a later point"),
+        ("last barrier", "the step and transaction up to which all is published"),
+        ("points behind, lag", "how far the feed is behind the replicas, in points and in time"),
+    ),
+}
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -14,11 +50,17 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument(
         "--json", action="store_true", help="lines of JSON: one object a source, a table, a feed, a target"
     )
+    parser.add_argument("--legend", action="store_true", help="what the columns mean")
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Prints what the tables of the log contain."""
+    if parsed.legend:
+        print(
+            "\n".join(line for title, words in _LEGEND.items() for line in ("", title, *definitions(words, "  ")))[1:]
+        )
+        return 0
     pipeline = pipeline_of(parsed.pipeline)
     rows = pipeline.status()
     if parsed.json:
@@ -84,6 +126,8 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
             console.print(printable_lines(f"left out: {name}: {why}"), style="red", markup=False)
     if error := next((row["last_error"] for row in sources if row["last_error"]), None):
         console.print(printable_lines(f"last error: {error}"), style="red", markup=False)
+    if console.is_terminal:
+        console.print("changeling status --legend says what the columns mean", style="dim")
 
 
 def _show_feeds(feeds: list[dict[str, Any]]) -> None:

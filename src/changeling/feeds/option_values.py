@@ -41,7 +41,7 @@ def _mode(value: Value) -> str:
 
 def _format(value: Value) -> str:
     text = _text(value)
-    found = YDB_NAMES.get(text.upper(), text.lower())
+    found = YDB_NAMES.get(text.upper()) or registry.ALIASES.get(text.lower(), text.lower())
     if found not in registry.names():
         raise ValueError(f"there is no format {text!r}; {nearest(text, [*YDB_NAMES, *registry.names()])}")
     return found

@@ -1,6 +1,6 @@
 """Reads wire records from files into Arrow batches; what is no record becomes a reject with its reason."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from changeling.files import framing as frames
 from changeling.files import kcat
 from changeling.files.framing import Block, Oversized, RawRecord
+from changeling.files.gunzip import Input
 from changeling.files.paths import Place, open_input
 from changeling.formats.framing import HEADER, CsvRows, Framing, JsonValues
 from changeling.model import layout
@@ -40,8 +41,9 @@ def read(
     batch_rows: int = BATCH_ROWS,
     batch_bytes: int = BATCH_BYTES,
     size_limit: int = SIZE_LIMIT,
+    opened: Callable[[Place], Input] = open_input,
 ) -> Iterator[Batch]:
-    """All records of all places, in order.
+    """All records of all places, in order; `opened` gives the bytes of a place.
 
     A batch has at most `batch_rows` rows, and values of at most `batch_bytes` unless one alone is larger. Origins number the
     places (`ordinal`) and, in each, what was found (`record`), records and rejects alike; with kcat they contain topic, partition
@@ -52,7 +54,7 @@ def read(
     pending = _Pending(batch_rows, batch_bytes)
     for ordinal, place in enumerate(places):
         number = consumed = 0
-        with open_input(place) as source:
+        with opened(place) as source:
             stream, style = frames.detect_framing(source, JsonValues() if carrier == "kcat" else framing)
             header: bytes | None = None
             for block in frames.blocks(stream, style, limit=size_limit):

@@ -75,6 +75,8 @@ DecodeBatch = Callable[[pa.RecordBatch, str], pa.RecordBatch | None]
 """A batch of records of one source into its changes, or None where records must be looked at one by one."""
 Encode = Callable[[Outgoing], Sequence[Record]]
 """One change into its wire records (none is allowed); raises `CannotCarry`."""
+Sign = tuple[str, ...]
+"""Members that a record of a dialect has, as paths (`source.tx_id`), some with the text that they contain (`source.connector=ydb`)."""
 
 
 @dataclass(frozen=True)
@@ -112,3 +114,9 @@ class Format:
     """An update may come as two records, one with each image (see `pairing`)."""
     feed_modes: tuple[str, ...] = ("NEW_AND_OLD_IMAGES",)
     """The modes of changefeeds whose records have what this dialect needs."""
+    signs: tuple[Sign, ...] = ()
+    """What gives its JSON records away (see `recognition`): they have all members of one sign."""
+    row_sign: Callable[[Sequence[str]], bool] | None = None
+    """Whether the fields of a row of CSV are those of one of its rows, or of their header."""
+    yields_to: tuple[str, ...] = ()
+    """Dialects whose records have its signs and their own: where one of them fits, too, the records are of that one."""

@@ -5,6 +5,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from changeling.formats.capabilities import FEATURES
+from changeling.model import types
 from changeling.model.errors import UsageError, nearest
 from changeling.model.json_text import SIZE_LIMIT
 from changeling.model.table import Column, TableName, TableSchema, parse_columns
@@ -113,7 +114,7 @@ def shared(
 def _declared(columns: str | dict[str, str], key: tuple[str, ...]) -> TableSchema:
     if isinstance(columns, str):
         return TableSchema(parse_columns(columns), key)
-    return TableSchema(tuple(Column(name, kind) for name, kind in columns.items()), key)
+    return TableSchema(tuple(Column(name, str(types.declared(kind))) for name, kind in columns.items()), key)
 
 
 def parse_drop(text: str) -> frozenset[str]:

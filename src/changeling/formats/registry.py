@@ -20,6 +20,9 @@ _FOLDERS = {
     "ydb-json": "ydb_json",
 }
 
+ALIASES = {"debezium": "debezium-json", "dynamodb": "ydb-dynamodb"}
+"""Other names, where only one format can be meant."""
+
 
 def names() -> list[str]:
     """The names of all formats, sorted."""
@@ -28,7 +31,8 @@ def names() -> list[str]:
 
 @functools.cache
 def get(name: str) -> Format:
-    """The format of that name; raises `UsageError` with the closest known name."""
+    """The format of that name or alias; raises `UsageError` with the closest known name."""
+    name = ALIASES.get(name, name)
     if name not in _FOLDERS:
         raise UsageError(f"there is no format {name!r}; {nearest(name, _FOLDERS)}")
     module = importlib.import_module(f"changeling.formats.{_FOLDERS[name]}")

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 from changeling.model.printable import printable
 
+_MOST_PROPOSED = 3
+
 
 class ChangelingError(Exception):
     """Something failed, and the message says where, what, and what to do."""
@@ -47,9 +49,13 @@ class CannotCarry(ValueError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The hint after an unknown name: the closest known one, else all of them."""
+    """The hint after an unknown name: the known ones that begin with it if they are few, the closest one, else all of them."""
     choices = sorted(known)
-    close = difflib.get_close_matches(name, choices, n=1)
+    by_letters = {choice.casefold(): choice for choice in choices}
+    close = [choice for letters, choice in by_letters.items() if len(name) > 1 and letters.startswith(name.casefold())]
+    if not 0 < len(close) <= _MOST_PROPOSED:
+        close = [by_letters[letters] for letters in difflib.get_close_matches(name.casefold(), by_letters, n=1)]
     if close:
-        return f"did you mean {close[0]!r}?"
+        *others, last = map(repr, close)
+        return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
     return f"known: {', '.join(map(printable, choices))}" if choices else "there are none"

@@ -114,7 +114,7 @@ def parse_columns(text: str) -> tuple[Column, ...]:
         name, colon, kind = part.rpartition(":")
         if not colon or not name.strip():
             raise UsageError(f"{part!r} is not a column: write name:type, as in id:int64,price:decimal(10,2)")
-        columns.append(Column(name.strip(), str(types.parse(kind))))
+        columns.append(Column(name.strip(), str(types.declared(kind))))
     _check_names([column.name for column in columns], (), text)
     return tuple(columns)
 
@@ -163,13 +163,12 @@ def _schema(entry: Any, where: str) -> TableSchema:
             for name, kind in columns.items()
         ]
     try:
-        parsed = tuple(msgspec.convert(column, Column) for column in columns)
+        written = [msgspec.convert(column, Column) for column in columns]
+        parsed = tuple(msgspec.structs.replace(column, type=str(types.declared(column.type))) for column in written)
         if table is not None:
             table = TableName.parse(table) if isinstance(table, str) else msgspec.convert(table, TableName)
         schema = TableSchema(parsed, tuple(entry.get("key", ())), table, entry.get("id"))
     except (msgspec.ValidationError, TypeError) as error:
         raise UsageError(f"{where}: {error}") from None
-    for column in parsed:
-        types.parse(column.type)
     _check_names([column.name for column in parsed], schema.key, where)
     return schema

@@ -33,6 +33,29 @@ SIMPLE = (
 )
 """Types without parameters; `decimal` alone is a number of any precision."""
 
+ALIASES = {
+    "boolean": "bool",
+    "tinyint": "int8",
+    "smallint": "int16",
+    "int": "int32",
+    "integer": "int32",
+    "bigint": "int64",
+    "long": "int64",
+    "double": "float64",
+    "doubleprecision": "float64",
+    "numeric": "decimal",
+    "text": "string",
+    "varchar": "string",
+    "binary": "bytes",
+    "varbinary": "bytes",
+    "bytea": "bytes",
+    "blob": "bytes",
+    "datetime": "timestamp",
+    "jsonb": "json",
+}
+"""What databases call these types, where all that have the name agree: `float` and `real` are of 32 bits in one and 64 in another."""
+_WORD = re.compile(r"[a-z][a-z0-9]*")
+
 INTEGER_RANGES = {
     name: (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     for bits in (8, 16, 32, 64)
@@ -84,3 +107,10 @@ def parse(name: str) -> Type:
             raise UsageError(f"{name!r}: a decimal has at least one digit, and no more after the point than in all")
         return decimal(precision, scale)
     raise UsageError(f"there is no type {name!r}; {nearest(text, [*SIMPLE, 'decimal(p,s)', 'array<T>'])}")
+
+
+def declared(name: str) -> Type:
+    """The type that a user writes: a canonical name, or one of `ALIASES` in its place; raises `UsageError` like `parse`."""
+    text = name.strip().lower().replace(" ", "")
+    known = _WORD.sub(lambda word: ALIASES.get(word[0], word[0]), text)
+    return parse(name if known == text else known)

@@ -40,7 +40,7 @@ def without_dots(path: str) -> str:
 
 def columns_of(declared: Mapping[str, str]) -> tuple[Column, ...]:
     """Declared columns; raises `UsageError` for an unknown type."""
-    return tuple(Column(name, str(types.parse(kind))) for name, kind in declared.items())
+    return tuple(Column(name, str(types.declared(kind))) for name, kind in declared.items())
 
 
 def file_schemas(source: RecordSource, folder: Path) -> tuple[TableSchema, ...]:

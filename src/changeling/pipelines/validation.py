@@ -112,7 +112,7 @@ def _check_columns(columns: Mapping[str, str], path: Path) -> None:
     for name, kind in columns.items():
         if not name:
             raise PipelineFileError("a column must have a name", (*path, name))
-        _parsed(types.parse, kind, (*path, name))
+        _parsed(types.declared, kind, (*path, name))
 
 
 def _check_key(key: Sequence[str], columns: Mapping[str, str], path: Path) -> None:

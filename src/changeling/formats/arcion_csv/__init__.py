@@ -2,6 +2,7 @@
 
 from changeling.formats.arcion_csv.decode import decoder, framing
 from changeling.formats.arcion_csv.encode import encoder
+from changeling.formats.arcion_csv.envelope import is_header_or_row
 from changeling.formats.arcion_csv.options import ArcionCsvRead, ArcionCsvWrite
 from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
 from changeling.formats.arcion_json.types import TYPES
@@ -26,4 +27,5 @@ FORMAT = Format(
     names_table=False,
     extraction_time=extraction_time,
     feed_modes=("UPDATES", "NEW_AND_OLD_IMAGES"),
+    row_sign=is_header_or_row,
 )

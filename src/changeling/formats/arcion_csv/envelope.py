@@ -55,3 +55,13 @@ def wrong_width(found: int, columns: Sequence[str], snapshot: bool) -> Rejected:
 def _shown(names: Iterable[str]) -> str:
     text = ", ".join(names)
     return text if len(text) <= 200 else text[:197] + "..."
+
+
+def is_header_or_row(fields: Sequence[str]) -> bool:
+    """Whether these are the fields of a realtime row or its header. Those of a snapshot show nothing: any CSV looks like them."""
+    if len(fields) <= len(METADATA) or len(fields) % len(SUFFIXES):
+        return False
+    letter, cursor, _ = fields[-len(METADATA) :]
+    return tuple(fields[-len(METADATA) :]) == METADATA or (
+        len(letter) == 1 and letter.isupper() and cursor.startswith("{")
+    )

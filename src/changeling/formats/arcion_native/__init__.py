@@ -22,4 +22,6 @@ FORMAT = Format(
     before_arrival=before_arrival,
     extraction_time=extraction_time,
     feed_modes=("UPDATES", "NEW_AND_OLD_IMAGES"),
+    signs=(("opType", "cursor"),),
+    yields_to=("arcion-json",),
 )

@@ -3,6 +3,7 @@
 from changeling.formats.capabilities import carrying
 from changeling.formats.dataworks.decode import decoder
 from changeling.formats.dataworks.encode import encoder
+from changeling.formats.dataworks.envelope import AFTER, ALIASES, BEFORE, OPERATION, SEQUENCE, is_header_or_row
 from changeling.formats.dataworks.options import DataworksRead, DataworksWrite
 from changeling.formats.dataworks.types import TYPES
 from changeling.formats.format import Format
@@ -43,4 +44,6 @@ FORMAT = Format(
     position="sequence id, half",
     names_table=False,
     halves=True,
+    signs=tuple((sequence, OPERATION, BEFORE, AFTER) for sequence in (SEQUENCE, ALIASES[SEQUENCE])),
+    row_sign=is_header_or_row,
 )

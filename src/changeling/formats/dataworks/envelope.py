@@ -1,6 +1,6 @@
 """The metadata fields of DataWorks' rows on the wire, under every name that they have had."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from changeling.model.errors import Rejected
@@ -63,3 +63,10 @@ def roles_of(names: Collection[str]) -> dict[str, str]:
     if SOURCE_TABLE in names:
         found[SOURCE_TABLE] = SOURCE_TABLE
     return found
+
+
+def is_header_or_row(fields: Sequence[str]) -> bool:
+    """Whether the fields of a row of CSV are those of a change, with its five metadata fields first, or of a header."""
+    return {OPERATION, BEFORE, AFTER} <= set(fields) or (
+        len(fields) > len(METADATA) and (*fields[1:2], *fields[3:5]) in SHAPES
+    )

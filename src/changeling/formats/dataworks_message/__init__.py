@@ -38,4 +38,5 @@ FORMAT = Format(
     types=TYPES,
     position="sequence id, half",
     halves=True,
+    signs=(("payload.op", "payload.timestamp"),),
 )

@@ -3,6 +3,7 @@
 from changeling.formats.capabilities import carrying
 from changeling.formats.debezium_json.decode import decoder
 from changeling.formats.debezium_json.encode import encoder
+from changeling.formats.debezium_json.envelope import SIGNS
 from changeling.formats.debezium_json.options import DebeziumRead, DebeziumWrite
 from changeling.formats.debezium_json.origin import extraction_time
 from changeling.formats.debezium_json.types import TYPES
@@ -22,4 +23,6 @@ FORMAT = Format(
     snapshot_mark="$.envelope.source.snapshot",
     counts_transactions=True,
     feed_modes=("NEW_IMAGE", "NEW_AND_OLD_IMAGES"),
+    signs=SIGNS,
+    yields_to=("xtdb", "ydb-debezium", "dataworks-message"),
 )

@@ -27,6 +27,16 @@ XTDB, YDB, MONGODB = "xtdb-cdc", "ydb", "mongodb"
 DOCUMENTS = frozenset({XTDB, MONGODB})
 """Connectors whose rows are documents: each has the columns that it has."""
 
+_EVENTS = (("op", "source"), ("op", "before"), ("op", "after"))
+_SCHEMA_CHANGES = (("source", "ddl"), ("source", "tableChanges"), ("source", "historyRecord"))
+_BOUNDARIES = (("status", "id", "ts_ms"), ("status", "id", "event_count"))
+SIGNS = tuple(
+    tuple(f"{inside}{name}" for name in sign)
+    for inside in ("", "payload.", "value.", "value.payload.")
+    for sign in (*_EVENTS, *_SCHEMA_CHANGES, *_BOUNDARIES)
+)
+"""What gives an event away, bare or in each wrapper. Heartbeats, a time and nothing else, show nothing."""
+
 Number = int | str | None
 """An integer, which some connectors and Debezium's own older manuals print as text."""
 

@@ -20,4 +20,5 @@ FORMAT = Format(
     position="nextlsn, txPosition (shape seed: ID)",
     numbers_schemas=True,
     feed_modes=("UPDATES", "NEW_IMAGE", "NEW_AND_OLD_IMAGES"),
+    signs=(("kind", "nextlsn"), ("kind", "columnnames"), ("kind", "table_schema"), ("Kind", "ID")),
 )

@@ -34,4 +34,5 @@ FORMAT = Format(
     batch_decoder=batch_decoder,
     position="tx_id, data_collection_order",
     counts_transactions=True,
+    signs=(("op", "source.tx_id"), ("payload.op", "payload.source.tx_id")),
 )

@@ -18,6 +18,7 @@ class XtdbWrite(WriteOptions, frozen=True, kw_only=True):
     """Options of an XTDB writer."""
 
     version: str = "3.0.0"
+    """The release that `source.version` names."""
     name: str = "xtdb"
     """The node's name."""
     db: str | None = None

@@ -38,4 +38,5 @@ FORMAT = Format(
     counts_transactions=True,
     names_table=False,
     feed_modes=tuple(Mode),
+    signs=(("op", "source.connector=ydb"), ("payload.op", "payload.source.connector=ydb")),
 )

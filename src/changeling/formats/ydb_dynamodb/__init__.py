@@ -36,4 +36,5 @@ FORMAT = Format(
     position="SequenceNumber",
     names_table=False,
     feed_modes=tuple(Mode),
+    signs=(("eventName", "dynamodb"), ("Records",)),
 )

@@ -4,7 +4,7 @@ from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.ydb_json.decode import YdbJsonRead, decoder
 from changeling.formats.ydb_json.encode import YdbJsonWrite, encoder
-from changeling.formats.ydb_json.envelope import Mode
+from changeling.formats.ydb_json.envelope import FLAGS, Mode
 from changeling.formats.ydb_json.types import TYPES
 
 FORMAT = Format(
@@ -39,4 +39,5 @@ FORMAT = Format(
     position="step, txId",
     names_table=False,
     feed_modes=tuple(Mode),
+    signs=(*(("key", flag) for flag in FLAGS), ("resolved",), ("tableChanges", "ts")),
 )
