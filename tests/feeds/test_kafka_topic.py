@@ -117,10 +117,10 @@ def test_what_may_not_have_arrived_is_asked_for_and_sent_again(
             raise Interrupted("the connection broke")
 
     monkeypatch.setattr(kafka_sender, "reach", broken)
-    feed = KafkaFeed(tmp_path, "broken")
+    feed = KafkaFeed(tmp_path, "half_sent")
     feed.append({0: rows(range(40))})
-    assert feed.writer(broker.servers).step() == Copied("broken", 40, [])
-    assert consumed(broker.servers, "broken") == {0: rows(range(40))}
+    assert feed.writer(broker.servers).step() == Copied("half_sent", 40, [])
+    assert consumed(broker.servers, "half_sent") == {0: rows(range(40))}
 
 
 def test_a_transaction_ends_when_its_time_is_up(
