@@ -112,7 +112,7 @@ def received(servers: str, topic: str, partitions: int = 1, **settings: Any) -> 
             assert offset is not None
             if error is None:
                 headers: Any = message.headers() or ()
-                found.append((partition, offset, message.key(), message.value(), tuple(headers)))  # type: ignore[arg-type]
+                found.append((partition, offset, message.key(), message.value(), tuple(headers)))
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, error
                 left.discard(partition)
