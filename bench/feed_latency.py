@@ -6,7 +6,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import psycopg
@@ -26,6 +26,8 @@ ROWS = 10_000
 PARTITIONS = 4
 PATIENCE = 120.0
 """Seconds that readers have to get what was written."""
+FIRST = -1
+"""The number of a change that is not measured: when readers have it, all that has to start has started."""
 
 Times = dict[int, float]
 """When a change was committed, or came to a reader, by its number."""
@@ -61,7 +63,7 @@ def _latencies(url: str, servers: str, folder: Path) -> tuple[list[float], list[
     """How long each change took to come out of Kafka, and out of the feed's own topic."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE accounts (id bigint PRIMARY KEY, name text, n bigint)")
-        connection.execute(f"INSERT INTO accounts SELECT g, 'row ' || g, -1 FROM generate_series(1, {ROWS}) g")
+        connection.execute(f"INSERT INTO accounts SELECT g, 'row ' || g, NULL FROM generate_series(1, {ROWS}) g")
     pipeline = _pipeline(url, servers, folder)
     pipeline.run(once=True)
     stop, commits, in_kafka, in_table = threading.Event(), Times(), Times(), Times()
@@ -73,17 +75,26 @@ def _latencies(url: str, servers: str, folder: Path) -> tuple[list[float], list[
     for task in tasks:
         task.start()
     try:
+        with psycopg.connect(url) as connection:
+            connection.execute("UPDATE accounts SET n = %s WHERE id = 1", (FIRST,))
+        _wait({FIRST}, in_kafka, in_table)
         _write(url, commits)
-        until = time.monotonic() + PATIENCE
-        while min(len(in_kafka), len(in_table)) < len(commits) and time.monotonic() < until:
-            time.sleep(0.1)
+        _wait(commits.keys(), in_kafka, in_table)
     finally:
         stop.set()
         for task in tasks:
             task.join()
     pipeline.remove()
-    assert commits.keys() == in_kafka.keys() == in_table.keys()
     return _ages(commits, in_kafka), _ages(commits, in_table)
+
+
+def _wait(numbers: Collection[int], *readers: Times) -> None:
+    """Waits until all readers have these changes."""
+    until = time.monotonic() + PATIENCE
+    while not all(number in arrivals for arrivals in readers for number in numbers):
+        if time.monotonic() > until:
+            raise RuntimeError(f"readers of the feed did not get all changes in {PATIENCE:g} s")
+        time.sleep(0.1)
 
 
 def _ages(commits: Times, arrivals: Times) -> list[float]:
