@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from changeling import __version__
 from changeling.cli import (
+    catalog,
     completion,
     convert,
     decode,
@@ -41,6 +42,7 @@ _VERBS = (
     history,
     sql,
     feed,
+    catalog,
     verify,
     snapshot,
     rejects,
