@@ -33,7 +33,7 @@ def filled(folder: Path) -> Path:
     lake.create_namespace("shop_replica")
     rows = pa.Table.from_pylist(ROWS)
     lake.create_table("shop_replica.o'users", rows.schema).append(rows)
-    lake.close()  # type: ignore[attr-defined]
+    lake.close()
     return file
 
 
@@ -72,7 +72,7 @@ def test_engines_are_told_where_the_embedded_catalog_ends(run: Run, tmp_path: Pa
     found = printed(run, file)
     lake = load_catalog(NAME, **catalog_of(load(file)).pyiceberg)
     place = lake.load_table("shop_replica.o'users").metadata_location.removeprefix("file://")
-    lake.close()  # type: ignore[attr-defined]
+    lake.close()
     escaped = place.replace("'", "''")
     assert found["duckdb"].splitlines()[-2:] == [
         'CREATE SCHEMA IF NOT EXISTS "shop_replica";',
