@@ -20,10 +20,10 @@ pytestmark = pytest.mark.usefixtures("spark")
 BOTH = {"MODE": "NEW_AND_OLD_IMAGES"}
 STAMPED = {**BOTH, "VIRTUAL_TIMESTAMPS": True, "BARRIERS_INTERVAL": "PT1S"}
 FEEDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "rows": ({"FORMAT": "dataworks", **BOTH}, {"name": "{feed}"}, "rows"),
-    "events": ({"FORMAT": "xtdb", **BOTH}, {"prefix": "xtdb.cdc.", "partitions": 2}, "xtdb.cdc.users"),
+    "rows": ({"FORMAT": "dataworks", **BOTH}, {"name": "got.{feed}"}, "got.rows"),
+    "events": ({"FORMAT": "xtdb", **BOTH}, {"prefix": "got.cdc.", "partitions": 2}, "got.cdc.users"),
     "changes": ({"FORMAT": "DEBEZIUM_JSON", **BOTH}, {"name": "{schema}.{table}.{feed}"}, "public.users.changes"),
-    "stamped": ({"FORMAT": "JSON", **STAMPED}, {"name": "{feed}", "partitions": 2}, "stamped"),
+    "stamped": ({"FORMAT": "JSON", **STAMPED}, {"name": "got.{feed}", "partitions": 2}, "got.stamped"),
 }
 """Options, topic, and the topic's name."""
 
