@@ -72,7 +72,7 @@ def test_what_a_consumer_gets(tmp_path: Path, broker: Broker, monkeypatch: pytes
             for offset, row in enumerate(rows)
         ]
         assert not verify_records(tables, "shop", feed, received).faults
-    events = consumed(broker.servers, "xtdb.cdc.users", 2)
+    events = consumed(broker.servers, "got.cdc.users", 2)
     lives = [
         [json.loads(row.value or b"")["op"] for row in rows if row.key == str(key).encode()]
         for key in range(1, 9)
