@@ -104,6 +104,16 @@ def show(url: str) -> None:
     title("Every change of one row: customer 42 became 500001")
     command("""changeling history public.customers --key '{"id": 500001}'""")
 
+    title("The same change in three dialects")
+    changes = pipeline.changes("public.customers", last=1)
+    allowed = {"drop": "all"}
+    for dialect in ("debezium-json", "ydb-json", "dataworks"):
+        records, _ = changeling.encode(changes, dialect, **allowed)
+        console.print(f"[cyan]>>> changeling.encode(pipeline.changes('public.customers', last=1), {dialect!r})[/cyan]")
+        for value in records.column("value").to_pylist():
+            text = value.decode()
+            console.print("  " + (text if len(text) < 600 else text[:597] + "..."), markup=False, soft_wrap=True)
+
     title("A changefeed: from now on every change of the customers is published, with the row before and after")
     command(
         'changeling sql "ALTER TABLE public.customers ADD CHANGEFEED customers_feed '
@@ -116,16 +126,6 @@ def show(url: str) -> None:
         connection.execute("DELETE FROM customers WHERE id = 500001")
     command("changeling run shop.yaml --once")
     command("changeling feed read customers_feed --json")
-
-    title("The same change in three dialects")
-    changes = pipeline.changes("public.customers", last=1)
-    allowed = {"drop": "all"}
-    for dialect in ("debezium-json", "ydb-json", "dataworks"):
-        records, _ = changeling.encode(changes, dialect, **allowed)
-        console.print(f"[cyan]>>> changeling.encode(pipeline.changes('public.customers', last=1), {dialect!r})[/cyan]")
-        for value in records.column("value").to_pylist():
-            text = value.decode()
-            console.print("  " + (text if len(text) < 600 else text[:597] + "..."), markup=False, soft_wrap=True)
 
 
 def main() -> None:
