@@ -12,6 +12,8 @@ from bench.measuring import Benchmark, Result
 
 CHANGES = int(os.environ.get("BENCH_RECORDS", "1000000"))
 ROWS = 100_000
+BATCH = 50_000
+"""Changes of rows that differ from each other."""
 
 
 def benchmarks() -> dict[str, Benchmark]:
@@ -29,7 +31,8 @@ def feed_publish() -> Result:
         pipeline.pipeline.sql(
             f"ALTER TABLE {TABLE} ADD CHANGEFEED f WITH (FORMAT = 'JSON', MODE = 'NEW_AND_OLD_IMAGES')"
         )
-        pipeline.add_file(accounts.events(accounts.batch(CHANGES)))
+        for _ in range(CHANGES // BATCH):
+            pipeline.add_file(accounts.events(accounts.batch(BATCH)))
         pipeline.ingest()
         pipeline.merge()
         start = time.perf_counter()
