@@ -1,14 +1,11 @@
 """`changeling feed read`: the records of a feed, from any place, to the end or for ever. Needs no Spark."""
 
 import argparse
-import signal
 import sys
-import threading
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline, pipeline_of
-from changeling.cli.interrupts import stop_at_once
+from changeling.cli.interrupts import stopped_by_signals
 from changeling.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +48,7 @@ def run(parsed: argparse.Namespace) -> int:
         raise UsageError("--limit takes a number of records, 0 or more")
     pipeline = pipeline_of(parsed.pipeline)
     reader = pipeline.feed_reader(parsed.feed, parse_start(parsed.start), consumer=parsed.consumer, on_gap=_tell)
-    stop = _stopped_by_signals() if parsed.follow else None
+    stop = stopped_by_signals() if parsed.follow else None
     for number, part in enumerate(reader.parts(follow=parsed.follow, limit=parsed.limit, stop=stop)):
         _print_lines(reader.topic.feed, part) if parsed.json else _print_table(part, header=number == 0)
         # The place of a consumer is stored when the next part is asked for.
@@ -82,17 +79,3 @@ def _print_table(part: "pa.Table", *, header: bool) -> None:
         )
         shown.add_row(str(record.partition), str(record.offset), moment_text(record.published_at), key, value)
     show_table(shown)
-
-
-def _stopped_by_signals() -> threading.Event:
-    """An event that the first Ctrl-C (or SIGTERM) sets; the second stops at once."""
-    stop = threading.Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            stop_at_once(number)
-        stop.set()
-
-    signal.signal(signal.SIGINT, ask)
-    signal.signal(signal.SIGTERM, ask)
-    return stop

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from types import FrameType
 
 
@@ -17,6 +18,22 @@ def stop_at_once(number: int) -> None:
     if gateway is not None:
         gateway.end()
     os._exit(128 + number)
+
+
+def stopped_by_signals(announcement: str | None = None) -> threading.Event:
+    """An event that the first Ctrl-C (or SIGTERM) sets, which is announced on stderr if there is something to say; the second stops at once."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            stop_at_once(number)
+        stop.set()
+        if announcement is not None:
+            print(announcement, file=sys.stderr)
+
+    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGTERM, ask)
+    return stop
 
 
 def interrupt_once() -> None:

@@ -1,13 +1,9 @@
 """`changeling run`: reads new records into the log, to the end of the input or continuously."""
 
 import argparse
-import signal
-import sys
-import threading
-from types import FrameType
 
 from changeling.cli.arguments import pipeline_of
-from changeling.cli.interrupts import stop_at_once
+from changeling.cli.interrupts import stopped_by_signals
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -31,7 +27,7 @@ def run(parsed: argparse.Namespace) -> int:
     from changeling.cli.run_progress import Shown, summary, summary_lines
 
     pipeline = pipeline_of(parsed.file or parsed.pipeline)
-    stop = _stopped_by_signals()
+    stop = stopped_by_signals("changeling: stopping when this batch is in the log; once more stops at once")
     with Shown(pipeline.name) as shown:
         totals = pipeline.run(
             once=parsed.once,
@@ -45,18 +41,3 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         summary(totals)
     return 3 if any(total.rejected or total.left_out for total in totals) else 0
-
-
-def _stopped_by_signals() -> threading.Event:
-    """An event that the first Ctrl-C (or SIGTERM) sets, so that the current batch can end; the second stops at once."""
-    stop = threading.Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            stop_at_once(number)
-        stop.set()
-        print("changeling: stopping when this batch is in the log; once more stops at once", file=sys.stderr)
-
-    signal.signal(signal.SIGINT, ask)
-    signal.signal(signal.SIGTERM, ask)
-    return stop

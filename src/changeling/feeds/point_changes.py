@@ -18,28 +18,12 @@ from changeling.iceberg.reader import Tables
 from changeling.log.layout import CHANGES
 from changeling.model import position as positions
 from changeling.replicas.points import Point, SourcePoint
+from changeling.replicas.row_events import READ_COLUMNS
 
 _OWN_PAIRS = ("ydb-json", "ydb-debezium")
 _OWN_NUMBERS = "xtdb"
 _NANOS_PER_MS = 1_000_000
-_COLUMNS = (
-    "table",
-    "op",
-    "key",
-    "before",
-    "after",
-    "before_image",
-    "after_image",
-    "encoding",
-    "position",
-    "commit_time",
-    "transaction",
-    "schema_id",
-    "origin",
-    "meta",
-    "arrived",
-    "batch",
-)
+_COLUMNS = (*READ_COLUMNS, "transaction", "origin", "meta", "arrived", "batch")
 ROW_OPERATIONS = ("read", "insert", "update", "upsert", "replace", "delete", "truncate")
 
 
@@ -82,11 +66,7 @@ def read_point(tables: Tables, source: str, before: Point, after: Point, start: 
         And(equals("source", source), _batch_above(old.whole_batch)),
         LessThanOrEqual("batch", new.batch),  # type: ignore[call-arg, arg-type]
     )
-    rows = (
-        tables.rows(CHANGES, where, ("source", *_COLUMNS))
-        if new.batch > old.whole_batch
-        else CHANGES.columns.empty_table()
-    )
+    rows = tables.rows(CHANGES, where, _COLUMNS) if new.batch > old.whole_batch else CHANGES.columns.empty_table()
     rows = _with_arrival(rows)
     rows = rows.filter(pc.and_not(_is_in(rows, new), _is_in(rows, old)))
     rows = _in_order(rows)
@@ -103,7 +83,7 @@ def read_behind(tables: Tables, source: str, point: Point, position: str) -> Poi
         And(equals("source", source), GreaterThanOrEqual("position", position)),  # type: ignore[call-arg, arg-type]
         LessThanOrEqual("batch", known.batch),  # type: ignore[call-arg, arg-type]
     )
-    rows = _with_arrival(tables.rows(CHANGES, where, ("source", *_COLUMNS)))
+    rows = _with_arrival(tables.rows(CHANGES, where, _COLUMNS))
     rows = _in_order(rows.filter(_is_in(rows, known)))
     nothing: list[Stamped | None] = [None] * rows.num_rows
     return PointChanges(source, rows, np.zeros(rows.num_rows, bool), nothing, Stamp(0, 0), Stamp(0, 0))
