@@ -22,6 +22,7 @@ ROOMS = [
     "replicas",
     "targets",
     "feeds",
+    "datasource",
     "pipelines",
     "api",
     "cli",

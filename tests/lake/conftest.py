@@ -8,7 +8,12 @@ from pyspark.sql import SparkSession
 from tests.log.lakes import Shop
 from tests.replicas.shops import bus, item
 
-FEED = {"name": "ups", "table": "public.users", "topic": {"type": "table"}, "with": {"FORMAT": "JSON", "MODE": "UPDATES"}}
+FEED = {
+    "name": "ups",
+    "table": "public.users",
+    "topic": {"type": "table"},
+    "with": {"FORMAT": "JSON", "MODE": "UPDATES"},
+}
 TABLES = [{"name": "public.orders", "mode": "history"}]
 FIRST = [
     item(1, "insert", {"id": 1, "name": "Ann", "n": 1}),

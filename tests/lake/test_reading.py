@@ -81,7 +81,7 @@ def test_spark_and_pyiceberg_read_through_the_rest_catalog(lake: Shop, spark: Sp
             "DROP TABLE remote.shop_replica.public__users",
             "CREATE TABLE remote.shop.mine (a int) USING iceberg",
         ):
-            with pytest.raises(PySparkException, match="does not support|read-only"):
+            with pytest.raises(PySparkException, match=r"does not support|read-only"):
                 session.sql(refused)
         remote = load_catalog("lake", type="rest", uri=address, token="open")
         own = load_catalog("lake", **catalog_of(loaded).pyiceberg)

@@ -7,12 +7,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from changeling.datasource.source import register
     from changeling.lake_session import session
     from changeling.spark.dialects import Decoded, Encoded, decode, decode_both, encode, encode_both
     from changeling.spark.files import decode_files
 
-__all__ = ["Decoded", "Encoded", "decode", "decode_both", "decode_files", "encode", "encode_both", "session"]
-_HOMES = {"session": "changeling.lake_session", "decode_files": "changeling.spark.files"}
+__all__ = [
+    "Decoded",
+    "Encoded",
+    "decode",
+    "decode_both",
+    "decode_files",
+    "encode",
+    "encode_both",
+    "register",
+    "session",
+]
+_HOMES = {
+    "decode_files": "changeling.spark.files",
+    "register": "changeling.datasource.source",
+    "session": "changeling.lake_session",
+}
 
 
 def __getattr__(name: str) -> Any:
