@@ -18,6 +18,7 @@ from changeling.cli import (
     init,
     maintain,
     rejects,
+    relocate,
     remove,
     replica,
     run,
@@ -47,6 +48,7 @@ _VERBS = (
     snapshot,
     rejects,
     maintain,
+    relocate,
     remove,
     completion,
 )
