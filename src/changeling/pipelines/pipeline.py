@@ -16,6 +16,7 @@ from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import catalog_of, lake_of, lock_file, tables_of
 from changeling.pipelines.listener import Listener, SilentListener
 from changeling.pipelines.loading import Loaded
+from changeling.pipelines.postgres_sources import check_has_database
 from changeling.pipelines.time_travel import NOW, AskedState
 from changeling.replicas.table_lookup import WantedTable
 
@@ -67,6 +68,8 @@ class Pipeline:
         `take_over` continues after a run on another machine that ended without releasing its lock. `resnapshot` snapshots all
         tables of PostgreSQL sources again, which is needed after a slot was lost.
         """
+        if resnapshot:
+            check_has_database(self._loaded, "--resnapshot snapshots the tables of databases again")
         from changeling.pipelines.runner import Runner
 
         with self._writing("run", take_over) as (lake, lock):
@@ -244,7 +247,7 @@ class Pipeline:
     def repair(self, found: "Sequence[Verified]") -> bool:
         """Snapshots the tables that differ again; returns whether that is done, or left to the active run."""
         from changeling.iceberg.lock import is_held
-        from changeling.pipelines.verification import request_repair
+        from changeling.pipelines.snapshot_requests import request_repair
 
         with self._redacted():
             request_repair(self._loaded, found)
@@ -255,7 +258,7 @@ class Pipeline:
 
     def snapshot(self, tables: Sequence[str]) -> list[str]:
         """Requests new snapshots of tables of PostgreSQL sources from the active run or the next one; returns their names."""
-        from changeling.pipelines.verification import request_snapshots
+        from changeling.pipelines.snapshot_requests import request_snapshots
 
         with self._redacted():
             return request_snapshots(self._loaded, tables)

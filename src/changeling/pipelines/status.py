@@ -9,6 +9,7 @@ from changeling.log import layout
 from changeling.log.source_state import SourceState, stored_state
 from changeling.model import times
 from changeling.model.errors import ChangelingError
+from changeling.model.extras import naming_extras
 from changeling.pipelines.definition import PostgresSource, PostgresTarget
 from changeling.pipelines.feed_status import feed_status
 from changeling.pipelines.feed_sync import definitions_of
@@ -17,8 +18,6 @@ from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
 from changeling.replicas.points import Point, points_of
 from changeling.replicas.replica_reader import Identity, replicas
-from changeling.sources.postgres_capture import Capture
-from changeling.targets.target_state import fetch_status
 
 _NANOS = 1_000_000_000
 
@@ -91,7 +90,10 @@ def _slot(loaded: Loaded, source: PostgresSource) -> dict[str, Any]:
     """What the server retains for a source, if it can be reached."""
     settings = capture_settings(loaded, source)
     try:
-        status = Capture(settings).fresh_status()
+        with naming_extras():
+            from changeling.sources.postgres_capture import Capture
+
+            status = Capture(settings).fresh_status()
     except ChangelingError as error:
         return {"slot": settings.slot, "slot_lag_bytes": None, "slot_error": loaded.redacted(str(error))}
     if status is None:
@@ -104,7 +106,10 @@ def _slot(loaded: Loaded, source: PostgresSource) -> dict[str, Any]:
 def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[str, Any]:
     """The point of a target; if it cannot be reached, that is unknown, and `reachable` is false."""
     try:
-        found, reachable = fetch_status(target.url, loaded.definition.name, target.name), True
+        with naming_extras():
+            from changeling.targets.target_state import fetch_status
+
+            found, reachable = fetch_status(target.url, loaded.definition.name, target.name), True
     except ChangelingError as unreachable:
         found, reachable, error = None, False, loaded.redacted(str(unreachable))
     return {
