@@ -8,7 +8,7 @@ from changeling.pipelines.loading import Loaded
 
 
 def catalog_settings(loaded: Loaded) -> dict[str, str]:
-    """By engine, as text; values of the environment are masked."""
+    """By engine, as text; passwords are masked."""
     from changeling.spark import jars
 
     stored_on_s3 = loaded.warehouse.startswith(("s3://", "s3a://"))

@@ -325,7 +325,7 @@ class Pipeline:
 
     @contextmanager
     def _redacted(self) -> Iterator[None]:
-        """Removes values of the environment from errors."""
+        """Removes secrets from errors."""
         try:
             yield
         except ChangelingError as error:
