@@ -14,8 +14,9 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
-from changeling.pipelines.listener import Listener, SilentListener
+from changeling.pipelines.listener import Listener, Listeners, SilentListener
 from changeling.pipelines.loading import Loaded
+from changeling.pipelines.run_log import RunLog
 from changeling.pipelines.time_travel import NOW, AskedState
 from changeling.replicas.table_lookup import WantedTable
 
@@ -68,10 +69,10 @@ class Pipeline:
         """
         from changeling.pipelines.runner import Runner
 
+        told = Listeners(RunLog(self.name), *([] if listener is None else [listener]))
+        told.prepares("starting Spark")
         with self._writing("run", take_over) as (lake, lock):
-            runner = Runner(
-                self._loaded, lake, lock, listener or SilentListener(), stop or threading.Event(), resnapshot=resnapshot
-            )
+            runner = Runner(self._loaded, lake, lock, told, stop or threading.Event(), resnapshot=resnapshot)
             return runner.run(once)
 
     def status(self) -> list[dict[str, Any]]:
@@ -262,8 +263,8 @@ class Pipeline:
     def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; returns for each source how many were accepted, and how many stay."""
         from changeling.log.change_log import Log
+        from changeling.pipelines.readers import carrier_of, ingest_of, record_sources
         from changeling.pipelines.replay import replay, settle
-        from changeling.pipelines.runner import carrier_of, ingest_of, record_sources
 
         found = {}
         with self._writing("rejects --replay", take_over) as (lake, _):

@@ -4,6 +4,7 @@ from changeling.iceberg.lake import Lake
 from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.backoff import Retry
+from changeling.pipelines.failures import Failures
 from changeling.pipelines.listener import TargetListener
 from changeling.pipelines.loading import Loaded
 from changeling.spark.errors import check_spark
@@ -14,7 +15,8 @@ class TargetSync:
     """All targets of one run."""
 
     def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: TargetListener) -> None:
-        self._loaded, self._lock, self._listener = loaded, lock, listener
+        self._loaded, self._listener = loaded, listener
+        self._failures = Failures(lock, listener)
         self._targets = {one: Retry() for one in targets_of(loaded, lake)}
 
     def step(self, *, once: bool) -> None:
@@ -28,13 +30,13 @@ class TargetSync:
             except ChangelingError as error:
                 check_spark(error)
                 text = self._loaded.redacted(str(error))
-                self._lock.failed(text, target.name)
+                self._failures.failed(target.name, text)
                 failed.append(error)
                 if not once:
                     self._listener.warns(target.name, f"{text}; trying again in {retry.failed():.0f} s")
                 continue
             if retry.recovered():
-                self._lock.failed(None, target.name)
+                self._failures.recovered(target.name)
             if report is not None:
                 self._listener.mirrored(report)
                 for text in report.warnings:

@@ -89,6 +89,11 @@ class FilesSource:
         self._planned = plan
         return plan
 
+    @property
+    def took_all(self) -> bool:
+        """Whether the last plan has all that there was then."""
+        return not self.has_more
+
     def stop_at_present(self) -> None:
         """Files that appear later are left for another run."""
         self._present = {file.path for file in self._listed()}

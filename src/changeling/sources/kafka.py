@@ -94,6 +94,11 @@ class KafkaSource:
         self.has_more = plan is not None and plan.records >= self._batch_records
         return None if plan is None else plan.text()
 
+    @property
+    def took_all(self) -> bool:
+        """Whether the last plan has all that there was then."""
+        return not self.has_more
+
     def stop_at_present(self) -> None:
         """Records that are committed later, and topics and partitions that appear later, are left for another run."""
         self._present = self._cluster.topics(self._wanted)
