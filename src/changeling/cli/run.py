@@ -2,10 +2,16 @@
 
 import argparse
 import logging
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import pipeline_of
 from changeling.cli.interrupts import stopped_by_signals
 from changeling.model.errors import ChangelingError
+
+if TYPE_CHECKING:
+    from changeling.pipelines.run_log import RunLog
+    from changeling.pipelines.run_metrics import RunMetrics
 
 _STOPPING = "stopping when this batch is in the log; once more stops at once"
 
@@ -33,6 +39,11 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument(
         "--json", action="store_true", help="events on standard output, a line of JSON each, and the summary"
     )
+    parser.add_argument(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="serve metrics for Prometheus there, /healthz and /readyz (default host: 127.0.0.1)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -44,8 +55,10 @@ def run(parsed: argparse.Namespace) -> int:
     pipeline = pipeline_of(parsed.file or parsed.pipeline)
     level = logging.DEBUG if parsed.verbose else logging.WARNING if parsed.quiet else logging.INFO
     lines: LogFormat | None = "json" if parsed.json else parsed.log_format
-    with Shown(pipeline.name, lines, level=level, on_stdout=parsed.json) as shown:
+    with ExitStack() as opened:
+        shown = opened.enter_context(Shown(pipeline.name, lines, level=level, on_stdout=parsed.json))
         log = RunLog(pipeline.name)
+        metrics = None if parsed.metrics is None else _served(pipeline.name, parsed.metrics, log, opened)
         stop = stopped_by_signals(lambda: log.log(logging.WARNING, "stopping", _STOPPING))
         try:
             totals = pipeline.run(
@@ -54,6 +67,7 @@ def run(parsed: argparse.Namespace) -> int:
                 stop=stop,
                 take_over=parsed.take_over,
                 resnapshot=parsed.resnapshot,
+                metrics=metrics,
             )
         except ChangelingError as error:
             if lines is None:
@@ -65,3 +79,17 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         summary(totals)
     return 3 if any(total.rejected or total.left_out for total in totals) else 0
+
+
+def _served(pipeline: str, place: str, log: "RunLog", opened: ExitStack) -> "RunMetrics":
+    from prometheus_client import disable_created_metrics
+
+    from changeling.pipelines.metrics_server import served
+    from changeling.pipelines.run_metrics import RunMetrics
+
+    # When a counter began would be one more series for each of them.
+    disable_created_metrics()
+    metrics = RunMetrics(pipeline)
+    address = opened.enter_context(served(metrics, place))
+    log.log(logging.INFO, "metrics", f"metrics at {address}/metrics", address=address)
+    return metrics

@@ -47,6 +47,8 @@ class FeedRun:
         self._publishers: dict[str, FeedPublisher] = {}
         self._copies: dict[str, _Copy] = {}
         self._retries: dict[str, Retry] = {}
+        self.reached: dict[str, int] = {}
+        """The point that each feed is at."""
         self._removed: set[str] = set()
         """The ids of dropped feeds whose topics are gone."""
         self._expired = monotonic()
@@ -107,6 +109,7 @@ class FeedRun:
     def _publish(self, feed: Feed, merge: Merge, once: bool) -> None:
         for report in self._publisher(feed, merge).step(merge.points, end=once):
             self._listener.published(report)
+        self.reached[feed.name] = self._publishers[feed.name].state.point
         copy = self._copy(feed)
         if copy is not None:
             for records, place, warnings in copy.step(once):

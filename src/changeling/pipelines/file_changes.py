@@ -35,7 +35,7 @@ class WatchedFile:
         self._loaded = change.loaded
         self._known = self._seen = {
             # What was changed since it was read is new.
-            file: self._known[file] if file in self._known else version
+            file: self._known.get(file, version)
             for file, version in self._versions().items()
         }
 

@@ -1,9 +1,8 @@
 """A pipeline to use from Python: `Pipeline.load("shop.yaml").run(once=True)`."""
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.listener import Listener, Listeners, SilentListener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.run_log import RunLog
+from changeling.pipelines.secret_errors import without_secrets
 from changeling.pipelines.time_travel import NOW, AskedState
 from changeling.replicas.table_lookup import WantedTable
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from changeling.iceberg.lake import Lake
     from changeling.log.maintenance import Done
     from changeling.pipelines.feeds import Feeds
+    from changeling.pipelines.run_metrics import RunMetrics
     from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State
@@ -61,18 +62,21 @@ class Pipeline:
         stop: threading.Event | None = None,
         take_over: bool = False,
         resnapshot: bool = False,
+        metrics: "RunMetrics | None" = None,
     ) -> "list[Totals]":
         """Ingests what is new into the log: everything available now (`once`), or continuously until `stop` is set.
 
         `take_over` continues after a run on another machine that ended without releasing its lock. `resnapshot` snapshots all
-        tables of PostgreSQL sources again, which is needed after a slot was lost.
+        tables of PostgreSQL sources again, which is needed after a slot was lost. `metrics` counts what is done.
         """
         from changeling.pipelines.runner import Runner
 
-        told = Listeners(RunLog(self.name), *([] if listener is None else [listener]))
+        told = Listeners(RunLog(self.name), *filter(None, (listener, metrics)))
         told.prepares("starting Spark")
         with self._writing("run", take_over) as (lake, lock):
             runner = Runner(self._loaded, lake, lock, told, stop or threading.Event(), resnapshot=resnapshot)
+            if metrics is not None:
+                metrics.watch(runner)
             return runner.run(once)
 
     def status(self) -> list[dict[str, Any]]:
@@ -324,24 +328,6 @@ class Pipeline:
                 with suppress(ChangelingError):
                     lake.release(layout.BATCHES)
 
-    @contextmanager
-    def _redacted(self) -> Iterator[None]:
+    def _redacted(self) -> AbstractContextManager[None]:
         """Removes secrets from errors."""
-        try:
-            yield
-        except ChangelingError as error:
-            raise type(error)(self._loaded.redacted(str(error))) from None
-        except Exception as error:
-            _check_spark(error)
-            if not isinstance(error, OSError):
-                raise
-            message = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)
-            raise ChangelingError(self._loaded.redacted(message)) from None
-
-
-def _check_spark(error: Exception) -> None:
-    """Raises `ChangelingError` if the cause is that Spark's JVM has ended."""
-    if "changeling.spark.gateway" in sys.modules:
-        from changeling.spark.errors import check_spark
-
-        check_spark(error)
+        return without_secrets(self._loaded)

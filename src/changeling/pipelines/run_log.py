@@ -184,7 +184,7 @@ class RunLog:
         self.log(
             logging.WARNING if left else logging.INFO,
             "reloaded",
-            f"the pipeline file has changed; {'; '.join(parts) or 'nothing in it is different'}",
+            f"the pipeline file has changed; {'; '.join(parts) or 'it says the same'}",
             taken=list(taken),
             left=list(left),
         )

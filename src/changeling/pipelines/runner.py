@@ -18,6 +18,7 @@ from changeling.pipelines.definition import RecordSource
 from changeling.pipelines.failures import Failures
 from changeling.pipelines.feed_run import FeedRun
 from changeling.pipelines.file_changes import WatchedFile
+from changeling.pipelines.lag import Reading, RunState, behind, lag_of, unmerged_seconds
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.readers import Reader, carrier_of
@@ -81,6 +82,7 @@ class Runner:
         self._resnapshot, self._ends = resnapshot, ends or {}
         self._failures = Failures(lock, listener)
         self._readers: list[Reader] = []
+        self._followers: _Followers | None = None
         self._totals: dict[str, Totals] = {}
         self._merging = Retry()
 
@@ -96,17 +98,42 @@ class Runner:
         self._resnapshot = False
         try:
             self._followers = self._followed_by(self._loaded)
-            try:
-                if once:
-                    self._run_once()
-                else:
-                    self._run_on(poll_seconds)
-            finally:
-                self._followers.feeds.close()
+            if once:
+                self._run_once(self._followers)
+            else:
+                self._run_on(self._followers, poll_seconds)
         finally:
+            if self._followers is not None:
+                self._followers.feeds.close()
             for reader in self._readers:
                 reader.ingest.source.close()
         return list(self._totals.values())
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether everything that a run begins with is done."""
+        return self._followers is not None
+
+    def state(self) -> RunState | None:
+        """Where the run is now, for another thread; None before it reads."""
+        followers = self._followers
+        if followers is None:
+            return None
+        log, points = self._log, followers.merge.points
+        sources, replicas = {}, {}
+        for declared in (reader.declared for reader in self._readers):
+            plans, batch = log.plans.of(declared.name), log.state.of(declared.name).batch
+            reading = Reading.of(plans, batch, log.complete.get(declared.name), running=True)
+            sources[declared.name] = lag_of(self._loaded, declared, reading)
+            merged = points.last.of(declared.name).whole_batch
+            replicas[declared.name] = unmerged_seconds(plans, batch, merged)
+        return RunState(
+            points.last.number,
+            sources,
+            replicas,
+            {name: behind(points, point) for name, point in followers.feeds.reached.copy().items()},
+            {name: behind(points, point) for name, point in followers.targets.reached.copy().items()},
+        )
 
     def _read_by(self, loaded: Loaded) -> list[Reader]:
         """The readers of all sources; those that exist and have the same settings stay."""
@@ -131,7 +158,7 @@ class Runner:
             feeds.close()
             raise
 
-    def _run_once(self) -> None:
+    def _run_once(self, followers: _Followers) -> None:
         for reader in self._readers:
             source = reader.ingest.source
             source.stop_at_present()
@@ -141,49 +168,50 @@ class Runner:
             moved = [self._step(reader.ingest, None) for reader in self._readers]
             if any(moved):
                 continue
-            self._follow(once=True)
+            self._follow(followers, once=True)
             break
 
-    def _run_on(self, poll_seconds: float) -> None:
+    def _run_on(self, followers: _Followers, poll_seconds: float) -> None:
         file = WatchedFile(self._loaded)
         while not self._stop.is_set():
-            self._look_at(file)
+            followers = self._look_at(file, followers)
             moved = [self._step(reader.ingest, reader.retry) for reader in self._readers]
-            self._follow(once=False, is_new=any(moved))
+            self._follow(followers, once=False, is_new=any(moved))
             self._lock.has_all(self._log.complete)
             if any(moved):
                 continue
             self._listener.waits(max(poll_seconds, min(reader.retry.remaining() for reader in self._readers)))
             self._stop.wait(poll_seconds)
 
-    def _follow(self, *, once: bool, is_new: bool = True) -> None:
+    def _follow(self, followers: _Followers, *, once: bool, is_new: bool = True) -> None:
         if is_new:
             self._listener.merges()
-        self._merge(self._followers.merge, self._followers.feeds, end=once)
-        self._followers.targets.step(once=once)
-        self._followers.feeds.step(self._followers.merge, once=once)
+        self._merge(followers.merge, followers.feeds, end=once)
+        followers.targets.step(followers.merge.points.last.number, once=once)
+        followers.feeds.step(followers.merge, once=once)
 
-    def _look_at(self, file: WatchedFile) -> None:
+    def _look_at(self, file: WatchedFile, followers: _Followers) -> _Followers:
         """Takes up what has changed in the pipeline file; where it cannot be used, the run goes on as before, and reports that."""
         try:
             change = file.change()
             if change is None:
-                return
+                return followers
             self._log.reload()
-            readers, followers = self._read_by(change.loaded), self._followed_by(change.loaded)
+            readers, found = self._read_by(change.loaded), self._followed_by(change.loaded)
         except (ChangelingError, OSError) as error:
             check_spark(error)
             self._listener.reloads([], [self._loaded.redacted(str(error))])
-            return
-        self._followers.feeds.close()
+            return followers
+        followers.feeds.close()
         for reader in self._readers:
             if reader not in readers:
                 reader.ingest.source.close()
                 if reader.retry.recovered():
                     self._failures.recovered(reader.declared.name)
-        self._loaded, self._readers, self._followers = change.loaded, readers, followers
+        self._loaded, self._readers, self._followers = change.loaded, readers, found
         file.take_up(change)
         self._listener.reloads(change.taken, change.left)
+        return found
 
     def _merge(self, merge: Merge, feeds: FeedRun, *, end: bool) -> None:
         """Moves the replicas to the newest point; at the end of the input, every transaction in it counts as complete."""

@@ -17,10 +17,12 @@ class TargetSync:
     def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: TargetListener) -> None:
         self._loaded, self._listener = loaded, listener
         self._failures = Failures(lock, listener)
+        self.reached: dict[str, int] = {}
+        """The point that each target is at."""
         self._targets = {one: Retry() for one in targets_of(loaded, lake)}
 
-    def step(self, *, once: bool) -> None:
-        """Moves the targets that are not at the newest point. One that fails is retried later; with `once`, it is an error."""
+    def step(self, newest: int, *, once: bool) -> None:
+        """Moves the targets that are not at the newest point, whose number is given. One that fails is retried later; with `once`, it is an error."""
         failed: list[ChangelingError] = []
         for target, retry in self._targets.items():
             if not once and not retry.due():
@@ -35,6 +37,7 @@ class TargetSync:
                 if not once:
                     self._listener.warns(target.name, f"{text}; trying again in {retry.failed():.0f} s")
                 continue
+            self.reached[target.name] = newest if report is None else report.point.number
             if retry.recovered():
                 self._failures.recovered(target.name)
             if report is not None:
