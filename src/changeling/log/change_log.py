@@ -23,6 +23,8 @@ class Log:
         """The statistics of batches that the replicas do not have yet, by source and number."""
         self.looked: dict[str, datetime] = {}
         """By source, the time of the last poll up to which everything is in the log."""
+        self.complete: dict[str, datetime] = {}
+        """By source, the time up to which all that it had is in the log; never later than that of its last look."""
         self.reload()
 
     def reload(self) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -30,6 +31,8 @@ WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LI
 _WAL_PAGE = 8192
 _PAGE_HEADERS = (24, 40)
 """Sizes of the header that a page of WAL begins with; the larger one stands at the beginning of a segment."""
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+"""PostgreSQL's times are counted from it."""
 _BUSY_SECONDS = 15.0
 """How long an interrupted reader may still hold the slot before it counts as another reader's."""
 
@@ -154,6 +157,24 @@ class Slot:
             self.peek(publications, upto), begin
         )
         return self._retry_while_busy(lambda: connection.execute(query).fetchone()) is not None
+
+    def first_commit(self, connection: Connection, publications: str, position: int) -> datetime | None:
+        """When the first published transaction committed that is not before a position; None where there is none."""
+        row = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
+        assert row is not None
+        end = parse_lsn(row[0])
+        if not self.has_changes(connection, publications, end):
+            return None
+        query = sql.SQL(
+            "SELECT data FROM {} WHERE get_byte(data, 0) = 66 AND substring(data FROM 2 FOR 8) >= {} LIMIT 1"
+        )
+        # The first one is enough, unless a run ended before it could advance the slot.
+        for changes in (1, None):
+            asked = query.format(self.peek(publications, end, changes), position.to_bytes(8))
+            found = self._retry_while_busy(lambda asked=asked: connection.execute(asked, binary=True).fetchone())
+            if found is not None:
+                return _EPOCH + timedelta(microseconds=int.from_bytes(found[0][9:17], signed=True))
+        return None
 
     def peek(self, publications: str, upto: int, changes: int | None = None) -> sql.Composed:
         """The slot's messages of transactions that commit before an LSN, as rows of (lsn, xid, data); nothing is consumed."""

@@ -57,9 +57,11 @@ class Rules:
 class Merged:
     """What was merged into one replica."""
 
+    source: str
     table: TableName
     changes: int
     late: int
+    ties: int
     asides: int
 
 
@@ -175,7 +177,14 @@ class Merge:
         self._commit_all(found, plan, delta)
         self._staging = staging
         return delta, [
-            Merged(task.delta.table, task.delta.changes, task.delta.late, outcome.quarantined + outcome.stale)
+            Merged(
+                task.delta.source,
+                task.delta.table,
+                task.delta.changes,
+                task.delta.late,
+                outcome.ties,
+                outcome.quarantined + outcome.stale,
+            )
             for task, outcome in found
             if not task.folded.history
         ]
