@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Literal, Protocol
 
 from changeling.formats.options import ReadOptions
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.sources import kafka_settings
-from changeling.sources.kafka_plan import Gap, Plan, Progress, Span, Topic, gaps, limited
+from changeling.sources.kafka_plan import Gap, Plan, Progress, Span, Topic, gaps, is_pattern, is_wanted, limited
 from changeling.sources.source import Foreseen, Spread
 
 # A broker that has just taken over a partition may briefly not know all of it.
@@ -80,13 +79,18 @@ class KafkaPlanner:
         for gap in found:
             self._warn(f"{gap.why}; on_gap is 'skip': these records are left out")
         for topic in self._topics:
-            if not _is_pattern(topic) and topic not in current and topic not in self._progress.known():
+            if not is_pattern(topic) and topic not in current and topic not in self._progress.known():
                 self._warn(f"there is no topic {topic!r} yet")
         if self._present is not None:
             current = limited(current, self._present)
         plan = self._progress.next(current, found, self._batch_records, self._start)
         self.has_more = plan is not None and plan.records >= self._batch_records
         return None if plan is None else plan.text()
+
+    @property
+    def took_all(self) -> bool:
+        """Whether the last plan has all that there was then."""
+        return not self.has_more
 
     def stop_at_present(self) -> None:
         """Records that are committed later, and topics and partitions that appear later, are left for another run."""
@@ -129,7 +133,7 @@ class KafkaPlanner:
     @property
     def has_one_topic(self) -> bool:
         """Whether one topic is named, so that partition and offset alone identify a record."""
-        return len(self._topics) == 1 and not _is_pattern(self._topics[0])
+        return len(self._topics) == 1 and not is_pattern(self._topics[0])
 
     def close(self) -> None:
         """Nothing is kept open between batches."""
@@ -140,11 +144,7 @@ class KafkaPlanner:
         return warnings
 
     def _wanted(self, topic: str) -> bool:
-        internal = topic.startswith("__")
-        return any(
-            topic == asked or (_is_pattern(asked) and not internal and fnmatchcase(topic, asked))
-            for asked in self._topics
-        )
+        return is_wanted(topic, self._topics)
 
     def _asked(
         self, wanted: Callable[[str], bool], find: Callable[[Mapping[str, Topic]], list[Gap]]
@@ -166,10 +166,6 @@ class KafkaPlanner:
         if sentence not in self._warned:
             self._warned.add(sentence)
             self._warnings.append(sentence)
-
-
-def _is_pattern(topic: str) -> bool:
-    return any(letter in topic for letter in "*?[")
 
 
 def _describe(found: Sequence[Gap]) -> str:
