@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import changeling.spark
 from changeling.spark.outcome import REJECT
 from tests.brokers.broker import Broker
-from tests.brokers.topics import Topics
+from tests.brokers.topics import Sent, Topics
 from tests.log.lakes import event
 from tests.spark.inputs import in_order, lines_file
 
@@ -116,21 +116,15 @@ def test_topics_are_read_as_sparks_connector_reads_them(spark: SparkSession, bro
     topics.make("datasource.users", 2)
     for number in range(1, 7):
         topics.send("datasource.users", event(number).encode(), partition=number % 2)
-    topics.send("datasource.users", b"no event")
+    topics.send_all([Sent("datasource.users", 0, -1, b"no event", b"key", (("trace", b"1"), ("empty", None)))])
     kafka = {"format": "xtdb", "servers": broker.servers, "topics": "datasource.*"}
-
-    def expected() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        connector = {
-            "kafka.bootstrap.servers": broker.servers,
-            "subscribe": "datasource.users",
-            "includeHeaders": "true",
-        }
-        decoded = changeling.spark.decode(spark.read.format("kafka").options(**connector).load(), "xtdb")
-        return by_offset(decoded.changes.toArrow()), by_offset(decoded.rejects.toArrow())
-
-    read = spark.read.format("changeling").options(**kafka)
-    assert by_offset(read.option("rejects", "skip").load().toArrow()) == expected()[0]
-    assert by_offset(read.option("rejects", "only").load().toArrow()) == expected()[1]
+    read = spark.read.format("changeling").options(**kafka, rejects="include").load().toArrow()
+    (refused,) = read[REJECT].drop_null().to_pylist()
+    assert (refused["raw"], refused["message_key"], refused["headers"]) == (
+        b"no event",
+        b"key",
+        [{"name": "trace", "value": b"1"}, {"name": "empty", "value": None}],
+    )
     given = {**kafka, "rejects": "skip", "batch_records": "3", "plans": str(tmp_path / "plans")}
     stream = spark.readStream.format("changeling").options(**given).load()
     sink = Sink()
@@ -138,4 +132,8 @@ def test_topics_are_read_as_sparks_connector_reads_them(spark: SparkSession, bro
     topics.send("datasource.users", event(7).encode(), event(8).encode(), partition=1)
     drained(stream, sink, tmp_path)
     assert max(batch.num_rows for batch in sink.batches.values()) <= 3
-    assert by_offset(pa.concat_tables(sink.batches.values())) == expected()[0]
+    connector = {"kafka.bootstrap.servers": broker.servers, "subscribe": "datasource.users", "includeHeaders": "true"}
+    expected = changeling.spark.decode(spark.read.format("kafka").options(**connector).load(), "xtdb").changes.toArrow()
+    streamed = pa.concat_tables(sink.batches.values())
+    assert by_offset(streamed) == by_offset(expected)
+    assert by_offset(read.filter(read[REJECT].is_null()).drop_columns([REJECT])) == by_offset(expected)[:6]

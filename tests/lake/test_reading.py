@@ -54,7 +54,7 @@ def test_a_session_of_the_pipeline_has_its_lake(lake: Shop, spark: SparkSession)
     assert rows(session, READ.format("lake")) == USERS
     assert rows(session, TOPIC.format("lake")) == RECORDS
     (first,) = rows(session, "SELECT tables FROM lake.shop.points WHERE point = 1")
-    snapshot = next(one["snapshot"] for one in first["replicas"] if one["name"] == "public__users")
+    snapshot = next(one["snapshot"] for one in first["tables"] if one["name"] == "public__users")
     (then,) = rows(session, f"SELECT count(*) AS n FROM lake.shop_replica.public__users VERSION AS OF {snapshot}")
     assert then == {"n": 2}
     assert session.conf.get("spark.sql.shuffle.partitions") == "2"
