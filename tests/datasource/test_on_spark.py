@@ -120,7 +120,7 @@ def test_topics_are_read_as_sparks_connector_reads_them(spark: SparkSession, bro
     kafka = {"format": "xtdb", "servers": broker.servers, "topics": "datasource.*"}
     read = spark.read.format("changeling").options(**kafka, rejects="include").load().toArrow()
     (refused,) = read[REJECT].drop_null().to_pylist()
-    assert (refused["raw"], refused["message_key"], refused["headers"]) == (
+    assert (refused["raw"], refused["key"], refused["headers"]) == (
         b"no event",
         b"key",
         [{"name": "trace", "value": b"1"}, {"name": "empty", "value": None}],
