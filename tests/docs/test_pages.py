@@ -33,5 +33,6 @@ def test_examples_print_what_they_show(spark: SparkSession, tmp_path: Path, monk
         for code, shown in examples(name):
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                exec(code, names)
+                # Spark's processes take relative paths from where Spark was started.
+                exec(re.sub(r'"(in/|checkpoints/|changes")', rf'"{tmp_path}/\1', code), names)
             assert printed.getvalue().strip() == shown.strip(), code
