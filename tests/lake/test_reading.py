@@ -1,8 +1,10 @@
 """The lake is read by name: from a session of the pipeline, and by Spark and PyIceberg through the REST catalog."""
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from changeling.pipelines.loading import load
 from tests.lake.conftest import USERS
 from tests.log.lakes import Shop
 
+PAGE = Path(__file__).parents[2] / "docs" / "reading-the-lake.md"
 READ = "SELECT id, name, n FROM {}.shop_replica.public__users ORDER BY id"
 TOPIC = "SELECT offset, CAST(value AS STRING) AS value FROM {}.shop_feeds.ups ORDER BY offset"
 RECORDS = [
@@ -54,9 +57,15 @@ def test_a_session_of_the_pipeline_has_its_lake(lake: Shop, spark: SparkSession)
     assert rows(session, READ.format("lake")) == USERS
     assert rows(session, TOPIC.format("lake")) == RECORDS
     (first,) = rows(session, "SELECT tables FROM lake.shop.points WHERE point = 1")
-    snapshot = next(one["snapshot"] for one in first["replicas"] if one["name"] == "public__users")
+    snapshot = next(one["snapshot"] for one in first["tables"] if one["name"] == "public__users")
     (then,) = rows(session, f"SELECT count(*) AS n FROM lake.shop_replica.public__users VERSION AS OF {snapshot}")
     assert then == {"n": 2}
+    (newest,) = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert {row["name"] for row in rows(session, newest)} == {
+        "public__users",
+        "public__orders",
+        "public__orders__history",
+    }
     assert session.conf.get("spark.sql.shuffle.partitions") == "2"
     assert spark.conf.get("spark.sql.catalog.lake", None) is None
 

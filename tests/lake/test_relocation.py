@@ -15,6 +15,7 @@ from changeling.iceberg.relocation import _Move
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import catalog_of
 from changeling.pipelines.loading import load
+from changeling.pipelines.moved_warehouse import relocate
 from tests.lake.conftest import USERS
 from tests.lake.stored import VERSIONS, unpacked
 from tests.log.lakes import Shop
@@ -44,7 +45,7 @@ def interrupted(made: Shop, place: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("CHANGELING_FAILPOINT", place)
         with pytest.raises(FailpointReached):
-            made.pipeline.relocate()
+            relocate(load(made.file))
     with pytest.raises(ChangelingError, match="let `changeling relocate` correct the paths"):
         made.pipeline.status()
 
@@ -54,7 +55,7 @@ def test_a_lake_of_an_earlier_version_is_moved_read_and_continued(
     spark: SparkSession, tmp_path: Path, version: str
 ) -> None:
     made = unpacked(version, tmp_path / "first")
-    done = made.pipeline.relocate()
+    done = relocate(load(made.file))
     assert (done.from_places, done.tables) == (["/tmp/changeling-stored-lake/lake"], 12)
     before = everything(made)
     # Moved again, into a folder inside of the former one; the former one is gone.
@@ -64,8 +65,8 @@ def test_a_lake_of_an_earlier_version_is_moved_read_and_continued(
     shutil.move(tmp_path / "copy", second.folder)
     interrupted(second, "relocate.file@20")
     interrupted(second, "relocate.before")
-    assert second.pipeline.relocate().from_places == [str(made.folder / "lake")]
-    assert second.pipeline.relocate().from_places == []
+    assert relocate(load(second.file)).from_places == [str(made.folder / "lake")]
+    assert relocate(load(second.file)).from_places == []
     assert everything(second) == before
     # The merge that was interrupted before is finished, and what follows goes on.
     second.write("4.json", item(10, "delete", None, {"id": 1}), item(11, "insert", {"id": 5, "name": "Eve", "n": 5}))

@@ -8,7 +8,7 @@ import argparse
 import dataclasses
 import json
 
-from changeling.cli.arguments import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -21,7 +21,10 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Prints what was corrected."""
-    done = pipeline_of(parsed.pipeline).relocate()
+    from changeling.pipelines.loading import find, load
+    from changeling.pipelines.moved_warehouse import relocate
+
+    done = relocate(load(find(parsed.pipeline)))
     if parsed.json:
         print(json.dumps(dataclasses.asdict(done)))
     elif not done.from_places:

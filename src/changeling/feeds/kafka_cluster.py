@@ -103,6 +103,13 @@ class Cluster:
         """Closes its connections; they are opened again when needed."""
         self._opened = None
 
+    def names(self) -> list[str]:
+        """The topics that the user may see."""
+        with self.translated_errors():
+            # Errors of the connection are heard while an answer is waited for, and only then.
+            self._answer(self._admin.describe_cluster(request_timeout=PATIENCE))
+            return sorted(self._admin.list_topics(timeout=PATIENCE).topics)
+
     def describe(self, topic: str) -> Description | None:
         """The topic; None where there is none."""
         with self.translated_errors():
@@ -197,11 +204,6 @@ class Cluster:
                 for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
             )
             return [(self._answer(begins[place]).offset, self._answer(ends[place]).offset) for place in places]
-
-    def names(self) -> list[str]:
-        """The names of all topics."""
-        with self.translated_errors():
-            return sorted(self._admin.list_topics(timeout=PATIENCE).topics)
 
     def committed(self, topic: str, partitions: int) -> Iterator[Message]:
         """The records of a topic up to the first transaction that is open now, without those that were aborted."""

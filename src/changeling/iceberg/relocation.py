@@ -20,7 +20,6 @@ from changeling.iceberg.catalog import Catalog, lies_in
 from changeling.iceberg.failpoints import reach
 from changeling.model.errors import ChangelingError, UsageError
 
-_DEPTHS = (2, 1)
 _PATH_FIELD = 2147483546
 """Iceberg's reserved id of the path in files of deletes: some writers note its bounds for deletion vectors."""
 _PUFFIN, _MANIFESTS, _LISTS, _JSON = range(4)
@@ -44,11 +43,7 @@ class _Move:
 
     def __init__(self, before: Sequence[str], warehouse: str) -> None:
         self._before, self._warehouse = before, warehouse
-        self._quoted = {_quoted(place, depth): _quoted(warehouse, depth) for place in before for depth in _DEPTHS}
-        new = b"|".join(re.escape(_quoted(warehouse, depth)) for depth in _DEPTHS)
-        old = b"|".join(map(re.escape, self._quoted))
-        # The new place may lie in an earlier one: what is moved already must not be moved again.
-        self._in_json = re.compile(rb'"(file:(?://)?)?(?!(?:%s)/)(%s)(?=/)' % (new, old))
+        self._in_json = [_JsonPaths(before, warehouse, depth) for depth in (1, 2)]
 
     def path(self, text: str) -> str:
         """A path in the new place."""
@@ -65,7 +60,25 @@ class _Move:
 
         No other byte changes: numbers keep their digits.
         """
-        return self._in_json.sub(lambda found: b'"' + (found[1] or b"") + self._quoted[found[2]], content)
+        for paths in self._in_json:
+            content = paths.moved(content)
+        return content
+
+
+class _JsonPaths:
+    """Paths in a JSON text, in strings (depth 1) or in JSON that is in strings (depth 2)."""
+
+    def __init__(self, before: Sequence[str], warehouse: str, depth: int) -> None:
+        self._warehouse = _quoted(warehouse, depth)
+        quote = rb'(?<!\\)"' if depth == 1 else rb'(?<!\\)\\"'
+        places = b"|".join(re.escape(_quoted(place, depth)) for place in before)
+        # The new place may lie in an earlier one: what is moved already must not be moved again.
+        self._pattern = re.compile(
+            rb"(%s(?:file:(?://)?)?)(?!%s/)(?:%s)(?=/)" % (quote, re.escape(self._warehouse), places)
+        )
+
+    def moved(self, content: bytes) -> bytes:
+        return self._pattern.sub(lambda found: found[1] + self._warehouse, content)
 
 
 def relocate(catalog: Catalog) -> Relocated:

@@ -12,7 +12,7 @@ from changeling.log import layout
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
-from changeling.pipelines.lakehouse import catalog_of, lake_of, lock_file, tables_of
+from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.listener import Listener, Listeners, SilentListener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import check_has_database
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from changeling.feeds.reading import FeedReader, FeedRecord, Gap, Start
     from changeling.feeds.verification import VerifiedFeed
     from changeling.iceberg.lake import Lake
-    from changeling.iceberg.relocation import Relocated
     from changeling.log.maintenance import Done
     from changeling.pipelines.feeds import Feeds
     from changeling.pipelines.run_metrics import RunMetrics
@@ -305,13 +304,6 @@ class Pipeline:
             replicas = maintenance.maintain(lake, timedelta(milliseconds=retention), needed=needed)
             topics = retention_of_feeds.maintain(lake, feeds)
             return [*maintain(lake, retention, keep_changes=kept), *replicas, *topics]
-
-    def relocate(self) -> "Relocated":
-        """Corrects the paths of a warehouse that was moved or copied, for all pipelines in it; needs no Spark."""
-        from changeling.iceberg.relocation import relocate
-
-        with held(lock_file(self._loaded), self.name, "changeling relocate"), self._redacted():
-            return relocate(catalog_of(self._loaded))
 
     def remove(self) -> list[str]:
         """Drops what the pipeline has on database servers, then its tables and replicas with all of their data.
