@@ -101,6 +101,13 @@ class Cluster:
         """Closes its connections; they are opened again when needed."""
         self._opened = None
 
+    def names(self) -> list[str]:
+        """The topics that the user may see."""
+        with self.translated_errors():
+            # Errors of the connection are heard while an answer is waited for, and only then.
+            self._answer(self._admin.describe_cluster(request_timeout=PATIENCE))
+            return sorted(self._admin.list_topics(timeout=PATIENCE).topics)
+
     def describe(self, topic: str) -> Description | None:
         """The topic; None where there is none."""
         with self.translated_errors():

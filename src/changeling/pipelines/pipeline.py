@@ -4,7 +4,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.listener import Listener, SilentListener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import check_has_database
+from changeling.pipelines.starting import check_servers
 from changeling.pipelines.time_travel import NOW, AskedState
 from changeling.replicas.table_lookup import WantedTable
 
@@ -69,13 +71,12 @@ class Pipeline:
         """
         if resnapshot:
             check_has_database(self._loaded, "--resnapshot snapshots the tables of databases again")
-        from changeling.pipelines.runner import Runner
+        told = listener or SilentListener()
+        check = partial(check_servers, self._loaded, listener=told, once=once)
+        with self._writing("run", take_over, check) as (lake, lock):
+            from changeling.pipelines.runner import Runner
 
-        with self._writing("run", take_over) as (lake, lock):
-            runner = Runner(
-                self._loaded, lake, lock, listener or SilentListener(), stop or threading.Event(), resnapshot=resnapshot
-            )
-            return runner.run(once)
+            return Runner(self._loaded, lake, lock, told, stop or threading.Event(), resnapshot=resnapshot).run(once)
 
     def status(self) -> list[dict[str, Any]]:
         """The progress of each source; needs no Spark."""
@@ -281,24 +282,11 @@ class Pipeline:
 
     def maintain(self) -> "list[Done]":
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
-        from changeling.feeds import retention as retention_of_feeds
-        from changeling.log.maintenance import maintain
-        from changeling.model.spans import span_millis
-        from changeling.pipelines.feed_sync import definitions_of
-        from changeling.replicas import maintenance
+        from changeling.pipelines.maintenance import maintain
 
-        lake = lake_of(self._loaded)
         file = lock_file(self._loaded)
-        retention = span_millis(self._loaded.definition.retention)
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
-            if not lake.has(layout.CHANGES):
-                return []
-            feeds = definitions_of(self._loaded).all()
-            needed = retention_of_feeds.needed_points(tables_of(self._loaded), self.name, feeds)
-            kept = maintenance.merged_until(lake, needed)
-            replicas = maintenance.maintain(lake, timedelta(milliseconds=retention), needed=needed)
-            topics = retention_of_feeds.maintain(lake, feeds)
-            return [*maintain(lake, retention, keep_changes=kept), *replicas, *topics]
+            return maintain(self._loaded)
 
     def remove(self) -> list[str]:
         """Drops what the pipeline has on database servers, then its tables and replicas with all of their data.
@@ -312,10 +300,16 @@ class Pipeline:
             return remove(self._loaded)
 
     @contextmanager
-    def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":
-        """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other."""
+    def _writing(
+        self, doing: str, take_over: bool, check: Callable[[Lock], None] = lambda lock: None
+    ) -> "Iterator[tuple[Lake, Lock]]":
+        """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other.
+
+        `check` is called before Spark starts.
+        """
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
+            check(lock)
             lake = lake_of(self._loaded)
             lake.create(layout.TABLES, layout.VERSION)
             lake.claim(lock.holder, layout.BATCHES, take_over)

@@ -31,7 +31,7 @@ def with_stand_ins(data: dict[str, Any], problems: Iterable[PipelineFileError]) 
         match path:
             case (str(member), int(), *_) if member in _PARTS:
                 mended[member] = [_mended(member, place, part, paths) for place, part in enumerate(data[member])]
-            case (member, *_):
+            case (str(member), *_):
                 mended.pop(member, None)
     return {**_REQUIRED, **mended}
 
