@@ -15,8 +15,8 @@ sources:
 """
 
 
-def findings(run: Run, *arguments: str, **environment: str) -> tuple[int, dict[str, tuple[str, str]]]:
-    done = run("check", "--json", *arguments, **environment)
+def findings(run: Run, shop: Path) -> tuple[int, dict[str, tuple[str, str]]]:
+    done = run("check", "--json", JAVA_HOME=str(shop / "java"))
     assert done.stderr == ""
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return done.returncode, {line["check"]: (line["status"], line["text"]) for line in lines}
@@ -26,15 +26,18 @@ def findings(run: Run, *arguments: str, **environment: str) -> tuple[int, dict[s
 def shop(tmp_path: Path) -> Path:
     (tmp_path / "shop.yaml").write_text(FILES % "")
     (tmp_path / "in").mkdir()
+    (tmp_path / "java" / "bin").mkdir(parents=True)
+    (tmp_path / "java" / "bin" / "java").touch()
+    (tmp_path / "java" / "release").write_text('JAVA_VERSION="21.0.2"\n')
     return tmp_path
 
 
 def test_a_line_a_check(run: Run, shop: Path) -> None:
     (shop / "xtdb.jsonl").rename(shop / "in" / "xtdb.jsonl")
-    done = run("check", "shop.yaml")
+    done = run("check", "shop.yaml", JAVA_HOME=str(shop / "java"))
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[1].startswith("✓ java         Java ")
+    assert lines[1].startswith(f"✓ java         Java 21 at {shop}/java/bin/java")
     size = (shop / "in" / "xtdb.jsonl").stat().st_size
     assert [lines[0], *lines[2:]] == [
         "✓ file         shop.yaml: 1 source",
@@ -46,32 +49,33 @@ def test_a_line_a_check(run: Run, shop: Path) -> None:
 
 def test_what_a_run_would_reject_is_told(run: Run, shop: Path) -> None:
     (shop / "in" / "a.jsonl").write_text((shop / "broken.jsonl").read_text())
-    code, found = findings(run)
+    code, found = findings(run, shop)
     assert code == 3
     status, text = found["source drop"]
     assert status == "warning"
     assert "cannot be read\n" in text
     (shop / "shop.yaml").write_text(FILES % ", on_error: fail")
-    code, found = findings(run)
+    code, found = findings(run, shop)
     assert (code, found["source drop"]) == (1, ("failed", text))
 
 
 def test_records_of_another_dialect_are_recognised(run: Run, shop: Path) -> None:
     (shop / "in" / "a.jsonl").write_text((shop / "ydb.jsonl").read_text())
-    code, found = findings(run)
+    code, found = findings(run, shop)
     assert code == 3
     assert found["source drop"][1].endswith("\nthey look like ydb-json: `format:` says so")
 
 
 def test_files_that_do_not_exist_yet_are_no_error(run: Run, shop: Path) -> None:
-    code, found = findings(run)
+    code, found = findings(run, shop)
     assert (code, found["source drop"][0]) == (0, "warning")
     assert found["source drop"][1].endswith("; files are read once they are there")
 
 
 def test_a_missing_java_and_a_wrong_warehouse_are_told(run: Run, shop: Path) -> None:
     (shop / "lake").write_text("")
-    code, found = findings(run, JAVA_HOME=str(shop))
+    (shop / "java" / "bin" / "java").unlink()
+    code, found = findings(run, shop)
     assert code == 1
     assert found["java"][0] == "failed"
     assert found["java"][1].startswith("Java 17 or later is needed for Spark, and none was found: install one")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from changeling.cli import main
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.checking import Finding, checks
 from changeling.pipelines.listener import SilentListener
@@ -130,3 +131,21 @@ def test_a_refused_login_is_told_soon(tmp_path: Path, guarded_broker: Broker) ->
     settings = {"security.protocol": "SSL", "ssl.truststore.location": "/no.jks"}
     told = found(pipeline(tmp_path, kafka(guarded_broker.tls_servers, "t", **settings)), "source bus")
     assert (told.status, told.text.startswith("cannot be looked at without Spark")) == ("warning", True)
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("arguments", [("verify", "usres"), ("snapshot", "usres")])
+def test_an_unknown_table_is_told_without_spark(
+    tmp_path: Path,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    database.execute(USERS)
+    file = pipeline(tmp_path, postgres(database.url))
+    assert main([*arguments, "--pipeline", str(file)]) == 2
+    told = "changeling: there is no table 'usres' among those captured; did you mean 'users'?\n"
+    assert capsys.readouterr().err == told
+    assert database.rows("SELECT 1 FROM pg_publication") == []

@@ -159,11 +159,16 @@ class Pipeline:
 
     def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
         """Rebuilds the replica of a table from the log, next to the current one, and swaps it in; returns the number of rows."""
-        from changeling.log.change_log import Log
-        from changeling.pipelines.runner import merge_of
+        from changeling.pipelines.states import check_replica
 
+        wanted = WantedTable(TableName.parse(table), source)
+        with self._redacted():
+            check_replica(self._loaded, wanted)
         with self._writing("replica --rebuild", take_over) as (lake, _):
-            return merge_of(self._loaded, Log(lake)).rebuild(WantedTable(TableName.parse(table), source))
+            from changeling.log.change_log import Log
+            from changeling.pipelines.runner import merge_of
+
+            return merge_of(self._loaded, Log(lake)).rebuild(wanted)
 
     def current(self, table: str, *, source: str | None = None) -> "tuple[pa.Table, Shape] | None":
         """The rows of a table now, and their columns; None where it has no replica. Needs no Spark."""
