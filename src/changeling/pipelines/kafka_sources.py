@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from changeling.model.errors import UsageError
 from changeling.pipelines.definition import KafkaSource
 from changeling.sources import kafka_settings
+from changeling.sources.kafka_plan import is_pattern, is_wanted
 
 if TYPE_CHECKING:
     from changeling.feeds.kafka_cluster import Cluster
@@ -41,6 +42,6 @@ def _opened(servers: str, settings: dict[str, str]) -> "Iterator[Cluster]":
 def topics_of(source: KafkaSource, cluster: "Cluster") -> tuple[dict[str, int], list[str]]:
     """The topics of a source that exist, each with the number of its partitions, and the names that do not exist."""
     names = cluster.names()
-    described = {name: cluster.describe(name) for name in names if kafka_settings.is_wanted(name, source.topics)}
-    missing = [name for name in source.topics if not kafka_settings.is_pattern(name) and name not in names]
+    described = {name: cluster.describe(name) for name in names if is_wanted(name, source.topics)}
+    missing = [name for name in source.topics if not is_pattern(name) and name not in names]
     return {name: one.partitions for name, one in described.items() if one is not None}, missing

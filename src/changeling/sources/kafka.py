@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import msgspec
@@ -85,7 +86,7 @@ class KafkaSource:
         for gap in found:
             self._warn(f"{gap.why}; on_gap is 'skip': these records are left out")
         for topic in self._topics:
-            if not kafka_settings.is_pattern(topic) and topic not in current and topic not in self._progress.known():
+            if not _is_pattern(topic) and topic not in current and topic not in self._progress.known():
                 self._warn(f"there is no topic {topic!r} yet")
         if self._present is not None:
             current = limited(current, self._present)
@@ -126,7 +127,7 @@ class KafkaSource:
     def input(self, spark: SparkSession, plan: str) -> Input:
         """The batch of a plan. A task fails where offsets are gone; gaps of transactions and compaction are not a loss."""
         parsed = Plan.parse(plan)
-        several = len(self._topics) > 1 or kafka_settings.is_pattern(self._topics[0]) or len(parsed.topics) > 1
+        several = len(self._topics) > 1 or _is_pattern(self._topics[0]) or len(parsed.topics) > 1
         return Input(self._frame(spark, parsed), KafkaReader(parsed.ordinals()), parsed.ordinals() if several else None)
 
     def foreseen(self, plan: str) -> list[Foreseen]:
@@ -146,7 +147,11 @@ class KafkaSource:
         return warnings
 
     def _wanted(self, topic: str) -> bool:
-        return kafka_settings.is_wanted(topic, self._topics)
+        internal = topic.startswith("__")
+        return any(
+            topic == asked or (_is_pattern(asked) and not internal and fnmatchcase(topic, asked))
+            for asked in self._topics
+        )
 
     def _asked(
         self, wanted: Callable[[str], bool], find: Callable[[Mapping[str, Topic]], list[Gap]]
@@ -191,6 +196,10 @@ class KafkaSource:
             "minPartitions": str(_tasks(plan, spark.sparkContext.defaultParallelism)),
         }
         return for_transfer(spark.read.format("kafka").options(**options).load())
+
+
+def _is_pattern(topic: str) -> bool:
+    return any(letter in topic for letter in "*?[")
 
 
 def _tasks(plan: Plan, cores: int) -> int:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
 
 from changeling.model.errors import UsageError, nearest
 
@@ -60,17 +59,6 @@ def checked_topics(topics: Iterable[str], source: str) -> tuple[str, ...]:
                 "patterns also '*' and '?'"
             )
     return found
-
-
-def is_pattern(topic: str) -> bool:
-    """Whether it may match several topics."""
-    return any(letter in topic for letter in "*?[")
-
-
-def is_wanted(topic: str, wanted: Iterable[str]) -> bool:
-    """Whether a topic is one of these names and patterns; Kafka's own topics match no pattern."""
-    internal = topic.startswith("__")
-    return any(topic == asked or (is_pattern(asked) and not internal and fnmatchcase(topic, asked)) for asked in wanted)
 
 
 def unknown(settings: Iterable[str], known: Iterable[str]) -> list[str]:
