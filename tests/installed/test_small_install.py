@@ -53,9 +53,9 @@ def test_files_are_read_and_written(small: Environment, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
-        (("run", "--once"), "pip install 'changeling[spark]', and Java 17 or later"),
-        (("maintain",), "pip install 'changeling[spark]', and Java 17 or later"),
-        (("replica", "public.users", "--rebuild"), "pip install 'changeling[spark]', and Java 17 or later"),
+        (("run", "--once"), "pip install 'changeling[postgres]'"),
+        (("verify",), "pip install 'changeling[spark]', and Java 17 or later"),
+        (("remove", "--yes"), "pip install 'changeling[spark]', and Java 17 or later"),
         (("snapshot", "public.users"), "pip install 'changeling[postgres]'"),
     ],
 )
@@ -110,5 +110,9 @@ def test_spark_alone_runs_files_and_the_lake_is_read_without(small: Environment,
     then = lines("replica", "customers", "--as-of", "2026-01-14T13:30:00Z")
     assert then[0] == {**ann, "balance": "150.00"}
     assert [row["id"] for row in then] == [1, 2]
+    for verb in (("replica", "custmers"), ("replica", "custmers", "--rebuild"), ("history", "custmers", "--key", "{}")):
+        done = small.run(*verb, cwd=work)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.endswith("custmers; did you mean 'customers'?\n")
     assert [row["op"] for row in lines("history", "customers", "--key", '{"id": 1}')] == ["insert", "update"]
     assert [row["raw"] for row in lines("rejects")] == ["{}"]

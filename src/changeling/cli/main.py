@@ -9,6 +9,7 @@ from typing import NoReturn
 from changeling import __version__
 from changeling.cli import (
     catalog,
+    check,
     completion,
     convert,
     decode,
@@ -38,6 +39,7 @@ _VERBS = (
     formats,
     decode,
     convert,
+    check,
     run,
     status,
     replica,

@@ -15,7 +15,7 @@ from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, check_has_database, postgres_sources
-from changeling.pipelines.snapshot_requests import check_known, chosen
+from changeling.pipelines.snapshot_requests import check_exist, check_known, chosen
 from changeling.replicas.as_of import States
 from changeling.replicas.comparison import Difference, compare
 from changeling.replicas.spark_changes import SparkChanges
@@ -59,6 +59,7 @@ CatchUp = Callable[[str, int | None], object]
 def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: CatchUp) -> Iterator[Verified]:
     """Compares tables (all where none is `wanted`), one after another."""
     check_has_database(loaded, "verify compares replicas with their database")
+    check_exist(loaded, wanted)
     known: list[TableName] = []
     for source in postgres_sources(loaded):
         done: set[TableName] = set()

@@ -19,7 +19,7 @@ from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import Target, discard
 from changeling.log import layout
 from changeling.log.change_log import Log
-from changeling.model.errors import UsageError, nearest
+from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.replicas.commits import Committer
 from changeling.replicas.fold_job import fold
@@ -231,8 +231,8 @@ class Merge:
         last = self._points.last
         place = table.among((identity.source, identity.table) for identity in self._tables.known)
         if place is None:
-            choices = {str(identity.table) for identity in self._tables.known}
-            raise UsageError(f"there is no replica of {table}; {nearest(str(table.name), choices)}")
+            hint = table.nearest(identity.table for identity in self._tables.known)
+            raise UsageError(f"there is no replica of {table}; {hint}")
         source, name = place
         own = [known for known in self._tables.known.values() if (known.identity.source, known.identity.table) == place]
         limit = after(last.of(source).position or "")

@@ -1,8 +1,23 @@
 """Queries the server of a PostgreSQL source, from outside of a run. Needs no Spark."""
 
+from contextlib import closing
+
+import psycopg
+
 from changeling.model.table import TableName
+from changeling.postgres import catalog
+from changeling.postgres.connection import connect, unreachable
 from changeling.sources.postgres_capture import Capture
 from changeling.sources.postgres_settings import CaptureSettings
+
+
+def matching_tables(settings: CaptureSettings) -> list[TableName]:
+    """The tables that match the patterns of a source, whether or not they can be captured."""
+    with closing(connect(settings.url)) as connection:
+        try:
+            return [one.table for one in catalog.tables(connection, settings.tables)]
+        except psycopg.Error as error:
+            raise unreachable(settings.url, error) from None
 
 
 class ServerProbe:
