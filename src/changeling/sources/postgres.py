@@ -328,11 +328,8 @@ class PostgresSource:
 
     def _warn_gone(self) -> None:
         """Warns about tables that are no longer captured: their replicas stay."""
-        for name in self._done.gone([*(one.table for one in self._capture.found), *self._capture.chosen.left_out]):
-            self._warnings.append(
-                f"{name} is no longer among the tables that are captured (dropped, renamed, made a partition, or not asked for): "
-                "its replica stays as it was"
-            )
+        present = [*(one.table for one in self._capture.found), *self._capture.chosen.left_out]
+        self._warnings += self._done.gone(present)
 
     def _wanted(self) -> list[CatalogTable]:
         """The tables without a snapshot, the requested ones, and those whose rows changed since without a change in the log."""
