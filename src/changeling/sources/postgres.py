@@ -293,8 +293,7 @@ class PostgresSource:
             point.close()
             self._take(self._capture.export_snapshot(), again=True, slot_lost=slot_lost)
             return
-        blocks = plans.PART_BYTES // plans.BLOCK
-        parts = [part for table, leaves in locked.leaves.items() for part in plans.parts_of(table, leaves, blocks)]
+        parts = [part for table, leaves in locked.leaves.items() for part in plans.parts_of(table, leaves)]
         self._snapshot = RunningSnapshot(point, locked, parts, asked, again, slot_lost)
         if not parts:
             self._end_snapshot()
