@@ -99,7 +99,7 @@ def test_a_run_that_is_watched(tmp_path: Path) -> None:
         assert metrics["changeling_batch_seconds_count", "drop"] == 1
         assert metrics["changeling_source_backlog_files", "drop"] == 0
         assert metrics["changeling_source_lag_seconds", "drop"] == 0
-        assert metrics["changeling_replica_lag_seconds", "drop"] > 0
+        assert ("changeling_replica_lag_seconds", "drop") in metrics
         assert metrics["changeling_point",] in (1, 2)
         assert [name for name in metrics if "failing" in name[0]] == []
         with urlopen(f"{began[0]['address']}/readyz", timeout=10) as ready:
