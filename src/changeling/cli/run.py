@@ -18,7 +18,7 @@ _STOPPING = "stopping when this batch is in the log; once more stops at once"
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("run", help="run a pipeline: its sources into its log", description=__doc__)
+    parser = verbs.add_parser("run", help="run a pipeline, once or until it is stopped", description=__doc__)
     parser.add_argument("file", nargs="?", metavar="PIPELINE", help="the pipeline (default: the one *.yaml here)")
     parser.add_argument("--pipeline", metavar="FILE", help="the same, as other verbs take it")
     parser.add_argument("--once", action="store_true", help="stop when all present input has been read")
@@ -34,7 +34,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
         help="how events are written to standard error (default: for people on a terminal, text elsewhere)",
     )
     amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("-v", "--verbose", action="store_true", help="log what is begun, too")
+    amount.add_argument("-v", "--verbose", action="store_true", help="also log what is about to be done")
     amount.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
     parser.add_argument(
         "--json", action="store_true", help="events on standard output, a line of JSON each, and the summary"

@@ -56,12 +56,12 @@ _LEGEND = {
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("status", help="the state of a pipeline", description=__doc__)
+    parser = verbs.add_parser("status", help="show how far a pipeline is, and what it lags behind", description=__doc__)
     add_pipeline(parser)
     parser.add_argument(
-        "--json", action="store_true", help="lines of JSON: one object a source, a table, a feed, a target"
+        "--json", action="store_true", help="lines of JSON: one object for each source, table, feed and target"
     )
-    parser.add_argument("--legend", action="store_true", help="what the columns mean")
+    parser.add_argument("--legend", action="store_true", help="explain the columns")
     parser.add_argument(
         "--watch",
         nargs="?",

@@ -34,6 +34,13 @@ class Log:
         self.state: State = stored_state(self.lake, layout.CHANGES)
         self.reject_state: State = stored_state(self.lake, layout.REJECTS)
 
+    def note_look(self, source: str, moment: datetime, *, all_read: bool, ends: bool) -> None:
+        """What a source had at a time is in the log now: all of it, and the ends of its transactions as far as it had them."""
+        if all_read:
+            self.complete[source] = moment
+        if ends:
+            self.looked[source] = moment
+
     def register(self, versions: list[Version]) -> None:
         """Commits new versions of schemas."""
         if not versions:

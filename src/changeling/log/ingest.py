@@ -141,11 +141,8 @@ class Ingest:
         if plan is not None:
             self._pending = plan
             report = self._read_planned(plan, started)
-        if resumed is None and not self.source.has_more:
-            # All that the source had then is in the log now.
-            self._log.looked[self.source.name] = looked
-        if resumed is None and self.source.took_all:
-            self._log.complete[self.source.name] = looked
+        if resumed is None:
+            self._log.note_look(self.source.name, looked, all_read=self.source.took_all, ends=not self.source.has_more)
         return report
 
     def _read_planned(self, plan: Plan, started: Callable[[int, Spread], None]) -> Report:

@@ -27,7 +27,7 @@ class WatchedFile:
     """The file of a pipeline and the schema files that it names."""
 
     def __init__(self, loaded: Loaded) -> None:
-        self._loaded = loaded
+        self._loaded, self._path = loaded, loaded.path
         self._known = self._seen = self._versions()
 
     def take_up(self, change: FileChange) -> None:
@@ -48,18 +48,20 @@ class WatchedFile:
         is_settled, self._seen = now == self._seen, now
         if now == self._known or not is_settled:
             return None
+        read = [file.name for file, version in now.items() if version != self._known.get(file) and file != self._path]
         self._known = now
-        found = load(self._loaded.path)
+        found = load(self._path)
         before, after = self._loaded.definition, found.definition
         adopted = replace(
             found,
             definition=msgspec.structs.replace(after, **{name: getattr(before, name) for name in _FIXED}),
             secrets=tuple(dict.fromkeys((*self._loaded.secrets, *found.secrets))),
         )
-        return FileChange(adopted, list(_taken(before, after)), list(_left(before, after)))
+        taken = [*_taken(before, after), *(f"schema file {name}" for name in read)]
+        return FileChange(adopted, taken, list(_left(before, after)))
 
     def _versions(self) -> dict[Path, tuple[int, ...] | None]:
-        files = [self._loaded.path, *map(Path, _schema_files(self._loaded))]
+        files = [self._path, *map(Path, _schema_files(self._loaded))]
         return {file: _version(file) for file in files}
 
 

@@ -177,13 +177,13 @@ class Runner:
             followers = self._look_at(file, followers)
             moved = [self._step(reader.ingest, reader.retry) for reader in self._readers]
             self._follow(followers, once=False, is_new=any(moved))
-            self._lock.has_all(self._log.complete)
             if any(moved):
                 continue
             self._listener.waits(max(poll_seconds, min(reader.retry.remaining() for reader in self._readers)))
             self._stop.wait(poll_seconds)
 
     def _follow(self, followers: _Followers, *, once: bool, is_new: bool = True) -> None:
+        self._lock.has_all(self._log.complete)
         if is_new:
             self._listener.merges()
         self._merge(followers.merge, followers.feeds, end=once)

@@ -293,8 +293,7 @@ class PostgresSource:
             point.close()
             self._take(self._capture.export_snapshot(), again=True, slot_lost=slot_lost)
             return
-        blocks = plans.PART_BYTES // plans.BLOCK
-        parts = [part for table, leaves in locked.leaves.items() for part in plans.parts_of(table, leaves, blocks)]
+        parts = [part for table, leaves in locked.leaves.items() for part in plans.parts_of(table, leaves)]
         self._snapshot = RunningSnapshot(point, locked, parts, asked, again, slot_lost)
         if not parts:
             self._end_snapshot()
@@ -328,11 +327,8 @@ class PostgresSource:
 
     def _warn_gone(self) -> None:
         """Warns about tables that are no longer captured: their replicas stay."""
-        for name in self._done.gone([*(one.table for one in self._capture.found), *self._capture.chosen.left_out]):
-            self._warnings.append(
-                f"{name} is no longer among the tables that are captured (dropped, renamed, made a partition, or not asked for): "
-                "its replica stays as it was"
-            )
+        present = [*(one.table for one in self._capture.found), *self._capture.chosen.left_out]
+        self._warnings += self._done.gone(present)
 
     def _wanted(self) -> list[CatalogTable]:
         """The tables without a snapshot, the requested ones, and those whose rows changed since without a change in the log."""
