@@ -88,7 +88,7 @@ def _served(pipeline: str, place: str, log: "RunLog", opened: ExitStack) -> "Run
     from changeling.pipelines.run_metrics import RunMetrics
 
     # When a counter began would be one more series for each of them.
-    disable_created_metrics()  # type: ignore[no-untyped-call]
+    disable_created_metrics()
     metrics = RunMetrics(pipeline)
     address = opened.enter_context(served(metrics, place))
     log.log(logging.INFO, "metrics", f"metrics at {address}/metrics", address=address)
