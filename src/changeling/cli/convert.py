@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
@@ -82,6 +83,11 @@ def _options_of_the_target_alone(parsed: argparse.Namespace, form: Format) -> li
     return own
 
 
+def _most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The same counts are by name, so that equal input gives equal output."""
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
 def _summary(report: Report, parsed: argparse.Namespace) -> str:
     if parsed.json:
         return json.dumps(
@@ -103,10 +109,10 @@ def _summary(report: Report, parsed: argparse.Namespace) -> str:
         f"changes   {report.changes:>10,}",
         f"written   {report.written:>10,} records of {parsed.target} to {parsed.output}",
     ]
-    lines += [f"dropped   {count:>10,} {feature}" for feature, count in report.dropped.most_common()]
+    lines += [f"dropped   {count:>10,} {feature}" for feature, count in _most_first(report.dropped)]
     lines += [
         f"relabelled{count:>10,} {label}s, which {parsed.target} writes as another operation"
-        for label, count in report.relabelled.most_common()
+        for label, count in _most_first(report.relabelled)
     ]
     if report.as_text:
         lines.append(
