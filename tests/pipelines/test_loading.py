@@ -39,13 +39,13 @@ retention: 30d
 
 
 def test_the_whole_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PG_URL", "postgresql://me@db/shop")
+    monkeypatch.setenv("PG_URL", "postgresql://me:sesame@db/shop")
     monkeypatch.setenv("KAFKA", "broker:9092")
     found = loaded(tmp_path, WHOLE)
     made = found.definition
     assert (made.name, made.settle, made.retention, made.spark, made.catalog) == ("shop", "10s", "30d", {}, {})
     assert made.sources == (
-        PostgresSource(name="pg", url="postgresql://me@db/shop", tables=("public.*",)),
+        PostgresSource(name="pg", url="postgresql://me:sesame@db/shop", tables=("public.*",)),
         FilesSource(name="drop", path="./in/*.json", format="ydb-json", table="users", key=("id",)),
         KafkaSource(name="bus", servers="broker:9092", topics=("xtdb.cdc.*",), format="xtdb"),
     )
@@ -59,7 +59,7 @@ def test_the_whole_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert made.targets == ()
     assert found.path == tmp_path / "shop.yaml"
     assert found.folder == tmp_path
-    assert found.secrets == ("postgresql://me@db/shop", "broker:9092")
+    assert found.secrets == ("sesame",)
 
 
 def test_the_size_of_a_record_is_a_setting_of_its_source(tmp_path: Path) -> None:

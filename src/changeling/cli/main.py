@@ -19,6 +19,7 @@ from changeling.cli import (
     init,
     maintain,
     rejects,
+    relocate,
     remove,
     replica,
     run,
@@ -50,6 +51,7 @@ _VERBS = (
     snapshot,
     rejects,
     maintain,
+    relocate,
     remove,
     completion,
 )

@@ -9,6 +9,7 @@ EXTRAS = {
     "pyspark": "spark",
     "py4j": "spark",
     "pandas": "spark",
+    "prometheus_client": "spark",
     "psycopg": "postgres",
     "confluent_kafka": "kafka",
     "rich": "console",

@@ -34,7 +34,7 @@ class WrongPipelineFile(UsageError):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A pipeline, its file, and the values of the environment in it, which must never be shown."""
+    """A pipeline, its file, and the secrets in it, which must never be shown."""
 
     definition: Definition = field(repr=False)
     path: Path
@@ -56,9 +56,9 @@ class Loaded:
         return declared_schemas.resolved(text, self.folder)
 
     def redacted(self, text: str) -> str:
-        """The text without any value that came from the environment, nor its quoted, escaped and Base64 forms.
+        """The text without any password or what looks like one, nor its quoted, escaped and Base64 forms.
 
-        A value of up to three characters is masked only as a separate word, since any text may contain it.
+        One of up to three characters is masked only as a separate word, since any text may contain it.
         """
         return redactor(self.secrets)(text)
 

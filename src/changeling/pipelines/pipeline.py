@@ -1,11 +1,9 @@
 """A pipeline to use from Python: `Pipeline.load("shop.yaml").run(once=True)`."""
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +13,11 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
-from changeling.pipelines.listener import Listener, SilentListener
+from changeling.pipelines.listener import Listener, Listeners, SilentListener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import check_has_database
+from changeling.pipelines.run_log import RunLog
+from changeling.pipelines.secret_errors import without_secrets
 from changeling.pipelines.starting import check_servers
 from changeling.pipelines.time_travel import NOW, AskedState
 from changeling.replicas.table_lookup import WantedTable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from changeling.iceberg.lake import Lake
     from changeling.log.maintenance import Done
     from changeling.pipelines.feeds import Feeds
+    from changeling.pipelines.run_metrics import RunMetrics
     from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State
@@ -63,20 +64,28 @@ class Pipeline:
         stop: threading.Event | None = None,
         take_over: bool = False,
         resnapshot: bool = False,
+        metrics: "RunMetrics | None" = None,
     ) -> "list[Totals]":
         """Ingests what is new into the log: everything available now (`once`), or continuously until `stop` is set.
 
         `take_over` continues after a run on another machine that ended without releasing its lock. `resnapshot` snapshots all
-        tables of PostgreSQL sources again, which is needed after a slot was lost.
+        tables of PostgreSQL sources again, which is needed after a slot was lost. `metrics` counts what is done.
         """
         if resnapshot:
             check_has_database(self._loaded, "--resnapshot snapshots the tables of databases again")
-        told = listener or SilentListener()
-        check = partial(check_servers, self._loaded, listener=told, once=once)
-        with self._writing("run", take_over, check) as (lake, lock):
+        told = Listeners(RunLog(self.name), *filter(None, (listener, metrics)))
+
+        def before_spark(lock: Lock) -> None:
+            check_servers(self._loaded, lock, told, once=once)
+            told.prepares("starting Spark")
+
+        with self._writing("run", take_over, before_spark) as (lake, lock):
             from changeling.pipelines.runner import Runner
 
-            return Runner(self._loaded, lake, lock, told, stop or threading.Event(), resnapshot=resnapshot).run(once)
+            runner = Runner(self._loaded, lake, lock, told, stop or threading.Event(), resnapshot=resnapshot)
+            if metrics is not None:
+                metrics.watch(runner)
+            return runner.run(once)
 
     def status(self) -> list[dict[str, Any]]:
         """The progress of each source; needs no Spark."""
@@ -271,8 +280,8 @@ class Pipeline:
     def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; returns for each source how many were accepted, and how many stay."""
         from changeling.log.change_log import Log
+        from changeling.pipelines.readers import carrier_of, ingest_of, record_sources
         from changeling.pipelines.replay import replay, settle
-        from changeling.pipelines.runner import carrier_of, ingest_of, record_sources
 
         found = {}
         with self._writing("rejects --replay", take_over) as (lake, _):
@@ -306,15 +315,12 @@ class Pipeline:
 
     @contextmanager
     def _writing(
-        self, doing: str, take_over: bool, check: Callable[[Lock], None] = lambda lock: None
+        self, doing: str, take_over: bool, before_spark: Callable[[Lock], None] = lambda lock: None
     ) -> "Iterator[tuple[Lake, Lock]]":
-        """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other.
-
-        `check` is called before Spark starts.
-        """
+        """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other."""
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
-            check(lock)
+            before_spark(lock)
             lake = lake_of(self._loaded)
             lake.create(layout.TABLES, layout.VERSION)
             lake.claim(lock.holder, layout.BATCHES, take_over)
@@ -325,24 +331,6 @@ class Pipeline:
                 with suppress(ChangelingError):
                     lake.release(layout.BATCHES)
 
-    @contextmanager
-    def _redacted(self) -> Iterator[None]:
-        """Removes values of the environment from errors."""
-        try:
-            yield
-        except ChangelingError as error:
-            raise type(error)(self._loaded.redacted(str(error))) from None
-        except Exception as error:
-            _check_spark(error)
-            if not isinstance(error, OSError):
-                raise
-            message = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)
-            raise ChangelingError(self._loaded.redacted(message)) from None
-
-
-def _check_spark(error: Exception) -> None:
-    """Raises `ChangelingError` if the cause is that Spark's JVM has ended."""
-    if "changeling.spark.gateway" in sys.modules:
-        from changeling.spark.errors import check_spark
-
-        check_spark(error)
+    def _redacted(self) -> AbstractContextManager[None]:
+        """Removes secrets from errors."""
+        return without_secrets(self._loaded)
