@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import re
 import shlex
 import shutil
 import subprocess
@@ -20,6 +21,8 @@ COMMAND = str(Path(sys.executable).with_name("changeling"))
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 WITH_EXAMPLES = [page for page in PAGES if examples_of(page).is_dir()]
 ON_SPARK = {"README.md"}
+_ELSEWHERE = re.compile(r" \| | [12]?> ?")
+"""What follows is the shell's."""
 
 
 def named(page: Path) -> str:
@@ -73,7 +76,7 @@ def test_commands_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_commands_are_spelled_right(page: Path) -> None:
     for command, _ in printed_commands(page.read_text(encoding="utf-8")):
-        first, *words = shlex.split(command.partition(" | ")[0].partition(" > ")[0])
+        first, *words = shlex.split(_ELSEWHERE.split(command)[0])
         if first == "changeling":
             assert _parse(words).verb == words[0]
 
