@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
@@ -16,6 +15,7 @@ from changeling.files import output, paths, writing
 from changeling.formats import registry
 from changeling.formats.format import Format
 from changeling.formats.user_options import write_options
+from changeling.losses import most_first
 from changeling.reading_changes import Input, Progress, Report, changes_of, silent
 from changeling.rejects import RejectSink
 
@@ -83,11 +83,6 @@ def _options_of_the_target_alone(parsed: argparse.Namespace, form: Format) -> li
     return own
 
 
-def _most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """The same counts are by name, so that equal input gives equal output."""
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-
-
 def _summary(report: Report, parsed: argparse.Namespace) -> str:
     if parsed.json:
         return json.dumps(
@@ -109,10 +104,10 @@ def _summary(report: Report, parsed: argparse.Namespace) -> str:
         f"changes   {report.changes:>10,}",
         f"written   {report.written:>10,} records of {parsed.target} to {parsed.output}",
     ]
-    lines += [f"dropped   {count:>10,} {feature}" for feature, count in _most_first(report.dropped)]
+    lines += [f"dropped   {count:>10,} {feature}" for feature, count in most_first(report.dropped)]
     lines += [
         f"relabelled{count:>10,} {label}s, which {parsed.target} writes as another operation"
-        for label, count in _most_first(report.relabelled)
+        for label, count in most_first(report.relabelled)
     ]
     if report.as_text:
         lines.append(
