@@ -20,7 +20,7 @@ from tests.docs.transcripts import EXAMPLES, REPOSITORY, examples_of, files_on, 
 COMMAND = str(Path(sys.executable).with_name("changeling"))
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 WITH_EXAMPLES = [page for page in PAGES if examples_of(page).is_dir()]
-ON_SPARK = {"README.md"}
+WITH_JAVA = {"README.md", "docs/pipelines.md"}
 _ELSEWHERE = re.compile(r" \| | [12]?> ?")
 """What follows is the shell's."""
 
@@ -60,7 +60,7 @@ def _read(terminal: io.RawIOBase) -> Iterator[bytes]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=named(page), marks=[pytest.mark.services] if named(page) in ON_SPARK else [])
+        pytest.param(page, id=named(page), marks=[pytest.mark.services] if named(page) in WITH_JAVA else [])
         for page in WITH_EXAMPLES
     ],
 )
