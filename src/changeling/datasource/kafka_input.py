@@ -26,7 +26,7 @@ class KafkaTopics:
     def topics(self, wanted: Callable[[str], bool]) -> dict[str, Topic]:
         """The wanted topics as they are now; one that is deleted at this moment is left out."""
         found = {}
-        for name in filter(wanted, self._cluster.names()):
+        for name in filter(wanted, self._cluster.topics()):
             described = self._cluster.describe(name)
             if described is not None:
                 spans = self._cluster.spans(name, described.partitions, committed=True)

@@ -103,13 +103,6 @@ class Cluster:
         """Closes its connections; they are opened again when needed."""
         self._opened = None
 
-    def names(self) -> list[str]:
-        """The topics that the user may see."""
-        with self.translated_errors():
-            # Errors of the connection are heard while an answer is waited for, and only then.
-            self._answer(self._admin.describe_cluster(request_timeout=PATIENCE))
-            return sorted(self._admin.list_topics(timeout=PATIENCE).topics)
-
     def describe(self, topic: str) -> Description | None:
         """The topic; None where there is none."""
         with self.translated_errors():
@@ -123,12 +116,12 @@ class Cluster:
             return Description(str(found.topic_id), len(found.partitions))
 
     def topics(self) -> dict[str, int]:
-        """The names of all topics, and how many partitions each has."""
+        """The names of all topics that the user may see, sorted, and how many partitions each has."""
         with self.translated_errors():
             # Connections that fail are noticed while an answer is waited for, which listing topics does not do.
             self._answer(self._admin.describe_cluster(request_timeout=PATIENCE))
             found = self._admin.list_topics(timeout=PATIENCE).topics
-        return {name: len(topic.partitions) for name, topic in found.items()}
+        return {name: len(topic.partitions) for name, topic in sorted(found.items())}
 
     def first_times(self, places: Mapping[tuple[str, int], int]) -> list[int]:
         """The times, in milliseconds since 1970, of the first committed records from an offset on, of each partition that has one."""

@@ -53,7 +53,7 @@ _JAVA_NAMES = {
     "sasl.username": "sasl.jaas.config",
     "sasl.password": "sasl.jaas.config",
 }
-_CONNECTING = ("security.", "sasl.", "ssl.", "client.")
+_CONNECTING = ("security.", "sasl.", "ssl.", "client.id", "client.dns.lookup")
 """What the names of settings begin with that say how to connect."""
 _LOGINS = {"PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule"}
 _VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"'=]+)"""

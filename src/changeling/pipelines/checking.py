@@ -161,7 +161,7 @@ def _topics(loaded: Loaded, source: KafkaSource) -> Finding:
         records = sum(end - begin for parts in spans.values() for begin, end in parts)
         listed = _listed(topics)
         if missing:
-            absent = "; ".join(f"there is no topic {name!r} yet; {nearest(name, opened.names())}" for name in missing)
+            absent = "; ".join(f"there is no topic {name!r} yet; {nearest(name, opened.topics())}" for name in missing)
             return Finding("; ".join(filter(None, [absent, listed])), "warning")
         if not topics:
             return Finding(f"no topic matches {', '.join(source.topics)} yet; it is read once it is there", "warning")
@@ -207,7 +207,7 @@ def _feed(loaded: Loaded, feed: Feed) -> Finding:
 
         cluster = Cluster(feed.topic.servers, librdkafka_settings(feed.topic.kafka, f"feed {feed.name!r}"))
         try:
-            return Finding(f"Kafka at {feed.topic.servers}: {len(cluster.names()):,} topics")
+            return Finding(f"Kafka at {feed.topic.servers}: {len(cluster.topics()):,} topics")
         finally:
             cluster.close()
     if not isinstance(feed.topic, FilesTopic):

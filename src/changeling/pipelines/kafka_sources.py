@@ -41,7 +41,6 @@ def _opened(servers: str, settings: dict[str, str]) -> "Iterator[Cluster]":
 
 def topics_of(source: KafkaSource, cluster: "Cluster") -> tuple[dict[str, int], list[str]]:
     """The topics of a source that exist, each with the number of its partitions, and the names that do not exist."""
-    names = cluster.names()
-    described = {name: cluster.describe(name) for name in names if is_wanted(name, source.topics)}
-    missing = [name for name in source.topics if not is_pattern(name) and name not in names]
-    return {name: one.partitions for name, one in described.items() if one is not None}, missing
+    topics = cluster.topics()
+    missing = [name for name in source.topics if not is_pattern(name) and name not in topics]
+    return {name: count for name, count in topics.items() if is_wanted(name, source.topics)}, missing

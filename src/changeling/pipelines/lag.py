@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,17 +11,19 @@ from changeling.files.paths import NoFileFound
 from changeling.log.batch_plans import READ, Plan, last_attempts
 from changeling.model.errors import ChangelingError
 from changeling.model.extras import naming_extras
-from changeling.pipelines.definition import FilesSource, KafkaSource, PostgresSource, Source, setting_texts
+from changeling.pipelines.definition import FilesSource, KafkaSource, PostgresSource, Source
+from changeling.pipelines.kafka_sources import cluster_of, topics_of
 from changeling.pipelines.loading import Loaded
 from changeling.replicas.points import Points
-from changeling.sources import files_plan, kafka_plan, postgres_plan
+from changeling.sources import files_plan, kafka_plan
 from changeling.sources.files_plan import File
-from changeling.sources.kafka_plan import Progress, Span, Topic, is_wanted
+from changeling.sources.kafka_plan import Progress, Span, Topic
+
+if TYPE_CHECKING:
+    from changeling.feeds.kafka_cluster import Cluster
 
 _NANOS = 1_000_000_000
 _EVERYTHING = 2**62
-_CONNECTING = ("security.", "sasl.", "ssl.", "client.id", "client.dns.lookup")
-"""The settings of Kafka's clients that a question needs; the others tune how records are read."""
 
 
 class Lag(msgspec.Struct, frozen=True):
@@ -80,19 +83,21 @@ def _files_lag(loaded: Loaded, source: FilesSource, reading: Reading) -> Lag:
 
 
 def _kafka_lag(source: KafkaSource, reading: Reading) -> Lag:
-    # Loaded only where it is needed.
-    from changeling.feeds.kafka_cluster import Cluster
-    from changeling.feeds.kafka_settings import librdkafka_settings
+    opened = cluster_of(source)
+    if opened is None:
+        return Lag(_since(reading.complete), error="its settings are for Kafka's Java client alone")
+    with opened as cluster:
+        return _backlog(source, reading, cluster)
 
-    given = {name: value for name, value in setting_texts(source.kafka).items() if name.startswith(_CONNECTING)}
-    cluster = Cluster(source.servers, librdkafka_settings(given, f"source {source.name!r}"))
+
+def _backlog(source: KafkaSource, reading: Reading, cluster: "Cluster") -> Lag:
     progress = Progress()
     for text in reading.plans:
         progress.remember(kafka_plan.Plan.parse(text))
+    topics, _ = topics_of(source, cluster)
     current = {
         name: Topic(None, dict(enumerate(Span(*span) for span in cluster.spans(name, partitions, committed=True))))
-        for name, partitions in cluster.topics().items()
-        if is_wanted(name, source.topics)
+        for name, partitions in topics.items()
     }
     if source.start == "latest" and not reading.plans:
         return Lag(0.0, records=0)
@@ -107,6 +112,7 @@ def _kafka_lag(source: KafkaSource, reading: Reading) -> Lag:
 def _slot_lag(loaded: Loaded, source: PostgresSource, reading: Reading) -> Lag:
     # Loaded only where it is needed.
     from changeling.pipelines.postgres_sources import capture_settings
+    from changeling.sources import postgres_plan
     from changeling.sources.postgres_capture import Capture
 
     settings = capture_settings(loaded, source)

@@ -52,7 +52,7 @@ def _reach_cluster(source: KafkaSource) -> None:
         return
     try:
         with cluster as opened:
-            opened.names()
+            opened.topics()
     except ChangelingError as error:
         raise ChangelingError(f"source {source.name!r}: {error}") from None
 
