@@ -49,7 +49,7 @@ class Watch(SilentListener):
             self.points.append(report.point.number)
             self._changed.notify_all()
 
-    def waits(self) -> None:
+    def waits(self, seconds: float) -> None:
         with self._changed:
             self._rested += 1
             self._changed.notify_all()
