@@ -22,11 +22,11 @@ SECRET = "p ä/s+s'\"w\\rd"
         ("format: 'x-${SECRET}'", "format: there is no format '***'; " + nearest("", registry.names())),
         ("table: 'a.b.c.${SECRET}'", "table: '***' is not a table name: write [catalog.][schema.]name"),
         (
-            "columns: {a: '${SECRET}'}",
+            "key: [a], columns: {a: '${SECRET}'}",
             "columns.a: there is no type '***'; " + nearest("", [*SIMPLE, "decimal(p,s)", "array<T>"]),
         ),
         (
-            "columns: {a: 'array<${SECRET}>'}",
+            "key: [a], columns: {a: 'array<${SECRET}>'}",
             "columns.a: there is no type '***'; " + nearest("", [*SIMPLE, "decimal(p,s)", "array<T>"]),
         ),
         (

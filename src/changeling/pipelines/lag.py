@@ -9,6 +9,7 @@ from changeling.files import paths
 from changeling.files.paths import NoFileFound
 from changeling.log.batch_plans import READ, Plan, last_attempts
 from changeling.model.errors import ChangelingError
+from changeling.model.extras import naming_extras
 from changeling.pipelines.definition import FilesSource, KafkaSource, PostgresSource, Source, setting_texts
 from changeling.pipelines.loading import Loaded
 from changeling.replicas.points import Points
@@ -58,7 +59,10 @@ def lag_of(loaded: Loaded, source: Source, reading: Reading) -> Lag:
     try:
         if isinstance(source, FilesSource):
             return _files_lag(loaded, source, reading)
-        return _kafka_lag(source, reading) if isinstance(source, KafkaSource) else _slot_lag(loaded, source, reading)
+        with naming_extras():
+            if isinstance(source, KafkaSource):
+                return _kafka_lag(source, reading)
+            return _slot_lag(loaded, source, reading)
     except (ChangelingError, OSError) as error:
         return Lag(_since(reading.complete), error=loaded.redacted(str(error)))
 

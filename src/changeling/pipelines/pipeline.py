@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,10 @@ from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.listener import Listener, Listeners, SilentListener
 from changeling.pipelines.loading import Loaded
+from changeling.pipelines.postgres_sources import check_has_database
 from changeling.pipelines.run_log import RunLog
 from changeling.pipelines.secret_errors import without_secrets
+from changeling.pipelines.starting import check_servers
 from changeling.pipelines.time_travel import NOW, AskedState
 from changeling.replicas.table_lookup import WantedTable
 
@@ -69,11 +71,17 @@ class Pipeline:
         `take_over` continues after a run on another machine that ended without releasing its lock. `resnapshot` snapshots all
         tables of PostgreSQL sources again, which is needed after a slot was lost. `metrics` counts what is done.
         """
-        from changeling.pipelines.runner import Runner
-
+        if resnapshot:
+            check_has_database(self._loaded, "--resnapshot snapshots the tables of databases again")
         told = Listeners(RunLog(self.name), *filter(None, (listener, metrics)))
-        told.prepares("starting Spark")
-        with self._writing("run", take_over) as (lake, lock):
+
+        def before_spark(lock: Lock) -> None:
+            check_servers(self._loaded, lock, told, once=once)
+            told.prepares("starting Spark")
+
+        with self._writing("run", take_over, before_spark) as (lake, lock):
+            from changeling.pipelines.runner import Runner
+
             runner = Runner(self._loaded, lake, lock, told, stop or threading.Event(), resnapshot=resnapshot)
             if metrics is not None:
                 metrics.watch(runner)
@@ -160,11 +168,16 @@ class Pipeline:
 
     def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
         """Rebuilds the replica of a table from the log, next to the current one, and swaps it in; returns the number of rows."""
-        from changeling.log.change_log import Log
-        from changeling.pipelines.runner import merge_of
+        from changeling.pipelines.states import check_replica
 
+        wanted = WantedTable(TableName.parse(table), source)
+        with self._redacted():
+            check_replica(self._loaded, wanted)
         with self._writing("replica --rebuild", take_over) as (lake, _):
-            return merge_of(self._loaded, Log(lake)).rebuild(WantedTable(TableName.parse(table), source))
+            from changeling.log.change_log import Log
+            from changeling.pipelines.runner import merge_of
+
+            return merge_of(self._loaded, Log(lake)).rebuild(wanted)
 
     def current(self, table: str, *, source: str | None = None) -> "tuple[pa.Table, Shape] | None":
         """The rows of a table now, and their columns; None where it has no replica. Needs no Spark."""
@@ -248,7 +261,7 @@ class Pipeline:
     def repair(self, found: "Sequence[Verified]") -> bool:
         """Snapshots the tables that differ again; returns whether that is done, or left to the active run."""
         from changeling.iceberg.lock import is_held
-        from changeling.pipelines.verification import request_repair
+        from changeling.pipelines.snapshot_requests import request_repair
 
         with self._redacted():
             request_repair(self._loaded, found)
@@ -259,7 +272,7 @@ class Pipeline:
 
     def snapshot(self, tables: Sequence[str]) -> list[str]:
         """Requests new snapshots of tables of PostgreSQL sources from the active run or the next one; returns their names."""
-        from changeling.pipelines.verification import request_snapshots
+        from changeling.pipelines.snapshot_requests import request_snapshots
 
         with self._redacted():
             return request_snapshots(self._loaded, tables)
@@ -283,24 +296,11 @@ class Pipeline:
 
     def maintain(self) -> "list[Done]":
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
-        from changeling.feeds import retention as retention_of_feeds
-        from changeling.log.maintenance import maintain
-        from changeling.model.spans import span_millis
-        from changeling.pipelines.feed_sync import definitions_of
-        from changeling.replicas import maintenance
+        from changeling.pipelines.maintenance import maintain
 
-        lake = lake_of(self._loaded)
         file = lock_file(self._loaded)
-        retention = span_millis(self._loaded.definition.retention)
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
-            if not lake.has(layout.CHANGES):
-                return []
-            feeds = definitions_of(self._loaded).all()
-            needed = retention_of_feeds.needed_points(tables_of(self._loaded), self.name, feeds)
-            kept = maintenance.merged_until(lake, needed)
-            replicas = maintenance.maintain(lake, timedelta(milliseconds=retention), needed=needed)
-            topics = retention_of_feeds.maintain(lake, feeds)
-            return [*maintain(lake, retention, keep_changes=kept), *replicas, *topics]
+            return maintain(self._loaded)
 
     def remove(self) -> list[str]:
         """Drops what the pipeline has on database servers, then its tables and replicas with all of their data.
@@ -314,10 +314,13 @@ class Pipeline:
             return remove(self._loaded)
 
     @contextmanager
-    def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":
+    def _writing(
+        self, doing: str, take_over: bool, before_spark: Callable[[Lock], None] = lambda lock: None
+    ) -> "Iterator[tuple[Lake, Lock]]":
         """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other."""
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
+            before_spark(lock)
             lake = lake_of(self._loaded)
             lake.create(layout.TABLES, layout.VERSION)
             lake.claim(lock.holder, layout.BATCHES, take_over)

@@ -10,6 +10,7 @@ from changeling.log.batch_plans import Plan, stored_plans
 from changeling.log.source_state import SourceState, stored_state
 from changeling.model import times
 from changeling.model.errors import ChangelingError
+from changeling.model.extras import naming_extras
 from changeling.pipelines.definition import PostgresSource, PostgresTarget, Source
 from changeling.pipelines.feed_status import feed_status
 from changeling.pipelines.feed_sync import definitions_of
@@ -19,7 +20,6 @@ from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings
 from changeling.replicas.points import Point, Points, points_of
 from changeling.replicas.replica_reader import Identity, replicas
-from changeling.targets.target_state import fetch_status
 
 _NANOS = 1_000_000_000
 
@@ -111,7 +111,10 @@ def _behind(loaded: Loaded, source: Source, reading: Reading) -> dict[str, Any]:
 def _target(loaded: Loaded, target: PostgresTarget, points: Points, error: str | None) -> dict[str, Any]:
     """The point of a target; if it cannot be reached, that is unknown, and `reachable` is false."""
     try:
-        found, reachable = fetch_status(target.url, loaded.definition.name, target.name), True
+        with naming_extras():
+            from changeling.targets.target_state import fetch_status
+
+            found, reachable = fetch_status(target.url, loaded.definition.name, target.name), True
     except ChangelingError as unreachable:
         found, reachable, error = None, False, loaded.redacted(str(unreachable))
     return {

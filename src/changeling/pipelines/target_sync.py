@@ -1,5 +1,7 @@
 """The targets of a pipeline: after each merge they are moved to the newest point, independently of each other."""
 
+from typing import TYPE_CHECKING
+
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
@@ -8,7 +10,9 @@ from changeling.pipelines.failures import Failures
 from changeling.pipelines.listener import TargetListener
 from changeling.pipelines.loading import Loaded
 from changeling.spark.errors import check_spark
-from changeling.targets.postgres_target import PostgresTarget
+
+if TYPE_CHECKING:
+    from changeling.targets.postgres_target import PostgresTarget
 
 
 class TargetSync:
@@ -48,7 +52,12 @@ class TargetSync:
             raise failed[0]
 
 
-def targets_of(loaded: Loaded, lake: Lake) -> list[PostgresTarget]:
+def targets_of(loaded: Loaded, lake: Lake) -> "list[PostgresTarget]":
     """The targets of a pipeline."""
     definition = loaded.definition
+    if not definition.targets:
+        return []
+    # PostgreSQL's driver is an extra.
+    from changeling.targets.postgres_target import PostgresTarget
+
     return [PostgresTarget(lake, one.name, one.url, one.tables, definition.name) for one in definition.targets]

@@ -88,6 +88,8 @@ class Reader:
         """Passwords and the like, from the environment or written out."""
         self.filled: dict[Path, str] = {}
         """The texts into which a variable brought one."""
+        self.missing: list[PipelineFileError] = []
+        """Variables that the environment does not have; the texts stay as they are written."""
         self._open: set[int] = set()
         self._count = 0
 
@@ -151,7 +153,9 @@ class Reader:
                 raise PipelineFileError("${ begins a variable: write ${NAME}, or $${ for a plain ${", path, _line(node))
             value = os.environ.get(match[1])
             if value is None:
-                raise PipelineFileError(f"the environment has no variable {match[1]}; set it first", path, _line(node))
+                problem = f"the environment has no variable {match[1]}; set it first"
+                self.missing.append(PipelineFileError(problem, path, _line(node)))
+                return match[0]
             try:
                 value.encode()
             except UnicodeEncodeError:

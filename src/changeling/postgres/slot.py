@@ -28,6 +28,9 @@ _OLDEST = """
 SELECT pid, usename, datname, xact_start FROM pg_stat_activity
 WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 3
 """
+_WAL_PAGE = 8192
+_PAGE_HEADERS = (24, 40)
+"""Sizes of the header that a page of WAL begins with; the larger one stands at the beginning of a segment."""
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 """PostgreSQL's times are counted from it."""
 _BUSY_SECONDS = 15.0
@@ -177,7 +180,7 @@ class Slot:
         """The slot's messages of transactions that commit before an LSN, as rows of (lsn, xid, data); nothing is consumed."""
         return sql.SQL(
             "pg_logical_slot_peek_binary_changes({}, {}, {}, 'proto_version', '1', 'publication_names', {}, 'messages', 'true')"
-        ).format(self.name, format_lsn(upto), changes, publications)
+        ).format(self.name, format_lsn(_end_of_previous_record(upto)), changes, publications)
 
     def messages(self, connection: Connection, publications: str, upto: int, size: int) -> Iterator[list[bytes]]:
         """The messages of transactions that commit before an LSN, `size` at a time; nothing is consumed.
@@ -223,6 +226,15 @@ class Slot:
                         f"{' '.join(str(error).split())}: somebody else reads it, perhaps another run on another machine"
                     ) from None
                 time.sleep(0.2)
+
+
+def _end_of_previous_record(lsn: int) -> int:
+    """The place before a record's own where the record before it ends, which lies in front of the header of a page.
+
+    The server stops reading at the first record that ends at the given place or behind it: where a record is the first
+    of its page, the one before ends in front of the header, so that the server would read on.
+    """
+    return lsn - lsn % _WAL_PAGE if lsn % _WAL_PAGE in _PAGE_HEADERS else lsn
 
 
 def _field(result: PGresult, field: pq.DiagnosticField) -> str:

@@ -11,7 +11,7 @@ from changeling.iceberg.reader import Tables
 from changeling.log.layout import CHANGES
 from changeling.model import json_text, layout
 from changeling.model.change import Change, Origin
-from changeling.model.errors import UsageError, nearest
+from changeling.model.errors import UsageError
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
 from changeling.replicas.fold import Cell, Fold, Repetitions, RowEvent
@@ -210,7 +210,7 @@ def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[t
     ]
     chosen = table.among(places)
     if chosen is None:
-        raise UsageError(f"the log has no table {table}; {nearest(str(table.name), _tables(log))}")
+        raise UsageError(f"the log has no table {table}; {table.nearest(_tables(log))}")
     kept = pa.array([place == chosen for place in places], pa.bool_())
     changes = found.filter(kept).combine_chunks().to_batches()[0]
     batches = rows.column("batch").filter(kept).to_pylist()
@@ -236,6 +236,6 @@ def _of_tables(found: pa.Table) -> pa.Table:
     return found.filter(pc.not_equal(found.column("op"), Operation.MESSAGE.value))
 
 
-def _tables(log: Tables) -> set[str]:
+def _tables(log: Tables) -> set[TableName]:
     names = _of_tables(log.rows(CHANGES, columns=("table", "op"))).column("table").to_pylist()
-    return {str(TableName(**row)) for row in names if row is not None and row["name"] is not None}
+    return {TableName(**row) for row in names if row is not None and row["name"] is not None}

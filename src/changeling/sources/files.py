@@ -102,10 +102,14 @@ class FilesSource:
 
     def input(self, spark: SparkSession, plan: str) -> Input:
         """The files are opened in the tasks."""
-        planned = files_plan.parse_plan(plan)
-        places = self._places(planned.files)
-        reader = reader_of(spark, places, self.format, self.options, carrier=self.carrier, first=planned.first)
+        first, places = self.planned(plan)
+        reader = reader_of(spark, places, self.format, self.options, carrier=self.carrier, first=first)
         return Input(reader.frame(spark), reader)
+
+    def planned(self, plan: str) -> tuple[int, list[Place]]:
+        """The number of a plan's first file among all files of the source, and its files."""
+        read = files_plan.parse_plan(plan)
+        return read.first, self._places(read.files)
 
     @property
     def carrier(self) -> Carrier:
