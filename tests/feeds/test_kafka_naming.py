@@ -89,7 +89,7 @@ def test_settings_of_java_clients_are_translated() -> None:
     [
         (
             {"sasl.mechansim": "hush-hush"},
-            "there is no Kafka setting 'sasl.mechansim' for a feed; did you mean 'sasl.mechanism'?",
+            "there is no Kafka setting 'sasl.mechansim' here; did you mean 'sasl.mechanism'?",
         ),
         ({"bootstrap.servers": "hush-hush"}, "cannot be set: `servers` says it"),
         ({"acks": "hush-hush"}, "cannot be set: every record is sent exactly once"),

@@ -17,7 +17,7 @@ _OF_THE_STORE = ("s3.endpoint", "s3.path-style-access", "s3.region", "client.reg
 
 
 def catalog_settings(loaded: Loaded) -> dict[str, str]:
-    """By engine, as text; values of the environment are masked."""
+    """By engine, as text; passwords are masked."""
     served = loaded.definition.catalog.get("type") == "rest"
     try:
         # Engines ask a REST catalog themselves: it need not be reachable from here.
