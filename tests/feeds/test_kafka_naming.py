@@ -103,8 +103,14 @@ def test_settings_of_java_clients_are_translated() -> None:
             },
             "….PlainLoginModule required",
         ),
-        ({"ssl.truststore.location": "hush-hush"}, "a trust store of type JKS cannot be read here: set ssl.truststore.type to PEM"),
-        ({"ssl.keystore.location": "hush-hush"}, "a key store of type JKS cannot be read here: set ssl.keystore.type to PKCS12 or PEM"),
+        (
+            {"ssl.truststore.location": "hush-hush"},
+            "a trust store of type JKS cannot be read here: set ssl.truststore.type to PEM",
+        ),
+        (
+            {"ssl.keystore.location": "hush-hush"},
+            "a key store of type JKS cannot be read here: set ssl.keystore.type to PKCS12 or PEM",
+        ),
         ({"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "hush-hush"}, "ssl.keystore.password"),
     ],
 )
