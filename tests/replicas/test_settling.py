@@ -14,7 +14,8 @@ from changeling.log.ingest import Ingest
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
-from changeling.pipelines.runner import ingest_of, merge_of
+from changeling.pipelines.readers import ingest_of
+from changeling.pipelines.runner import merge_of
 from changeling.replicas import pending_changes
 from changeling.replicas.merge import Merge
 from changeling.sources.files import FilesSource

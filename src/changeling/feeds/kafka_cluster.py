@@ -122,6 +122,37 @@ class Cluster:
                 raise
             return Description(str(found.topic_id), len(found.partitions))
 
+    def topics(self) -> dict[str, int]:
+        """The names of all topics, and how many partitions each has."""
+        with self.translated_errors():
+            # Connections that fail are noticed while an answer is waited for, which listing topics does not do.
+            self._answer(self._admin.describe_cluster(request_timeout=PATIENCE))
+            found = self._admin.list_topics(timeout=PATIENCE).topics
+        return {name: len(topic.partitions) for name, topic in found.items()}
+
+    def first_times(self, places: Mapping[tuple[str, int], int]) -> list[int]:
+        """The times, in milliseconds since 1970, of the first committed records from an offset on, of each partition that has one."""
+        reader = {"group.id": "changeling", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        reader |= {"isolation.level": "read_committed", "enable.partition.eof": True, "fetch.wait.max.ms": 10}
+        found, waiting, until = [], set(places), monotonic() + PATIENCE
+        with self.translated_errors():
+            consumer = Consumer({**self.settings, **reader})
+            try:
+                consumer.assign([TopicPartition(topic, place, offset) for (topic, place), offset in places.items()])
+                while waiting and monotonic() < until:
+                    message = consumer.poll(0.2)
+                    if message is None:
+                        continue
+                    error, place = message.error(), (message.topic() or "", message.partition() or 0)
+                    if error is None and place in waiting:
+                        found.append(message.timestamp()[1])
+                    elif error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                    waiting.discard(place)
+            finally:
+                consumer.close()
+        return found
+
     def create(self, topic: str, partitions: int, configuration: Mapping[str, str]) -> Description:
         """Makes a topic, with as many replicas as the cluster gives by default; one that was made meanwhile is as good."""
         new = NewTopic(topic, partitions, -1, config=dict(configuration))

@@ -53,6 +53,8 @@ _JAVA_NAMES = {
     "sasl.username": "sasl.jaas.config",
     "sasl.password": "sasl.jaas.config",
 }
+_CONNECTING = ("security.", "sasl.", "ssl.", "client.")
+"""What the names of settings begin with that say how to connect."""
 _LOGINS = {"PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule"}
 _VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"'=]+)"""
 _JAAS = re.compile(
@@ -85,6 +87,12 @@ def librdkafka_settings(settings: Mapping[str, Setting], where: str) -> dict[str
         except ValueError as error:
             raise UsageError(f"{where}: {error}") from None
     return found
+
+
+def connection_settings(settings: Mapping[str, Setting], where: str) -> dict[str, str]:
+    """Those of the settings that a connection needs, under librdkafka's names; raises `UsageError` where it has no counterpart."""
+    needed = {name: value for name, value in settings.items() if name.startswith(_CONNECTING)}
+    return librdkafka_settings(needed, where)
 
 
 def java_name(setting: str) -> str:

@@ -130,23 +130,22 @@ class Ingest:
         """How far the source is."""
         return self._log.state.of(self.source.name)
 
-    def step(self, started: Callable[[Spread], None] = lambda spread: None) -> Report | None:
+    def step(self, started: Callable[[int, Spread], None] = lambda batch, spread: None) -> Report | None:
         """Ingests the next batch; None where there is none."""
         with self._resumable():
             return self._step(started)
 
-    def _step(self, started: Callable[[Spread], None]) -> Report | None:
+    def _step(self, started: Callable[[int, Spread], None]) -> Report | None:
         looked, resumed = datetime.now(UTC), self._pending_plan()
         plan, report = resumed or self._new_plan(), None
         if plan is not None:
             self._pending = plan
             report = self._read_planned(plan, started)
-        if resumed is None and not self.source.has_more:
-            # All that the source had then is in the log now.
-            self._log.looked[self.source.name] = looked
+        if resumed is None:
+            self._log.note_look(self.source.name, looked, all_read=self.source.took_all, ends=not self.source.has_more)
         return report
 
-    def _read_planned(self, plan: Plan, started: Callable[[Spread], None]) -> Report:
+    def _read_planned(self, plan: Plan, started: Callable[[int, Spread], None]) -> Report:
         for _ in range(_REPLANNED):
             try:
                 return self._read_plan(plan, started)
@@ -157,9 +156,9 @@ class Ingest:
                 plan = self._pending_plan() or plan
         return self._read_plan(plan, started)
 
-    def _read_plan(self, plan: Plan, started: Callable[[Spread], None]) -> Report:
+    def _read_plan(self, plan: Plan, started: Callable[[int, Spread], None]) -> Report:
         spread = self.source.spread(plan.text)
-        started(spread)
+        started(plan.batch, spread)
         given = self.source.input(self._lake.spark, plan.text)
         return self._bring_in(plan, given, spread, rejects_stay=False)
 
