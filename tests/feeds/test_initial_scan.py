@@ -1,13 +1,16 @@
 """The initial scan while the table changes: each row once, its source value first, whatever is met first and wherever a run is cut off."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from changeling.feeds import initial_scan
+from changeling.feeds.publish import FeedReport
 from changeling.iceberg.failpoints import FailpointReached
+from changeling.pipelines.listener import SilentListener
 from tests.log.lakes import Shop
 from tests.replicas.shops import bus, item
 
@@ -102,3 +105,43 @@ def test_a_truncate_during_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len([record for record in found if "erase" in record]) == 12
     for feed in ("j", "d"):
         assert not made.pipeline.verify_feed(feed).faults
+
+
+class Beside(SilentListener):
+    """Changes the table when the first part of its scan is published, and stops the run with the last one."""
+
+    def __init__(self, made: Shop, parts: int) -> None:
+        self._made, self._parts, self.stop = made, parts, threading.Event()
+        self.seen: list[tuple[str, bool]] = []
+        self.warnings: list[str] = []
+
+    def published(self, report: FeedReport) -> None:
+        if not self.seen:
+            self._made.write("2.json", *(item(n, "update", {"id": 1, "name": f"v{n}"}, {"id": 1}) for n in (2, 3)))
+        self.seen.append((report.feed, report.scanned))
+        if sum(scanned for _, scanned in self.seen) == self._parts:
+            self.stop.set()
+
+    def warns(self, source: str, text: str) -> None:
+        self.warnings.append(text)
+
+
+def test_the_source_and_other_feeds_go_on_beside_a_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row 004-26: what is new is read, merged and published between two parts of the scan."""
+    monkeypatch.setattr(initial_scan, "BUCKET_ROWS", 1)
+    made = bus(tmp_path, settle="1h")
+    made.write("1.json", *(item(1, "insert", {"id": n, "name": "a", "n": n}, order=n) for n in range(1, 7)))
+    made.pipeline.run(once=True)
+    made.pipeline.sql(
+        """ALTER TABLE users ADD CHANGEFEED long WITH (FORMAT = 'JSON', MODE = 'NEW_IMAGE', INITIAL_SCAN = TRUE),
+        ADD CHANGEFEED other WITH (FORMAT = 'JSON', MODE = 'UPDATES')"""
+    )
+    beside = Beside(made, 6)
+    made.pipeline.run(stop=beside.stop, listener=beside)
+    first = beside.seen.index(("other", False))
+    assert 0 < beside.seen[:first].count(("long", True)) < 6
+    assert beside.warnings == []
+    # The second one is not known to be all of its transaction.
+    assert values(made, "other") == [{"key": [1], "update": {"name": "v2"}}]
+    assert sorted(record["key"] for record in values(made, "long")) == [[1], [1], [2], [3], [4], [5], [6]]
+    assert not made.pipeline.verify_feed("long").faults
