@@ -17,10 +17,14 @@ from changeling.iceberg.engine_settings import settings_of
 from changeling.pipelines.catalog_settings import served_catalog
 from changeling.pipelines.lakehouse import catalog_of
 from changeling.pipelines.loading import load
-from tests.lake.conftest import USERS
 from tests.log.lakes import Shop
 
 PAGE = Path(__file__).parents[2] / "docs" / "reading-the-lake.md"
+USERS = [
+    {"id": 1, "name": "Anna", "n": 10},
+    {"id": 3, "name": "Cid", "n": 3},
+    {"id": 4, "name": "Dee", "n": 4},
+]
 READ = "SELECT id, name, n FROM {}.shop_replica.public__users ORDER BY id"
 TOPIC = "SELECT offset, CAST(value AS STRING) AS value FROM {}.shop_feeds.ups ORDER BY offset"
 RECORDS = [

@@ -1,5 +1,7 @@
 """A warehouse that was moved is whole again after `relocate`, however often that is interrupted; so is one of an earlier version."""
 
+import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 import changeling.spark
+from changeling.cli.main import main
 from changeling.iceberg import avro_files
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.iceberg.relocation import _Move
@@ -16,8 +19,7 @@ from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import catalog_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.moved_warehouse import relocate
-from tests.lake.conftest import USERS
-from tests.lake.stored import VERSIONS, unpacked
+from tests.lake.stored import USERS, VERSIONS, unpacked
 from tests.log.lakes import Shop
 from tests.replicas.shops import item, replica
 
@@ -91,6 +93,34 @@ def test_a_lake_of_an_earlier_version_is_moved_read_and_continued(
         b'{"key":[5],"update":{"name":"Eve","n":5}}',
     ]
     assert second.pipeline.maintain()
+
+
+def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = unpacked(VERSIONS[-1], tmp_path / "here")
+    call = ["relocate", "--pipeline", str(made.file)]
+    assert main(["replica", "public.users", "--pipeline", str(made.file)]) == 1
+    assert "let `changeling relocate` correct the paths" in capsys.readouterr().err
+    assert main(call) == 0
+    printed = capsys.readouterr().out
+    assert re.fullmatch(
+        r"12 tables, \d+ files corrected; the warehouse was /tmp/changeling-stored-lake/lake\n", printed
+    ), printed
+    assert main(call) == 0
+    assert capsys.readouterr().out == "nothing to do: the tables are where the catalog says\n"
+    assert main(["replica", "public.users", "--json", "--point", "2", "--pipeline", str(made.file)]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == USERS
+    # One file is missing: nothing is changed, and the message says which.
+    torn = unpacked(VERSIONS[-1], tmp_path / "torn")
+    (missing, *_) = sorted((torn.folder / "lake" / "shop" / "asides" / "metadata").glob("*.metadata.json"))
+    missing.unlink()
+    assert main(["relocate", "--pipeline", str(torn.file)]) == 1
+    assert (
+        f"does not have the file that the catalog names as /tmp/changeling-stored-lake/lake/shop/asides/metadata/{missing.name}"
+        in capsys.readouterr().err
+    )
+    torn.file.write_text(torn.file.read_text() + "catalog: {type: rest, uri: 'http://127.0.0.1:1'}\n")
+    assert main(["relocate", "--pipeline", str(torn.file)]) == 2
+    assert "a local folder with the embedded catalog" in capsys.readouterr().err
 
 
 def test_only_paths_in_the_former_place_move() -> None:

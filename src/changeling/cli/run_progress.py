@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
+from rich.text import Text
 
 from changeling.cli.display import duration, show_table, table
-from changeling.model.printable import printable_lines
+from changeling.model.printable import printable, printable_lines
 from changeling.pipelines.listener import SilentListener
 from changeling.pipelines.log_lines import JsonLines, TextLines
 from changeling.pipelines.run_log import LOGGER, rate
@@ -120,7 +121,7 @@ class Shown(SilentListener):
     def _watched(self) -> None:
         while not self._ended.wait(_REFRESHED):
             if self._doing is not None:
-                self._status.update(printable_lines(self._doing()))
+                self._status.update(Text(printable(self._doing())))
 
 
 class _Printed(logging.Handler):

@@ -28,13 +28,17 @@ class ChangesReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The parts of the input, one a task; raises `UsageError` where there are no files."""
         planner = planner_of(self._settings)
-        plan = planner.next()
+        planner.stop_at_present()
+        parts: list[InputPartition] = []
+        while (plan := planner.next()) is not None:
+            planner.remember(plan)
+            parts += inputs(planner, plan)
         told = planner.warnings()
-        if plan is None and isinstance(self._settings.place, FilesPlace):
+        if not parts and isinstance(self._settings.place, FilesPlace):
             raise UsageError("; ".join(told) or "there are no files to read")
         for warning in told:
             _LOG.warning("%s", warning)
-        return [] if plan is None else inputs(planner, plan)
+        return parts
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of one part; Spark gives None where there is none."""

@@ -79,7 +79,7 @@ def librdkafka_settings(settings: Mapping[str, Setting], where: str) -> dict[str
             found[_NAMES[name]] = given[name]
         elif name not in _TRANSLATED:
             raise UsageError(
-                f"{where}: there is no Kafka setting {name!r} for a feed; {nearest(name, [*_NAMES, *_TRANSLATED])}"
+                f"{where}: there is no Kafka setting {name!r} here; {nearest(name, [*_NAMES, *_TRANSLATED])}"
             )
     for translate in dict.fromkeys(_TRANSLATED[name] for name in given if name in _TRANSLATED):
         try:
@@ -103,7 +103,7 @@ def java_name(setting: str) -> str:
 def _login(given: Mapping[str, str]) -> dict[str, str]:
     mechanism = given.get("sasl.mechanism", "")
     if mechanism not in _LOGINS:
-        raise ValueError(f"the Kafka setting 'sasl.mechanism' of a feed can be {', '.join(_LOGINS)}")
+        raise ValueError(f"the Kafka setting 'sasl.mechanism' can be {', '.join(_LOGINS)}")
     parsed = _JAAS.fullmatch(given.get("sasl.jaas.config", ""))
     options = {} if parsed is None else {name: _unquoted(value) for name, value in _OPTION.findall(parsed[2])}
     module = _LOGINS[mechanism]
@@ -119,7 +119,7 @@ def _truststore(given: Mapping[str, str]) -> dict[str, str]:
     kind = given.get("ssl.truststore.type", "JKS").upper()
     if kind != "PEM":
         raise ValueError(
-            f"feeds cannot read a trust store of type {kind}: set ssl.truststore.type to PEM, and ssl.truststore.location to "
+            f"a trust store of type {kind} cannot be read here: set ssl.truststore.type to PEM, and ssl.truststore.location to "
             "the certificates as PEM (keytool -exportcert -rfc writes them)"
         )
     if "ssl.truststore.password" in given:
@@ -135,7 +135,7 @@ def _keystore(given: Mapping[str, str]) -> dict[str, str]:
         return {} if location is None else {"ssl.certificate.location": location, "ssl.key.location": location}
     if kind != "PKCS12":
         raise ValueError(
-            f"feeds cannot read a key store of type {kind}: set ssl.keystore.type to PKCS12 or PEM "
+            f"a key store of type {kind} cannot be read here: set ssl.keystore.type to PKCS12 or PEM "
             "(keytool -importkeystore -deststoretype PKCS12 converts one)"
         )
     if location is None or "ssl.keystore.password" not in given:

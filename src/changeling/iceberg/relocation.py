@@ -125,8 +125,7 @@ def _folder_before(place: str, warehouse: str) -> str:
         if os.path.isfile(os.path.join(warehouse, *parts[cut:])):
             return "/".join(parts[:cut])
     raise ChangelingError(
-        f"{warehouse} does not have the file that the catalog names as {path}: copy the whole warehouse, and its catalog.db "
-        "not after the files"
+        f"{warehouse} does not have the file that the catalog names as {path}: copy the whole warehouse, while no run writes it"
     )
 
 
