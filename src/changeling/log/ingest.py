@@ -7,11 +7,12 @@ that is read again from its plan; rejects that it had committed are taken back f
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import monotonic
 
 import msgspec
+import pyarrow as pa
 
 from changeling.formats import registry as formats
 from changeling.formats.options import ReadOptions
@@ -270,7 +271,7 @@ class Ingest:
         declared = {(schema.columns, schema.key) for schema in self.source.options.schemas if schema.columns}
         if not declared or self._format is None or self._log.state.batch(self.source.name):
             return []
-        first = Input(given.frame.limit(_LOOKED_AT).coalesce(1), given.reader, given.topics)
+        first = replace(given, frame=given.frame.limit(_LOOKED_AT).coalesce(1))
         outcome = self._run(plan, first, moment, targets, (), looks=True)
         discard([*outcome.changes, *outcome.rejects])
         seen = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
@@ -313,10 +314,7 @@ class Ingest:
             topics=given.topics,
             looks=looks,
         )
-        try:
-            rows = run(given.frame, IngestKernel(given.reader, batch), OUTCOME).toArrow()
-        except SPARK_ERRORS as error:
-            raise translate_error(error) from error
+        rows = _outcomes(given, IngestKernel(given.reader, batch))
         return merged(msgspec.json.decode(row, type=Outcome) for row in rows.column("outcome").to_pylist())
 
     @property
@@ -347,3 +345,18 @@ class Ingest:
         self._log.state = state
         self._log.stats.setdefault(self.source.name, {})[plan.batch] = outcome.stats
         reach("changes.after")
+
+
+def _outcomes(given: Input, kernel: IngestKernel) -> pa.Table:
+    """What the kernel makes of a batch: in the driver where it is small, else in tasks."""
+    if given.here is not None:
+        try:
+            return pa.Table.from_batches(list(kernel(iter([given.here]))), OUTCOME)
+        except ChangelingError:
+            raise
+        except Exception as error:  # as a task's would be reported
+            raise ChangelingError(f"{type(error).__name__}: {error}") from error
+    try:
+        return run(given.frame, kernel, OUTCOME).toArrow()
+    except SPARK_ERRORS as error:
+        raise translate_error(error) from error

@@ -101,10 +101,10 @@ class FilesSource:
         return None
 
     def input(self, spark: SparkSession, plan: str) -> Input:
-        """The files are opened in the tasks."""
+        """The files are opened in the tasks, or by the driver where they are small."""
         first, places = self.planned(plan)
         reader = reader_of(spark, places, self.format, self.options, carrier=self.carrier, first=first)
-        return Input(reader.frame(spark), reader)
+        return Input(reader.frame(spark), reader, here=reader.few())
 
     def planned(self, plan: str) -> tuple[int, list[Place]]:
         """The number of a plan's first file among all files of the source, and its files."""

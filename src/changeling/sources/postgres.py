@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 import psycopg
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from changeling.formats.options import ReadOptions
@@ -34,6 +35,8 @@ _PATIENCE = 60.0
 """Seconds until a snapshot that open transactions prevented is tried again."""
 _IDLE_BYTES = 16 * 1024 * 1024
 """How much of the log may pass without a captured change before the slot is advanced anyway."""
+_LEAST_BYTES = 1024 * 1024
+"""Less of the log than this is not worth a task."""
 
 
 class PostgresSource:
@@ -151,14 +154,19 @@ class PostgresSource:
         return "its slot was lost before all of its changes were stored; the tables are snapshotted again"
 
     def input(self, spark: SparkSession, plan: str) -> Input:
-        """One task for the log; one for each part of a table."""
+        """One task for the log, or the driver where it is little; one task for each part of a table."""
         known = plans.parse_plan(plan)
         if isinstance(known, Snapshot):
             return Input(spark.range(0, len(known.parts), 1, max(1, len(known.parts))), self._reader(known))
         # An empty range needs no reader that queries the server.
         rows = 1 if known.start < known.end or known.altered else 0
         reader = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
-        return Input(spark.range(0, rows, 1, 1), reader)
+        here = (
+            pa.record_batch({"id": pa.array(range(rows), pa.int64())})
+            if known.end - known.start <= _LEAST_BYTES
+            else None
+        )
+        return Input(spark.range(0, rows, 1, 1), reader, here=here)
 
     def foreseen(self, plan: str) -> list[Foreseen]:
         """The schemas of the tables in a snapshot."""

@@ -25,6 +25,8 @@ class Input:
     reader: Reader
     topics: dict[str, int] | None = None
     """Numbers of the topics, where there are several: partition and offset alone do not identify a record then."""
+    here: pa.RecordBatch | None = None
+    """All rows of the frame, where reading them is too little work for a Spark job: the driver does it."""
 
 
 class Foreseen(msgspec.Struct, frozen=True):

@@ -172,6 +172,13 @@ class FilesReader:
         """The numbers of the tasks, each in a partition of its own."""
         return spark.range(0, len(self.tasks), 1, max(1, len(self.tasks)))
 
+    def few(self) -> pa.RecordBatch | None:
+        """The rows of the frame where all files together are not worth a task; else None."""
+        sizes = [part.place.size for task in self.tasks for part in task]
+        if None in sizes or sum(size or 0 for size in sizes) > _LEAST_BYTES:
+            return None
+        return pa.record_batch({"id": pa.array(range(len(self.tasks)), pa.int64())})
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """Batches of some thousand records: larger ones take longer to cross to the JVM.
 
