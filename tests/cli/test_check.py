@@ -72,6 +72,20 @@ def test_files_that_do_not_exist_yet_are_no_error(run: Run, shop: Path) -> None:
     assert found["source drop"][1].endswith("; files are read once they are there")
 
 
+def test_the_places_of_feeds_are_looked_at(run: Run, shop: Path) -> None:
+    feed = "{name: %s, table: users, with: {FORMAT: JSON, MODE: UPDATES}, topic: %s}"
+    topics = {"a": "{type: table}", "b": "{type: files, path: ./out}", "c": "{type: files, path: ./shop.yaml/out}"}
+    lines = "".join(f"  - {feed % pair}\n" for pair in topics.items())
+    (shop / "shop.yaml").write_text(f"{FILES % ''}feeds:\n{lines}")
+    code, found = findings(run, shop)
+    assert code == 1
+    assert [found[f"feed {name}"] for name in topics] == [
+        ("ok", "a table of the lake, with the changes of users"),
+        ("ok", "files in ./out"),
+        ("failed", f"{shop}/shop.yaml is no folder"),
+    ]
+
+
 def test_a_missing_java_and_a_wrong_warehouse_are_told(run: Run, shop: Path) -> None:
     (shop / "lake").write_text("")
     (shop / "java" / "bin" / "java").unlink()

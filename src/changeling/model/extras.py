@@ -15,6 +15,8 @@ EXTRAS = {
     "rich": "console",
 }
 """By module."""
+_PART_OF = {"py4j": "pyspark"}
+"""Modules that come with another one, which users know."""
 
 
 @contextmanager
@@ -29,5 +31,5 @@ def naming_extras() -> Iterator[None]:
             raise
         java = ", and Java 17 or later" if extra == "spark" else ""
         raise ChangelingError(
-            f"this needs {module}, which is not installed: pip install 'changeling[{extra}]'{java}"
+            f"this needs {_PART_OF.get(module, module)}, which is not installed: pip install 'changeling[{extra}]'{java}"
         ) from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from changeling.iceberg.lock import Lock, held
 from changeling.log import layout
 from changeling.model.errors import ChangelingError
+from changeling.model.extras import naming_extras
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
@@ -319,7 +320,7 @@ class Pipeline:
     ) -> "Iterator[tuple[Lake, Lock]]":
         """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other."""
         file = lock_file(self._loaded)
-        with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
+        with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted(), naming_extras():
             before_spark(lock)
             lake = lake_of(self._loaded)
             lake.create(layout.TABLES, layout.VERSION)
