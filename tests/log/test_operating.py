@@ -112,7 +112,7 @@ def test_a_run_that_is_watched(tmp_path: Path) -> None:
         rewrite(made, lambda settings: settings.update(warehouse="./lake", sources=[]))
         refused = run.wait_for("reloaded", 2)
         assert refused["taken"] == []
-        assert refused["left"] == [f"{made.file}:3: sources: must have at least one entry"]
+        assert refused["left"] == [f"{made.file}:3: sources: must not be empty"]
         other = {"name": "other", "type": "files", "path": "in2/*.json", "format": "xtdb"}
         drop = {"name": "drop", "type": "files", "path": "in/*.json", "format": "xtdb"}
         rewrite(made, lambda settings: settings.update(sources=[drop, other]))

@@ -84,6 +84,8 @@ def test_a_capture_that_is_operated(
 
     assert source_of(made)["behind_seconds"] == 0
     database.execute("ALTER TABLE users ADD COLUMN rank int DEFAULT 7", "INSERT INTO orders VALUES (2, 'c')")
+    # The server writes a commit to its disk a little later.
+    wait_for(lambda: source_of(made)["behind_seconds"] > 0)
     behind = source_of(made)
     assert (behind["running"], behind["behind_error"]) == (False, None)
     assert 0 < behind["behind_seconds"] < 120
