@@ -12,6 +12,7 @@ PACKAGE = REPOSITORY / "src" / "changeling"
 # Lowest first. "api" stands for the modules directly in the package.
 ROOMS = [
     "model",
+    "envelope",
     "formats",
     "files",
     "postgres",
@@ -26,7 +27,7 @@ ROOMS = [
     "api",
     "cli",
 ]
-WITHOUT_SPARK = {"model", "formats", "postgres"}
+WITHOUT_SPARK = {"model", "envelope", "formats", "postgres"}
 SPARK_ONLY_IN_FUNCTIONS = {"cli"}
 
 MAX_LINES = 350

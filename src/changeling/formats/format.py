@@ -71,8 +71,8 @@ class LeftOut(Exception):
 
 Decode = Callable[[Record], Sequence[Change]]
 """One wire record into its changes; raises `Rejected` (or any ValueError) with the reason."""
-DecodeBatch = Callable[[pa.RecordBatch, str], pa.RecordBatch | None]
-"""A batch of records of one source into its changes, or None where records must be looked at one by one."""
+DecodeBatch = Callable[[pa.RecordBatch, str], pa.RecordBatch]
+"""Records of one shape, that of the first, into their changes, one each; raises `OddOnes` where some must be looked at one by one."""
 Encode = Callable[[Outgoing], Sequence[Record]]
 """One change into its wire records (none is allowed); raises `CannotCarry`."""
 Sign = tuple[str, ...]
@@ -93,7 +93,7 @@ class Format:
     """Features (see `capabilities`) that can be read back from a written record."""
     types: TypeTable
     batch_decoder: Callable[[Any], DecodeBatch | None] | None = None
-    """A quicker way for batches of plain records; it must give what `decoder` gives, or None."""
+    """A quicker way for plain records (see `envelope`); it must give what `decoder` gives. None where options rule it out."""
     framing: Callable[[Any], Framing] = lambda options: JsonValues()
     """How records are framed in a file, given the reading options."""
     position: str = "the source's own"

@@ -1,6 +1,7 @@
 """`debezium-json`: Debezium's change events as JSON, of every connector, and the dialects that follow its envelope."""
 
 from changeling.formats.capabilities import carrying
+from changeling.formats.debezium_json.columns import batch_decoder
 from changeling.formats.debezium_json.decode import decoder
 from changeling.formats.debezium_json.encode import encoder
 from changeling.formats.debezium_json.envelope import SIGNS
@@ -16,6 +17,7 @@ FORMAT = Format(
     write_options=DebeziumWrite,
     decoder=decoder,
     encoder=encoder,
+    batch_decoder=batch_decoder,
     carries=carrying(all_but=("barrier", "keys-only")),
     types=TYPES,
     position="by connector: log positions, file and offset, or SCNs; the place of arrival where it is unknown",

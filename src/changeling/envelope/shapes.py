@@ -1,0 +1,118 @@
+"""Objects of one shape into columns: the same members, in the same order, with the same blanks between them.
+
+A struct is compiled for every shape that is seen. It forgets in which order members came and what stood between them, so the
+text of each object is compared with the shape's own between the values: what is equal has the shape, and loses nothing.
+"""
+
+import functools
+import re
+from collections.abc import Callable
+from itertools import chain
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from changeling.envelope.text_columns import Mask, byte_lengths, cut, every, lengths_of, lines
+from changeling.model import json_text
+
+Names = tuple[str, ...]
+
+_SEPARATOR = re.compile(rb'\s*[{,]\s*"(?:[^"\\]|\\.)*"\s*:\s*')
+_END = re.compile(rb"\s*\}\s*\Z")
+_in_order = msgspec.structs.astuple
+
+
+class OddOnes(Exception):
+    """Some records of a batch are not plain: `plain` says which are."""
+
+    def __init__(self, plain: Mask) -> None:
+        super().__init__()
+        self.plain = plain
+
+
+def only_first_is_odd(count: int) -> OddOnes:
+    """The first record has no shape that others could be read by."""
+    return OddOnes(np.arange(count) > 0)
+
+
+def require(plain: Mask) -> None:
+    """Raises `OddOnes` unless all are plain."""
+    if not plain.all():
+        raise OddOnes(plain)
+
+
+class Shape(NamedTuple):
+    """The names of an object's members in order, and the texts before, between and after their values."""
+
+    names: Names
+    literals: tuple[bytes, ...]
+
+    @staticmethod
+    def of(text: bytes) -> "Shape | None":
+        """The shape of an object; None where it is none, or has a name twice or no members."""
+        try:
+            found = json_text.members(text)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        literals, place = [], 0
+        for value in found.values():
+            separator = _SEPARATOR.match(text, place)
+            if separator is None or not text.startswith(value, separator.end()):
+                return None
+            literals.append(separator[0])
+            place = separator.end() + len(value)
+        end = _END.match(text, place)
+        return None if end is None or not literals else Shape(tuple(found), (*literals, end[0]))
+
+    def members(self, texts: pa.Array) -> dict[str, pa.Array]:
+        """The values of the members of each object, as their original text; raises `OddOnes` where some have another shape."""
+        found = decoded(texts, _decoder(self.names))
+        values = lengths_of(list(chain.from_iterable(map(_in_order, found))))
+        if values is None:
+            raise OddOnes(np.zeros(len(texts), np.bool_))
+        step = 2 * len(self.names) + 1
+        lengths = np.empty((len(texts), step), np.int64)
+        lengths[:, 1::2] = values.reshape(len(texts), len(self.names))
+        lengths[:, ::2] = [len(literal) for literal in self.literals]
+        require(lengths.sum(axis=1) == byte_lengths(texts))
+        pieces = cut(texts, lengths)
+        self._check(pieces, len(texts), step)
+        return {name: every(pieces, 2 * place + 1, step) for place, name in enumerate(self.names)}
+
+    def _check(self, pieces: pa.Array, count: int, step: int) -> None:
+        places = np.arange(count * step, dtype=np.int64).reshape(count, step)[:, ::2].ravel()
+        skeleton = np.frombuffer(b"".join(self.literals), np.uint8)
+        between = np.frombuffer(pieces.take(pa.array(places)).buffers()[2], np.uint8, count * len(skeleton))
+        require((between.reshape(count, len(skeleton)) == skeleton).all(axis=1))
+
+
+@functools.lru_cache(maxsize=4096)
+def _decoder(names: Names) -> msgspec.json.Decoder[Any]:
+    fields = [(f"member_{place}", msgspec.Raw) for place in range(len(names))]
+    rename = {f"member_{place}": name for place, name in enumerate(names)}
+    struct = msgspec.defstruct("Object", fields, rename=rename, gc=False, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(struct)
+
+
+def decoded(texts: pa.Array, decoder: msgspec.json.Decoder[Any]) -> list[Any]:
+    """Every text through a decoder; raises `OddOnes` where it refuses some."""
+    try:
+        found = decoder.decode_lines(lines(texts))
+        if len(found) == len(texts):
+            return found
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    raise OddOnes(np.fromiter(map(_accepted(decoder.decode), texts.to_pylist()), np.bool_, len(texts)))
+
+
+def _accepted(decode: Callable[[Any], object]) -> Callable[[Any], bool]:
+    def accepted(text: Any) -> bool:
+        try:
+            decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return ("\n" if isinstance(text, str) else b"\n") not in text
+
+    return accepted
