@@ -14,19 +14,37 @@ _ROUNDS = 6
 """How many shapes of one batch are read by columns; what is left is read record by record."""
 
 
-class Events:
+class Group:
+    """Rows that are looked at together: some of them may turn out not to be plain."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._plain: Mask | None = None
+
+    def expect(self, plain: pa.Array | Mask) -> None:
+        """Rows for which this is not true (or null) are not plain."""
+        found = plain if isinstance(plain, np.ndarray) else as_mask(plain)
+        self._plain = found if self._plain is None else self._plain & found
+
+    def check(self) -> None:
+        """Raises `OddOnes` where some rows are not plain."""
+        if self._plain is not None and not self._plain.all():
+            raise OddOnes(self._plain)
+
+
+class Events(Group):
     """A group of records, taken apart: the leaves of what was decoded have paths."""
 
     def __init__(
         self, records: pa.RecordBatch, texts: dict[str, pa.Array], wrapper: dict[str, pa.Array] | None = None
     ) -> None:
-        self.records, self.count = records, records.num_rows
+        super().__init__(records.num_rows)
+        self.records = records
         self.texts = texts
         """Members of the envelopes, as columns of JSON."""
         self.wrapper = wrapper or {}
         """Members of what the envelopes are in."""
         self._leaves: dict[str, Sequence[Any]] = {}
-        self._plain: Mask | None = None
 
     def add(self, structs: Sequence[Any], names: Sequence[str], within: str = "") -> None:
         """Takes these members of a struct for each record; those of the member `source` of an envelope are `within` it."""
@@ -41,16 +59,6 @@ class Events:
     def numbers(self, path: str) -> pa.Array:
         """The integers at a path."""
         return pa.array(self.leaves(path), pa.int64())
-
-    def expect(self, plain: pa.Array | Mask) -> None:
-        """Records for which this is not true (or null) are not plain."""
-        found = plain if isinstance(plain, np.ndarray) else as_mask(plain)
-        self._plain = found if self._plain is None else self._plain & found
-
-    def check(self) -> None:
-        """Raises `OddOnes` where some records are not plain."""
-        if self._plain is not None and not self._plain.all():
-            raise OddOnes(self._plain)
 
 
 class Plain(NamedTuple):

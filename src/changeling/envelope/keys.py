@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.shapes import Names, Shape, decoded
-from changeling.envelope.text_columns import Mask, as_mask, column, joined
+from changeling.envelope.text_columns import Mask, as_mask, byte_lengths, column, cut, every, joined, starts
 from changeling.model import json_text
 
 _PLAIN = r'(?:"[^"\\\x00-\x1f]*"|0|-?[1-9][0-9]*|true|false|null)'
@@ -49,6 +49,11 @@ def in_rows(rows: pa.Array, names: Names) -> tuple[list[pa.Array], Mask]:
     return values, plain
 
 
+def lacking(rows: pa.Array, name: str) -> Mask:
+    """Whether each row (an object) has no column of that name."""
+    return np.array([row.column_0 is msgspec.UNSET for row in decoded(rows, _columns((name,)))], np.bool_)
+
+
 _NULL = msgspec.Raw(b"null")
 
 
@@ -59,6 +64,21 @@ def _columns(names: Names) -> msgspec.json.Decoder[Any]:
         for place, name in enumerate(names)
     ]
     return msgspec.json.Decoder(msgspec.defstruct("Columns", fields, gc=False))
+
+
+def fit_rows(columns: pa.Array, key: pa.Array, names: Names | None, rows: pa.Array) -> Mask:
+    """Whether rows begin with the columns of their keys, or contain equal ones elsewhere.
+
+    `columns` are the keys as they are spelled (compact objects), `key` are the canonical ones, `names` the columns of all of them.
+    """
+    lengths = byte_lengths(columns)
+    heads = every(cut(columns, np.column_stack((lengths - 1, np.ones_like(lengths)))), 0, 2)
+    begins, rest = starts(rows, heads)
+    fits = begins & as_mask(pc.or_(pc.starts_with(rest, b","), pc.starts_with(rest, b"}")))
+    if not fits.all() and names is not None:
+        values, plain = in_rows(rows, names)
+        fits |= plain & as_mask(pc.equal(keys_of(list(zip(names, values, strict=True))), key.cast(pa.binary())))
+    return fits
 
 
 def canonical_objects(texts: pa.Array) -> tuple[pa.Array, Names | None]:

@@ -66,6 +66,12 @@ class Shape(NamedTuple):
         end = _END.match(text, place)
         return None if end is None or not literals else Shape(tuple(found), (*literals, end[0]))
 
+    @property
+    def is_compact(self) -> bool:
+        """Nothing but the names, in their shortest spelling, stands between the values."""
+        heads = [(b"," if place else b"{") + json_text.head(name) for place, name in enumerate(self.names)]
+        return self.literals == (*heads, b"}")
+
     def members(self, texts: pa.Array) -> dict[str, pa.Array]:
         """The values of the members of each object, as their original text; raises `OddOnes` where some have another shape."""
         found = decoded(texts, _decoder(self.names))

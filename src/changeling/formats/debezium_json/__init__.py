@@ -8,6 +8,7 @@ from changeling.formats.debezium_json.envelope import SIGNS
 from changeling.formats.debezium_json.options import DebeziumRead, DebeziumWrite
 from changeling.formats.debezium_json.origin import extraction_time
 from changeling.formats.debezium_json.types import TYPES
+from changeling.formats.debezium_json.write_columns import batch_encoder
 from changeling.formats.format import Format
 
 FORMAT = Format(
@@ -18,6 +19,7 @@ FORMAT = Format(
     decoder=decoder,
     encoder=encoder,
     batch_decoder=batch_decoder,
+    batch_encoder=batch_encoder,
     carries=carrying(all_but=("barrier", "keys-only")),
     types=TYPES,
     position="by connector: log positions, file and offset, or SCNs; the place of arrival where it is unknown",

@@ -22,9 +22,8 @@ from changeling.formats.debezium_json.envelope import (
     Source,
     Transaction,
 )
-from changeling.formats.debezium_json.images import before_image
+from changeling.formats.debezium_json.image_columns import seen_before_images
 from changeling.formats.debezium_json.key_columns import row_keys
-from changeling.formats.debezium_json.message import names_of
 from changeling.formats.debezium_json.options import DebeziumRead
 from changeling.formats.debezium_json.origin import transaction_id
 from changeling.formats.debezium_json.position_columns import positions_of
@@ -55,8 +54,6 @@ class PlainTransaction(Transaction, gc=False):
 
 _sources = msgspec.json.Decoder(PlainSource)
 _transactions = msgspec.json.Decoder(PlainTransaction)
-_columns = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_columns_or_none = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 
 
 def _table(catalog: str | None, schema: str | None, name: str | None) -> TableName | None:
@@ -96,7 +93,7 @@ def batch_decoder(options: DebeziumRead) -> DecodeBatch:
             key=keys.key,
             before=before,
             after=after,
-            before_image=_before_images(before, after, keys.key, _marks(events, "before_image")),
+            before_image=_before_images(events, before, after, keys.key),
             after_image=pc.if_else(pc.is_valid(after), _marks(events, "after_image", Image.FULL), Image.NONE.value),
             position=position,
             commit_time=_clock(events),
@@ -162,21 +159,11 @@ def _images(events: Events, ops: pa.Array, placeholder: Placeholder) -> tuple[pa
     return pc.if_else(no_before, None, before), pc.if_else(no_after, None, after)
 
 
-def _before_images(before: pa.Array, after: pa.Array, keys: pa.Array, marked: pa.Array) -> pa.Array:
+def _before_images(events: Events, before: pa.Array, after: pa.Array, keys: pa.Array) -> pa.Array:
     """How complete the rows before are: as marked, else by their columns and those after."""
-    known = pc.if_else(pc.is_valid(before), marked, Image.NONE.value)
-    if not known.null_count:
-        return known
-    open_ = pc.indices_nonzero(pc.is_null(known))
-    rows_before = decoded(before.take(open_), _columns)
-    rows_after = decoded(pc.fill_null(after.take(open_), b"null"), _columns_or_none)
-    seen = [
-        Image.FULL
-        if new is not None and len(own) >= len(new)
-        else before_image(own.keys(), None if new is None else new.keys(), None if key is None else names_of(key))
-        for own, new, key in zip(rows_before, rows_after, keys.take(open_).to_pylist(), strict=True)
-    ]
-    return pc.replace_with_mask(known, pc.is_null(known), pa.array(seen, pa.string()))
+    marked = pc.if_else(pc.is_valid(before), _marks(events, "before_image"), None)
+    seen = seen_before_images(pc.if_else(pc.is_null(marked), before, None), after, keys)
+    return pc.coalesce(marked, seen)
 
 
 def _marks(events: Events, name: str, otherwise: str | None = None) -> pa.Array:

@@ -2,14 +2,13 @@
 
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.events import Events
-from changeling.envelope.keys import canonical_objects, in_rows, keys_of
+from changeling.envelope.keys import canonical_objects, fit_rows, in_rows, keys_of
 from changeling.envelope.shapes import Names, Shape, only_first_is_odd
-from changeling.envelope.text_columns import as_mask, byte_lengths, cut, every, joined, starts
+from changeling.envelope.text_columns import joined
 
 _WRAPPER = frozenset({"schema", "payload"})
 
@@ -33,7 +32,8 @@ def row_keys(events: Events, row: pa.Array, named: list[Names], places: pa.Array
     key, names = canonical_objects(columns)
     events.expect(pc.is_valid(key))
     events.check()
-    _check_rows(events, columns, key, names, row)
+    events.expect(fit_rows(columns, key, names, row))
+    events.check()
     same = pc.equal(key.cast(pa.binary()), given)
     if pc.all(same).as_py():
         return RowKeys(key, None, schema)
@@ -64,16 +64,3 @@ def _named_columns(events: Events, row: pa.Array, named: list[Names], places: pa
     events.expect(plain)
     events.check()
     return keys_of(list(zip(names, values, strict=True)))
-
-
-def _check_rows(events: Events, columns: pa.Array, key: pa.Array, names: Names | None, row: pa.Array) -> None:
-    """Plain events have rows that begin with the columns of their keys, or contain equal ones elsewhere."""
-    lengths = byte_lengths(columns)
-    heads = every(cut(columns, np.column_stack((lengths - 1, np.ones_like(lengths)))), 0, 2)
-    begins, rest = starts(row, heads)
-    fits = begins & as_mask(pc.or_(pc.starts_with(rest, b","), pc.starts_with(rest, b"}")))
-    if not fits.all() and names is not None:
-        values, plain = in_rows(row, names)
-        fits |= plain & as_mask(pc.equal(keys_of(list(zip(names, values, strict=True))), key.cast(pa.binary())))
-    events.expect(fits)
-    events.check()

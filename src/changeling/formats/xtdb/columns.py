@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.change_columns import ChangeColumns, full_or_none, schemas
-from changeling.envelope.documents import are_documents, are_shallow
 from changeling.envelope.events import Events
 from changeling.envelope.keys import in_rows, keys_of
+from changeling.envelope.objects import are_objects, are_shallow
 from changeling.envelope.parts import Clock, Tables, Transactions, positions
 from changeling.envelope.shapes import Shape, decoded, only_first_is_odd
 from changeling.envelope.text_columns import column, ends, joined
@@ -63,7 +63,7 @@ def batch_decoder(options: XtdbRead) -> DecodeBatch | None:
         (ids,), plain = in_rows(row, ("_id",))
         key = keys_of([("_id", ids)]).cast(pa.string())
         events.expect(plain)
-        events.expect(are_documents(before))
+        events.expect(are_objects(before))
         events.expect(are_shallow(row))
         events.check()
         alone = pc.fill_null(pc.and_(deleted, pc.equal(before, key)), False)
