@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from changeling.envelope.text_columns import Mask, byte_lengths, cut, every, lengths_of, lines
+from changeling.envelope.text_columns import Mask, Part, as_mask, byte_lengths, cut, every, joined, lengths_of, lines
 from changeling.model import json_text
 
 Names = tuple[str, ...]
 
 _SEPARATOR = re.compile(rb'\s*[{,]\s*"(?:[^"\\]|\\.)*"\s*:\s*')
 _END = re.compile(rb"\s*\}\s*\Z")
+_NOTHING = msgspec.Raw(b"")
 _in_order = msgspec.structs.astuple
 
 
@@ -48,6 +50,8 @@ class Shape(NamedTuple):
 
     names: Names
     literals: tuple[bytes, ...]
+    optional: frozenset[str] = frozenset()
+    """Members that some of the objects lack."""
 
     @staticmethod
     def of(text: bytes) -> "Shape | None":
@@ -66,6 +70,17 @@ class Shape(NamedTuple):
         end = _END.match(text, place)
         return None if end is None or not literals else Shape(tuple(found), (*literals, end[0]))
 
+    def with_optional(self, optional: Names, usual: Names) -> "Shape":
+        """The shape of objects that may lack these members (not the first one), which come in their `usual` order."""
+        names, literals = list(self.names), list(self.literals)
+        for name in optional:
+            if name not in names:
+                behind = usual[usual.index(name) + 1 :]
+                place = next((names.index(other) for other in behind if other in names), len(names))
+                names.insert(place, name)
+                literals.insert(place, b"," + json_text.head(name))
+        return Shape(tuple(names), tuple(literals), frozenset(optional))
+
     @property
     def is_compact(self) -> bool:
         """Nothing but the names, in their shortest spelling, stands between the values."""
@@ -73,32 +88,52 @@ class Shape(NamedTuple):
         return self.literals == (*heads, b"}")
 
     def members(self, texts: pa.Array) -> dict[str, pa.Array]:
-        """The values of the members of each object, as their original text; raises `OddOnes` where some have another shape."""
-        found = decoded(texts, _decoder(self.names))
-        values = lengths_of(list(chain.from_iterable(map(_in_order, found))))
+        """The values of the members of each object, as their original text; raises `OddOnes` where some have another shape.
+
+        Null is the value of an optional member that an object lacks.
+        """
+        found = chain.from_iterable(map(_in_order, decoded(texts, _decoder(self.names, self.optional))))
+        values = lengths_of(
+            [_NOTHING if one is msgspec.UNSET else one for one in found] if self.optional else list(found)
+        )
         if values is None:
             raise OddOnes(np.zeros(len(texts), np.bool_))
         step = 2 * len(self.names) + 1
         lengths = np.empty((len(texts), step), np.int64)
         lengths[:, 1::2] = values.reshape(len(texts), len(self.names))
         lengths[:, ::2] = [len(literal) for literal in self.literals]
+        lacking = {place: lengths[:, 2 * place + 1] == 0 for place in map(self.names.index, self.optional)}
+        for place, absent in lacking.items():
+            lengths[absent, 2 * place] = 0
         require(lengths.sum(axis=1) == byte_lengths(texts))
         pieces = cut(texts, lengths)
         self._check(pieces, len(texts), step)
-        return {name: every(pieces, 2 * place + 1, step) for place, name in enumerate(self.names)}
+        values_of = {name: every(pieces, 2 * place + 1, step) for place, name in enumerate(self.names)}
+        for place, absent in lacking.items():
+            name, there = self.names[place], pa.array(~absent)
+            require(as_mask(pc.or_(pa.array(absent), pc.equal(every(pieces, 2 * place, step), self.literals[place]))))
+            values_of[name] = pc.if_else(there, values_of[name], None)
+        return values_of
 
     def _check(self, pieces: pa.Array, count: int, step: int) -> None:
-        places = np.arange(count * step, dtype=np.int64).reshape(count, step)[:, ::2].ravel()
-        skeleton = np.frombuffer(b"".join(self.literals), np.uint8)
+        """What stands before members that no object lacks, and after the last."""
+        fixed = [place for place, name in enumerate((*self.names, "")) if name not in self.optional]
+        places = np.arange(count * step, dtype=np.int64).reshape(count, step)[:, [2 * place for place in fixed]].ravel()
+        skeleton = np.frombuffer(b"".join(self.literals[place] for place in fixed), np.uint8)
         between = np.frombuffer(pieces.take(pa.array(places)).buffers()[2], np.uint8, count * len(skeleton))
         require((between.reshape(count, len(skeleton)) == skeleton).all(axis=1))
 
 
 @functools.lru_cache(maxsize=4096)
-def _decoder(names: Names) -> msgspec.json.Decoder[Any]:
-    fields = [(f"member_{place}", msgspec.Raw) for place in range(len(names))]
+def _decoder(names: Names, optional: frozenset[str]) -> msgspec.json.Decoder[Any]:
+    fields: list[Any] = []
+    for place, name in enumerate(names):
+        if name in optional:
+            fields.append((f"member_{place}", msgspec.Raw | msgspec.UnsetType, msgspec.field(default=msgspec.UNSET)))
+        else:
+            fields.append((f"member_{place}", msgspec.Raw))
     rename = {f"member_{place}": name for place, name in enumerate(names)}
-    struct = msgspec.defstruct("Object", fields, rename=rename, gc=False, forbid_unknown_fields=True)
+    struct = msgspec.defstruct("Object", fields, rename=rename, gc=False, kw_only=True, forbid_unknown_fields=True)
     return msgspec.json.Decoder(struct)
 
 
@@ -122,3 +157,17 @@ def _accepted(decode: Callable[[Any], object]) -> Callable[[Any], bool]:
         return ("\n" if isinstance(text, str) else b"\n") not in text
 
     return accepted
+
+
+def shell(texts: dict[str, pa.Array], taken: tuple[str, ...]) -> list[Part]:
+    """The parts of objects of these members, without the values that are kept elsewhere: they are null."""
+    parts: list[Part] = []
+    for name, text in texts.items():
+        head = (b"," if parts else b"{") + json_text.head(name)
+        if not text.null_count:
+            parts += [head, b"null" if name in taken else text]
+        elif name in taken:
+            parts.append(pc.if_else(pc.is_valid(text), head + b"null", b""))
+        else:
+            parts.append(pc.fill_null(joined(head, text), b""))
+    return [*parts, b"}"]

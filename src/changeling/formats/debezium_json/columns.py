@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from changeling.envelope.change_columns import ChangeColumns
 from changeling.envelope.events import Events
 from changeling.envelope.parts import Clock, Tables, Words, transactions
-from changeling.envelope.shapes import Shape, decoded, only_first_is_odd
-from changeling.envelope.text_columns import Part, contains, distinct, distinct_rows, joined
+from changeling.envelope.shapes import Shape, decoded, only_first_is_odd, shell
+from changeling.envelope.text_columns import contains, distinct, distinct_rows, joined
 from changeling.formats.debezium_json.decode import schema_texts
 from changeling.formats.debezium_json.envelope import (
     DOCUMENTS,
@@ -28,7 +28,6 @@ from changeling.formats.debezium_json.options import DebeziumRead
 from changeling.formats.debezium_json.origin import transaction_id
 from changeling.formats.debezium_json.position_columns import positions_of
 from changeling.formats.format import DecodeBatch
-from changeling.model import json_text
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 from changeling.model.table import TableName
 
@@ -192,18 +191,10 @@ def _operations(ops: pa.Array) -> list[Operation]:
 
 
 def _meta(events: Events, noted: pa.Array | None) -> pa.Array:
-    parts = [b'{"envelope":', *_shell(events.texts, ("before", "after"))]
+    parts = [b'{"envelope":', *shell(events.texts, ("before", "after"))]
     if events.wrapper:
-        parts += [b',"wrapper":', *_shell(events.wrapper, ("payload",))]
+        parts += [b',"wrapper":', *shell(events.wrapper, ("payload",))]
     return joined(*parts, *(() if noted is None else (noted,)), b"}")
-
-
-def _shell(texts: dict[str, pa.Array], taken: tuple[str, ...]) -> list[Part]:
-    """An object of these members without the values that the change itself contains."""
-    parts: list[Part] = []
-    for name, text in texts.items():
-        parts += [(b"," if parts else b"{") + json_text.head(name), b"null" if name in taken else text]
-    return [*parts, b"}"]
 
 
 def _schemas(

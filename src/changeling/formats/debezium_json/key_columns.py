@@ -1,5 +1,6 @@
 """The keys of plain events, by columns: from message keys, else from the columns that the user named."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -21,8 +22,17 @@ class RowKeys(NamedTuple):
     schema: pa.Array | None = None
 
 
-def row_keys(events: Events, row: pa.Array, named: list[Names], places: pa.Array) -> RowKeys:
-    """The keys of events; `named` are the key columns that the user declared for each table, `places` the tables of events."""
+def row_keys(
+    events: Events,
+    row: pa.Array,
+    named: list[Names],
+    places: pa.Array,
+    usual: Callable[[pa.Array], pa.Array] = lambda key: key,
+) -> RowKeys:
+    """The keys of events. `named` are the key columns that the user declared for each table, `places` the tables of events.
+
+    A message key that is `usual` for a canonical key needs no note.
+    """
     given = events.records.column("key")
     if given.null_count == len(given):
         return RowKeys(_named_columns(events, row, named, places))
@@ -34,7 +44,7 @@ def row_keys(events: Events, row: pa.Array, named: list[Names], places: pa.Array
     events.check()
     events.expect(fit_rows(columns, key, names, row))
     events.check()
-    same = pc.equal(key.cast(pa.binary()), given)
+    same = pc.equal(usual(key).cast(pa.binary()), given)
     if pc.all(same).as_py():
         return RowKeys(key, None, schema)
     return RowKeys(key, pc.if_else(same, b"", joined(b',"key":', given)), schema)
