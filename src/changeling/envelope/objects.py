@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.shapes import OddOnes, decoded
-from changeling.envelope.text_columns import Mask, byte_lengths
+from changeling.envelope.text_columns import Mask, byte_lengths, content_of
 from changeling.model import json_text
 from changeling.model.errors import Rejected
 
@@ -44,8 +44,7 @@ def are_shallow(texts: pa.Array) -> Mask:
 
 def are_compact(texts: pa.Array) -> Mask:
     """Whether nothing stands between the members of each object (of valid JSON); one that may only look so is not compact."""
-    bounds = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
+    bounds, content = content_of(texts)
     own = np.concatenate((np.zeros(2, np.uint8), content, np.zeros(2, np.uint8)))
     blanks = np.flatnonzero(content <= _BLANK) + 2
     found = np.ones(len(texts), np.bool_)
@@ -56,6 +55,6 @@ def are_compact(texts: pa.Array) -> Mask:
     outside |= (after == ord(",")) & ((later == ord('"')) | (later <= _BLANK))
     outside |= ((before == ord(":")) & (earlier == ord('"'))) | ((after == ord(":")) & (before == ord('"')))
     outside |= (before == ord("{")) | (after == ord("}")) | (after == ord("{")) | (before == ord("}"))
-    odd = blanks[outside] - 2 + bounds[0]
+    odd = blanks[outside] - 2
     found[np.searchsorted(bounds, odd, side="right") - 1] = False
     return found

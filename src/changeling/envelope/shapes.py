@@ -71,15 +71,15 @@ class Shape(NamedTuple):
         return None if end is None or not literals else Shape(tuple(found), (*literals, end[0]))
 
     def with_optional(self, optional: Names, usual: Names) -> "Shape":
-        """The shape of objects that may lack these members (not the first one), which come in their `usual` order."""
+        """The shape of objects that may lack these members, which come in their `usual` order; the first one is never optional."""
         names, literals = list(self.names), list(self.literals)
         for name in optional:
-            if name not in names:
-                behind = usual[usual.index(name) + 1 :]
-                place = next((names.index(other) for other in behind if other in names), len(names))
+            behind = usual[usual.index(name) + 1 :]
+            place = next((names.index(other) for other in behind if other in names), len(names))
+            if name not in names and place:
                 names.insert(place, name)
                 literals.insert(place, b"," + json_text.head(name))
-        return Shape(tuple(names), tuple(literals), frozenset(optional))
+        return Shape(tuple(names), tuple(literals), frozenset(optional) & frozenset(names[1:]))
 
     @property
     def is_compact(self) -> bool:
@@ -157,6 +157,34 @@ def _accepted(decode: Callable[[Any], object]) -> Callable[[Any], bool]:
         return ("\n" if isinstance(text, str) else b"\n") not in text
 
     return accepted
+
+
+def items(texts: pa.Array, count: int) -> list[pa.Array]:
+    """The items of arrays of that many, with nothing between them; raises `OddOnes` where some are others."""
+    if not count:
+        require(as_mask(pc.equal(texts, b"[]")))
+        return []
+    found = lengths_of(list(chain.from_iterable(map(_in_order, decoded(texts, _array_decoder(count))))))
+    if found is None:
+        raise OddOnes(np.zeros(len(texts), np.bool_))
+    step = 2 * count + 1
+    lengths = np.ones((len(texts), step), np.int64)
+    lengths[:, 1::2] = found.reshape(len(texts), count)
+    require(lengths.sum(axis=1) == byte_lengths(texts))
+    pieces = cut(texts, lengths)
+    places = np.arange(len(pieces), dtype=np.int64).reshape(len(texts), step)[:, ::2].ravel()
+    between = np.frombuffer(pieces.take(pa.array(places)).buffers()[2], np.uint8, len(places))
+    brackets = np.frombuffer(b"[" + b"," * (count - 1) + b"]", np.uint8)
+    require((between.reshape(len(texts), count + 1) == brackets).all(axis=1))
+    return [every(pieces, 2 * place + 1, step) for place in range(count)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _array_decoder(count: int) -> msgspec.json.Decoder[Any]:
+    fields = [(f"item_{place}", msgspec.Raw) for place in range(count)]
+    return msgspec.json.Decoder(
+        msgspec.defstruct("Array", fields, array_like=True, gc=False, forbid_unknown_fields=True)
+    )
 
 
 def shell(texts: dict[str, pa.Array], taken: tuple[str, ...]) -> list[Part]:

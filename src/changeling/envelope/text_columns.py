@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Lengths = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Part: TypeAlias = pa.Array | bytes
 Value = TypeVar("Value", bound=Hashable)
@@ -67,6 +68,23 @@ def byte_lengths(texts: pa.Array) -> Lengths:
     return found
 
 
+def counts_of(texts: pa.Array, letters: bytes) -> Lengths:
+    """How many of these bytes each text contains, of a column without nulls."""
+    bounds, content = content_of(texts)
+    found = np.zeros(len(content), np.bool_)
+    for letter in letters:
+        found |= content == letter
+    counts: Lengths = np.diff(np.searchsorted(np.flatnonzero(found), bounds)).astype(np.int64)
+    return counts
+
+
+def content_of(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Where each text begins and ends, and all of them after one another."""
+    bounds = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    return bounds - bounds[0], content[bounds[0] : bounds[-1]]
+
+
 def starts(texts: pa.Array, heads: pa.Array) -> tuple[Mask, pa.Array]:
     """Whether each text begins with what is at its place in `heads`, and the texts without as many bytes."""
     whole = byte_lengths(texts)
@@ -103,6 +121,19 @@ def merged(parts: Iterable[Part]) -> list[Part]:
         else:
             found.append(part if isinstance(part, bytes) else part.cast(pa.binary()))
     return found
+
+
+def placed(parts: Sequence[tuple[Places, pa.Array]], count: int) -> pa.Array:
+    """One column of these parts at their places; null elsewhere."""
+    if len(parts) == 1 and len(parts[0][0]) == count:
+        return parts[0][1]
+    places = np.full(count, -1, np.int64)
+    start = 0
+    for rows, values in parts:
+        places[rows] = np.arange(start, start + len(values))
+        start += len(values)
+    together = pa.concat_arrays([values for _, values in parts]) if parts else pa.nulls(1, pa.binary())
+    return together.take(pa.array(places, mask=places < 0))
 
 
 def quoted(texts: pa.Array) -> pa.Array:

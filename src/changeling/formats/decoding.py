@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.events import Plain, plain_changes
-from changeling.envelope.text_columns import as_mask
+from changeling.envelope.text_columns import as_mask, byte_lengths, counts_of
 from changeling.formats.format import Decode, Format
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text, layout
@@ -127,16 +127,14 @@ def collector_at_rest() -> Iterator[None]:
 def _suspects(values: pa.Array, limit: int) -> set[int]:
     """Records to look at closely: not UTF-8, very large, or with more brackets than nesting allows."""
     try:
-        text = values.cast(pa.string())
+        values.cast(pa.string())
     except pa.ArrowInvalid:
         return set(range(len(values)))
     # A record shorter than two brackets a level cannot be nested too deep: most records need no count.
-    least = min(2 * json_text.DEPTH_LIMIT, limit)
-    long = pc.indices_nonzero(pc.fill_null(pc.greater(pc.binary_length(values), least), False))
-    text = text.take(long)
-    brackets = pc.add(pc.count_substring(text, "{"), pc.count_substring(text, "["))
-    odd = pc.or_(pc.greater(brackets, json_text.DEPTH_LIMIT), pc.greater(pc.binary_length(text), limit))
-    return set(long.filter(odd).to_pylist())
+    lengths = byte_lengths(values)
+    long = np.flatnonzero(lengths > min(2 * json_text.DEPTH_LIMIT, limit))
+    brackets = counts_of(values.take(pa.array(long)), b"{[")
+    return set(long[(brackets > json_text.DEPTH_LIMIT) | (lengths[long] > limit)].tolist())
 
 
 def _check(record: Record, limit: int) -> None:

@@ -4,14 +4,13 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.canonical_cells import are_canonical
 from changeling.envelope.keys import canonical_objects
 from changeling.envelope.shapes import OddOnes, Shape
-from changeling.envelope.text_columns import Mask, Part, as_mask, joined
+from changeling.envelope.text_columns import Mask, Part, Places, as_mask, joined, placed
 from changeling.formats.transcode import Transcoder
 from changeling.model import canonical, json_text
 from changeling.model.canonical import Convert
@@ -21,7 +20,6 @@ from changeling.model.types import Type
 
 _SHAPES = 16
 """How many shapes of images are converted by columns; changes with others are converted one by one."""
-Places = npt.NDArray[np.int64]
 
 
 class _Column(NamedTuple):
@@ -48,7 +46,7 @@ def transcoded(batch: pa.RecordBatch, transcoder: Transcoder) -> tuple[pa.Record
             made, fits = _objects(given.take(pa.array(rows)), columns, _Column(transcoder.untyped), transcoder)
             done[rows] &= fits
             parts.append((rows, made))
-        found = _together(parts, batch.num_rows).cast(pa.string())
+        found = placed(parts, batch.num_rows).cast(pa.string())
         if side == "key":
             found, _ = canonical_objects(found.cast(pa.binary()))
             done &= as_mask(pc.or_(pc.is_valid(found), pc.is_null(given)))
@@ -77,7 +75,7 @@ def _objects(
     for _ in range(_SHAPES):
         left = np.flatnonzero(~done)
         if not len(left):
-            return _together(parts, len(texts)), done
+            return placed(parts, len(texts)), done
         shape = Shape.of(texts[int(left[0])].as_py())
         rows, members = _of_shape(texts, left, shape)
         if shape is None or members is None:
@@ -94,7 +92,7 @@ def _objects(
         parts.append((rows[fits], made.filter(pa.array(fits))))
         done[rows[fits]] = True
     left = np.flatnonzero(~done)
-    return _together([*parts, (left, texts.take(pa.array(left)))], len(texts)), done
+    return placed([*parts, (left, texts.take(pa.array(left)))], len(texts)), done
 
 
 def _of_shape(texts: pa.Array, rows: Places, shape: Shape | None) -> tuple[Places, dict[str, pa.Array] | None]:
@@ -139,16 +137,3 @@ def _joined(values: dict[str, pa.Array]) -> pa.Array:
     for name, cells in values.items():
         parts += [(b"," if parts else b"{") + json_text.head(name), cells]
     return joined(*parts, b"}")
-
-
-def _together(parts: list[tuple[Places, pa.Array]], count: int) -> pa.Array:
-    """One column of these parts at their places; null elsewhere."""
-    if len(parts) == 1 and len(parts[0][0]) == count:
-        return parts[0][1]
-    places = np.full(count, -1, np.int64)
-    start = 0
-    for rows, texts in parts:
-        places[rows] = np.arange(start, start + len(texts))
-        start += len(texts)
-    every = pa.concat_arrays([texts for _, texts in parts]) if parts else pa.nulls(0, pa.binary())
-    return every.take(pa.array(places, mask=places < 0))

@@ -106,7 +106,8 @@ def _taken_apart(records: pa.RecordBatch) -> Events:
 
 
 def _images(events: Events) -> tuple[pa.Array, pa.Array]:
-    before, after = (events.texts[side] for side in _IMAGES)
+    nothing = pa.nulls(events.count, pa.binary())
+    before, after = (events.texts.get(side, nothing) for side in _IMAGES)
     for image in (before, after):
         events.expect(pc.or_kleene(pc.is_null(image), pc.or_(pc.equal(image, _NULL), pc.starts_with(image, b"{"))))
     return pc.if_else(pc.equal(before, _NULL), None, before), pc.if_else(pc.equal(after, _NULL), None, after)
