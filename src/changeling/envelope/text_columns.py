@@ -164,7 +164,7 @@ def distinct_rows(columns: Sequence[Sequence[Any]]) -> tuple[list[tuple[Any, ...
     return [(*rest[:own], value, *rest[own + 1 :]) for value in found], places
 
 
-def contains(texts: pa.Array, part: bytes) -> bool:
-    """Whether some text of the column contains this; true as well where only what the column was cut from does."""
-    content = texts.buffers()[2]
-    return content is not None and part in content.to_pybytes()
+def contained(texts: pa.Array, parts: Sequence[bytes]) -> list[bytes]:
+    """Which of these parts some text of the column contains; or only what the column was cut from does."""
+    content = b"" if texts.buffers()[2] is None else texts.buffers()[2].to_pybytes()
+    return [part for part in parts if part in content]

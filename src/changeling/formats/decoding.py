@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.events import Plain, plain_changes
+from changeling.envelope.parts import positions
 from changeling.envelope.text_columns import as_mask, byte_lengths, counts_of
 from changeling.formats.format import Decode, Format
 from changeling.formats.options import ReadOptions
@@ -165,7 +166,7 @@ def reason_of(error: BaseException) -> str:
 def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.RecordBatch, form: Format) -> None:
     if all(change.position is not None for change in changes):
         return
-    arrivals = [layout.arrival(origin) for origin in layout.origins(batch)]
+    arrivals = _arrivals(batch.column("origin"))
     before, ordinal = -1, 0
     for change, place in zip(changes, places, strict=True):
         ordinal = ordinal + 1 if place == before else 0
@@ -175,6 +176,15 @@ def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.Reco
             arrival = f"{arrivals[place]}.{encode(ordinal)}" if ordinal else arrivals[place]
             front = form.before_arrival(change)
             change.position = f"{encode(*front)}.{arrival}" if front else arrival
+
+
+def _arrivals(origin: pa.StructArray) -> list[str]:
+    """The positions of records whose dialect has none: partition and offset, or the file's ordinal and the record."""
+    _, ordinal, record, _, partition, offset = origin.flatten()
+    by_offset = pc.is_valid(offset)
+    outer = pc.fill_null(pc.if_else(by_offset, partition.cast(pa.int64()), ordinal), 0)
+    found: list[str] = positions(outer, pc.fill_null(pc.coalesce(offset, record), 0)).to_pylist()
+    return found
 
 
 def _rejects(batch: pa.RecordBatch, reasons: dict[int, str]) -> pa.RecordBatch:

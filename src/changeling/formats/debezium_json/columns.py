@@ -11,7 +11,7 @@ from changeling.envelope.change_columns import ChangeColumns
 from changeling.envelope.events import Events
 from changeling.envelope.parts import Clock, Tables, Words, transactions
 from changeling.envelope.shapes import Shape, decoded, only_first_is_odd, shell
-from changeling.envelope.text_columns import contains, distinct, distinct_rows, joined
+from changeling.envelope.text_columns import contained, distinct, distinct_rows, joined
 from changeling.formats.debezium_json.decode import schema_texts
 from changeling.formats.debezium_json.envelope import (
     DOCUMENTS,
@@ -134,7 +134,7 @@ def _transaction(events: Events) -> pa.Array:
     found = decoded(pc.if_else(absent, b'{"id":""}', given), _transactions)
     events.add(found, ("id", "data_collection_order", "total_order"), "transaction.")
     ids = pa.array(events.leaves("transaction.id"), pa.string())
-    if contains(ids, b":"):
+    if contained(ids, [b":"]):
         ids = pa.array(map(transaction_id, events.leaves("transaction.id")), pa.string())
     return transactions(
         pc.if_else(absent, None, ids),
@@ -152,9 +152,8 @@ def _images(events: Events, ops: pa.Array, placeholder: Placeholder) -> tuple[pa
     events.expect(pc.or_(no_before, pc.and_(pc.starts_with(before, b"{"), pc.invert(pc.starts_with(before, b"{}")))))
     events.expect(pc.if_else(deleted, no_after, pc.starts_with(after, b"{")))
     for image in (before, after):
-        for trace in placeholder.traces:
-            if contains(image, trace):
-                events.expect(pc.invert(pc.match_substring(image, trace)))
+        for trace in contained(image, placeholder.traces):
+            events.expect(pc.invert(pc.match_substring(image, trace)))
     return pc.if_else(no_before, None, before), pc.if_else(no_after, None, after)
 
 
