@@ -12,6 +12,7 @@ PACKAGE = REPOSITORY / "src" / "changeling"
 # Lowest first. "api" stands for the modules directly in the package.
 ROOMS = [
     "model",
+    "envelope",
     "formats",
     "files",
     "postgres",
@@ -29,7 +30,7 @@ ROOMS = [
 ]
 FACES = {"spark/__init__.py": "api"}
 """What users import by the name of a room, though its names come from rooms above: they are loaded when they are asked for."""
-WITHOUT_SPARK = {"model", "formats", "postgres"}
+WITHOUT_SPARK = {"model", "envelope", "formats", "postgres"}
 SPARK_ONLY_IN_FUNCTIONS = {"cli"}
 
 MAX_LINES = 400

@@ -6,9 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.envelope.events import Plain, plain_changes
+from changeling.envelope.parts import positions
+from changeling.envelope.text_columns import as_mask, byte_lengths, counts_of
 from changeling.formats.format import Decode, Format
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text, layout
@@ -39,13 +44,33 @@ class Decoder:
         """Decodes a batch of layout `RECORDS`: records in = decoded records + rejects."""
         with collector_at_rest():
             suspects = _suspects(batch.column("value"), self._limit)
-            if self._decode_batch is not None and not suspects:
-                changes = self._decode_batch(batch, self._source)
-                if changes is not None:
-                    return Decoded(changes, _rejects(batch, {}))
-            return self._batch(batch, suspects)
+            plain = self._plain(batch, suspects)
+            if plain is None:
+                changes, _, reasons = self._one_by_one(batch, suspects)
+                return Decoded(changes, _rejects(batch, reasons))
+            if not plain.others:
+                return Decoded(plain.changes, _rejects(batch, {}))
+            others = batch.take(pa.array(plain.others, pa.int64()))
+            within = {place for place, own in enumerate(plain.others) if own in suspects}
+            changes, places, reasons = self._one_by_one(others, within)
+            own_places = np.array(plain.others, np.int64)[np.array(places, np.int64)]
+            return Decoded(_merged(plain, changes, own_places), _rejects(others, reasons))
 
-    def _batch(self, batch: pa.RecordBatch, suspects: set[int]) -> Decoded:
+    def _plain(self, batch: pa.RecordBatch, suspects: set[int]) -> Plain | None:
+        """The changes of the plain records, where the format reads them by columns."""
+        decode, source = self._decode_batch, self._source
+        if decode is None or len(suspects) == batch.num_rows:
+            return None
+        candidates = as_mask(pc.is_valid(batch.column("value")))
+        if suspects:
+            candidates = candidates.copy()
+            candidates[list(suspects)] = False
+        return plain_changes(batch, candidates, lambda records: decode(records, source))
+
+    def _one_by_one(
+        self, batch: pa.RecordBatch, suspects: set[int]
+    ) -> tuple[pa.RecordBatch, list[int], dict[int, str]]:
+        """The changes of each record, the places of their records, and why the rejected ones are rejected."""
         records = layout.records(batch)
         changes: list[Change] = []
         places: list[int] = []
@@ -62,17 +87,15 @@ class Decoder:
             changes.extend(found)
             places.extend([place] * len(found))
         _fill_positions(changes, places, batch, self._format)
-        made = self._build(changes, places, batch, reasons)
-        return Decoded(made, _rejects(batch, reasons))
+        return *self._build(changes, places, batch, reasons), reasons
 
     def _build(
         self, changes: list[Change], places: list[int], batch: pa.RecordBatch, reasons: dict[int, str]
-    ) -> pa.RecordBatch:
+    ) -> tuple[pa.RecordBatch, list[int]]:
         origin = batch.column("origin")
         try:
-            return layout.changes_batch(
-                changes, origin.take(pa.array(places, pa.int64())), self._source, self._format.name
-            )
+            own_origin = origin.take(pa.array(places, pa.int64()))
+            return layout.changes_batch(changes, own_origin, self._source, self._format.name), places
         except Rejected:
             for place, change in zip(places, changes, strict=True):
                 try:
@@ -81,6 +104,12 @@ class Decoder:
                     reasons[place] = str(error)
             good = [(place, change) for place, change in zip(places, changes, strict=True) if place not in reasons]
             return self._build([change for _, change in good], [place for place, _ in good], batch, reasons)
+
+
+def _merged(plain: Plain, changes: pa.RecordBatch, places: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """The changes of the plain records and those of the others, in the order of the records."""
+    order = np.argsort(np.concatenate((plain.places, places)), kind="stable")
+    return pa.concat_batches([plain.changes, changes]).take(pa.array(order))
 
 
 @contextmanager
@@ -99,16 +128,14 @@ def collector_at_rest() -> Iterator[None]:
 def _suspects(values: pa.Array, limit: int) -> set[int]:
     """Records to look at closely: not UTF-8, very large, or with more brackets than nesting allows."""
     try:
-        text = values.cast(pa.string())
+        values.cast(pa.string())
     except pa.ArrowInvalid:
         return set(range(len(values)))
     # A record shorter than two brackets a level cannot be nested too deep: most records need no count.
-    least = min(2 * json_text.DEPTH_LIMIT, limit)
-    long = pc.indices_nonzero(pc.fill_null(pc.greater(pc.binary_length(values), least), False))
-    text = text.take(long)
-    brackets = pc.add(pc.count_substring(text, "{"), pc.count_substring(text, "["))
-    odd = pc.or_(pc.greater(brackets, json_text.DEPTH_LIMIT), pc.greater(pc.binary_length(text), limit))
-    return set(long.filter(odd).to_pylist())
+    lengths = byte_lengths(values)
+    long = np.flatnonzero(lengths > min(2 * json_text.DEPTH_LIMIT, limit))
+    brackets = counts_of(values.take(pa.array(long)), b"{[")
+    return set(long[(brackets > json_text.DEPTH_LIMIT) | (lengths[long] > limit)].tolist())
 
 
 def _check(record: Record, limit: int) -> None:
@@ -139,7 +166,7 @@ def reason_of(error: BaseException) -> str:
 def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.RecordBatch, form: Format) -> None:
     if all(change.position is not None for change in changes):
         return
-    arrivals = [layout.arrival(origin) for origin in layout.origins(batch)]
+    arrivals = _arrivals(batch.column("origin"))
     before, ordinal = -1, 0
     for change, place in zip(changes, places, strict=True):
         ordinal = ordinal + 1 if place == before else 0
@@ -149,6 +176,15 @@ def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.Reco
             arrival = f"{arrivals[place]}.{encode(ordinal)}" if ordinal else arrivals[place]
             front = form.before_arrival(change)
             change.position = f"{encode(*front)}.{arrival}" if front else arrival
+
+
+def _arrivals(origin: pa.StructArray) -> list[str]:
+    """The positions of records whose dialect has none: partition and offset, or the file's ordinal and the record."""
+    _, ordinal, record, _, partition, offset = origin.flatten()
+    by_offset = pc.is_valid(offset)
+    outer = pc.fill_null(pc.if_else(by_offset, partition.cast(pa.int64()), ordinal), 0)
+    found: list[str] = positions(outer, pc.fill_null(pc.coalesce(offset, record), 0)).to_pylist()
+    return found
 
 
 def _rejects(batch: pa.RecordBatch, reasons: dict[int, str]) -> pa.RecordBatch:

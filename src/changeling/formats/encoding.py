@@ -5,14 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, needed
+from changeling.formats.counted_transactions import CountedTransactions, beside, unsettled
 from changeling.formats.decoding import collector_at_rest, reason_of
 from changeling.formats.format import Counts, Encode, Format, LeftOut, Outgoing
 from changeling.formats.options import WriteOptions
+from changeling.formats.plain_writing import PlainRecords, PlainWriter
 from changeling.formats.transaction_progress import TransactionProgress, Transactions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
@@ -77,10 +81,10 @@ class Numbering:
         totals = {name: pc.sum(_is_one_of(batch, ops)).as_py() or 0 for name, ops in _COUNTED.items()}
         return Counts(**{name: getattr(self.counts, name) + total for name, total in totals.items()})
 
-    def running(self, batch: pa.RecordBatch) -> list[Counts]:
-        """The totals at each change of the batch, itself included."""
+    def running(self, batch: pa.RecordBatch, places: npt.NDArray[np.int64]) -> list[Counts]:
+        """The totals at these changes of the batch, each itself included."""
         columns = [
-            pc.add(pc.cumulative_sum(_is_one_of(batch, ops)), getattr(self.counts, name)).to_pylist()
+            (np.cumsum(_is_one_of(batch, ops).to_numpy()) + getattr(self.counts, name))[places].tolist()
             for name, ops in _COUNTED.items()
         ]
         return [Counts(*row) for row in zip(*columns, strict=True)]
@@ -111,6 +115,7 @@ class Encoder:
         self._encode: Encode = form.encoder(options)
         self._transcoders: dict[str, Transcoder | None] = {form.name: None}
         self._halves: dict[str, bool] = {}
+        self._write_plain = PlainWriter(form, options)
 
     def __call__(self, batch: pa.RecordBatch, numbering: Numbering | None = None) -> Encoded:
         """Encodes a batch of layout `CHANGES`; every change is written, in the rejects, or counted as dropped."""
@@ -118,25 +123,35 @@ class Encoder:
             return self._batch(batch, numbering or Numbering())
 
     def _batch(self, batch: pa.RecordBatch, numbering: Numbering) -> Encoded:
+        plain = self._plain(batch, numbering)
+        count = batch.num_rows
+        others = np.arange(count) if plain is None else np.flatnonzero(~plain.written.plain)
         records: list[Record] = []
         places: list[int] = []
         rejected: dict[int, tuple[str, str | None]] = {}
-        dropped: Counter[str] = Counter()
-        relabelled: Counter[str] = Counter()
+        dropped: Counter[str] = Counter() if plain is None else plain.dropped
+        relabelled: Counter[str] = Counter() if plain is None else plain.relabelled
         as_text = 0
-        transactions = numbering.transactions.page()
-        placed: dict[int, Placed] = {}
+        supplied = numbering.progress
+        counted = CountedTransactions(
+            numbering.transactions, batch, None if plain is None or supplied is not None else plain.written.plain
+        )
+        placed: dict[int, Placed] = {} if plain is None else _own_places(plain)
+        rest = batch if len(others) == count else batch.take(pa.array(others))
         columns = zip(
-            layout.changes(batch),
-            layout.origins(batch),
-            batch.column("source").to_pylist(),
-            batch.column("encoding").to_pylist(),
-            numbering.running(batch),
+            others.tolist(),
+            layout.changes(rest),
+            layout.origins(rest),
+            rest.column("source").to_pylist(),
+            rest.column("encoding").to_pylist(),
+            numbering.running(batch, others),
             strict=True,
         )
-        for place, (change, origin, source, encoding, counts) in enumerate(columns):
+        for place, change, origin, source, encoding, counts in columns:
             lost: set[str] = set()
-            progress = self._progress(place, source, change, numbering, transactions)
+            progress = _NO_PROGRESS
+            if self._format.counts_transactions:
+                progress = counted.before(place, source, change) if supplied is None else supplied[place]
             out = Outgoing(
                 change=change,
                 native=encoding == self._format.name,
@@ -164,8 +179,8 @@ class Encoder:
                     placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
                 if out.native and origin.topic is not None and not self._names_topic:
                     made = [_on_topic(record, origin.topic) for record in made]
-                if not out.native and records and _repeats_tombstone(made, records[-1]):
-                    made = []
+                if not out.native and _is_tombstone(made):
+                    made = [] if _repeats(made[0], _last_before(place, records, places, plain)) else made
                 records.extend(made)
                 places.extend([place] * len(made))
                 if made and not out.native and change.op in LABELS - self._format.carries:
@@ -173,22 +188,43 @@ class Encoder:
                 if made and not out.native and self._format.types.all_text and change.schema is None:
                     as_text += _became_text(change, out.change)
             if self._format.counts_transactions:
-                transactions.add(source, change, progress, sum(record.value is not None for record in made))
+                counted.add(source, change, progress, sum(record.value is not None for record in made))
         origin_column = batch.column("origin").take(pa.array(places, pa.int64()))
         written = layout.records_batch(records, origin_column)
-        return Encoded(written, _rejects(batch, rejected), dropped, relabelled, as_text, transactions, places, placed)
+        if plain is not None:
+            written, places = _merged(plain, written, places)
+        after = counted.after_all() if self._format.counts_transactions else numbering.transactions.page()
+        return Encoded(written, _rejects(batch, rejected), dropped, relabelled, as_text, after, places, placed)
+
+    def _plain(self, batch: pa.RecordBatch, numbering: Numbering) -> PlainRecords | None:
+        """What is written by columns: changes of one encoding, whose places in their transactions depend on no others."""
+        if (
+            self._format.batch_encoder is None
+            or not batch.num_rows
+            or len(encodings := batch.column("encoding").unique()) > 1
+        ):
+            return None
+        encoding = encodings[0].as_py()
+        if self._has_halves(encoding):
+            return None
+        transcoder = self._transcoder(encoding)
+        if not self._format.counts_transactions:
+            return self._write_plain(batch, transcoder, np.zeros(batch.num_rows, np.bool_))
+        supplied = numbering.progress
+        if supplied is None:
+            waiting = unsettled(batch, numbering.transactions.moved())
+        else:
+            waiting = np.array([one.moved > 0 for one in supplied], np.bool_)
+        plain = self._write_plain(batch, transcoder, waiting)
+        if plain is None or supplied is not None:
+            return plain
+        more = beside(batch, ~plain.written.plain) & plain.written.plain
+        return self._write_plain(batch, transcoder, waiting | more) if more.any() else plain
 
     def _has_halves(self, encoding: str) -> bool:
         if encoding not in self._halves:
             self._halves[encoding] = encoding != "canonical" and registry.get(encoding).halves
         return self._halves[encoding]
-
-    def _progress(
-        self, place: int, source: str, change: Change, numbering: Numbering, transactions: Transactions
-    ) -> TransactionProgress:
-        if not self._format.counts_transactions:
-            return _NO_PROGRESS
-        return transactions.of(source, change) if numbering.progress is None else numbering.progress[place]
 
     def _one(self, out: Outgoing, encoding: str) -> list[Record]:
         if not out.native:
@@ -210,15 +246,45 @@ class Encoder:
         return self._transcoders[encoding]
 
 
+def _own_places(plain: PlainRecords) -> dict[int, Placed]:
+    """The positions of the records that were written by columns."""
+    parts = zip(*(part.to_pylist() for part in plain.written.positions), strict=True)
+    return {place: Placed(found, own=True) for place, found in zip(plain.written.places.tolist(), parts, strict=False)}
+
+
+def _last_before(place: int, records: list[Record], places: list[int], plain: PlainRecords | None) -> Record | None:
+    """The last record of the changes before a place, as far as its key and whether it is a tombstone."""
+    if plain is not None:
+        found = int(np.searchsorted(plain.written.places, place)) - 1
+        if found >= 0 and (not places or plain.written.places[found] > places[-1]):
+            batch = plain.written.records
+            return Record(batch.column("value")[found].as_py(), batch.column("key")[found].as_py())
+    return records[-1] if records else None
+
+
+def _merged(plain: PlainRecords, others: pa.RecordBatch, places: list[int]) -> tuple[pa.RecordBatch, list[int]]:
+    """All records in the order of their changes, and the places of these."""
+    if not places:
+        return plain.written.records, plain.written.places.tolist()
+    together = np.concatenate((plain.written.places, np.array(places, np.int64)))
+    order = np.argsort(together, kind="stable")
+    return pa.concat_batches([plain.written.records, others]).take(pa.array(order)), together[order].tolist()
+
+
 def _became_text(before: Change, after: Change) -> bool:
     """Whether a value of a change was something else before it was converted into a format of texts."""
     images = ((before.before, after.before), (before.after, after.after))
     return any(was is not None and json_text.members(was) != json_text.members(now or b"{}") for was, now in images)
 
 
-def _repeats_tombstone(made: Sequence[Record], before: Record) -> bool:
-    """Whether a change is only the tombstone of a delete, which was written with the delete already."""
-    return len(made) == 1 and made[0].value is None and before.value is None and made[0].key == before.key
+def _is_tombstone(made: Sequence[Record]) -> bool:
+    """Whether a change is only a tombstone."""
+    return len(made) == 1 and made[0].value is None
+
+
+def _repeats(tombstone: Record, before: Record | None) -> bool:
+    """Whether the delete before was written with its tombstone already."""
+    return before is not None and before.value is None and before.key == tombstone.key
 
 
 def _on_topic(record: Record, topic: str) -> Record:

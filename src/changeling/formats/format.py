@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from changeling.envelope.written import Departures, RecordColumns
 from changeling.formats.capabilities import SKIPPING
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions, WriteOptions
@@ -71,10 +72,12 @@ class LeftOut(Exception):
 
 Decode = Callable[[Record], Sequence[Change]]
 """One wire record into its changes; raises `Rejected` (or any ValueError) with the reason."""
-DecodeBatch = Callable[[pa.RecordBatch, str], pa.RecordBatch | None]
-"""A batch of records of one source into its changes, or None where records must be looked at one by one."""
+DecodeBatch = Callable[[pa.RecordBatch, str], pa.RecordBatch]
+"""Records of one shape, that of the first, into their changes, one each; raises `OddOnes` where some must be looked at one by one."""
 Encode = Callable[[Outgoing], Sequence[Record]]
 """One change into its wire records (none is allowed); raises `CannotCarry`."""
+EncodeBatch = Callable[[Departures], RecordColumns]
+"""Changes into their wire records, all of them without a loss; raises `OddOnes` where some must be looked at one by one."""
 Sign = tuple[str, ...]
 """Members that a record of a dialect has, as paths (`source.tx_id`), some with the text that they contain (`source.connector=ydb`)."""
 
@@ -93,7 +96,9 @@ class Format:
     """Features (see `capabilities`) that can be read back from a written record."""
     types: TypeTable
     batch_decoder: Callable[[Any], DecodeBatch | None] | None = None
-    """A quicker way for batches of plain records; it must give what `decoder` gives, or None."""
+    """A quicker way for plain records (see `envelope`); it must give what `decoder` gives. None where options rule it out."""
+    batch_encoder: Callable[[Any], EncodeBatch | None] | None = None
+    """A quicker way for plain changes; it must give what `encoder` gives. None where options rule it out."""
     framing: Callable[[Any], Framing] = lambda options: JsonValues()
     """How records are framed in a file, given the reading options."""
     position: str = "the source's own"

@@ -65,6 +65,23 @@ class Transactions:
                 progress.ordinal, progress.events + records, progress.moved + max(0, records - 1)
             )
 
+    def add_one(self, source: str, transaction: str | None, complete: bool | None) -> None:
+        """Counts one record of a change, as `of` and `add` together."""
+        if transaction is None:
+            self._begun += self._begun > 0
+            return
+        name = (source, transaction)
+        known: Mapping[tuple[str, str], TransactionProgress | None] = self._here if name in self._here else self._before
+        progress = known.get(name) or TransactionProgress(self._begun + 1)
+        self._begun = max(self._begun, progress.ordinal)
+        more = None if complete else TransactionProgress(progress.ordinal, progress.events + 1, progress.moved)
+        self._here[name] = more
+
+    def moved(self) -> set[tuple[str, str]]:
+        """The transactions that contain more records than changes, by source and id."""
+        every = {**self._before, **self._here}
+        return {name for name, progress in every.items() if progress is not None and progress.moved}
+
 
 def number_of(transaction: str, limit: int) -> int | None:
     """A transaction's id as a number below the limit; None where it is not the plain spelling of one."""

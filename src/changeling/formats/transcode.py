@@ -25,8 +25,10 @@ class Transcoder:
 
     def __init__(self, source: TypeTable, target: TypeTable) -> None:
         self._source, self._target = source, target
-        self._untyped = _chain(source.untyped_read, target.untyped)
-        self._plan = functools.lru_cache(maxsize=1024)(self._conversions)
+        self.untyped = _chain(source.untyped_read, target.untyped)
+        """How values of unknown type are converted; None where they are the same in both conventions."""
+        self.plan = functools.lru_cache(maxsize=1024)(self._conversions)
+        """How the columns of a schema (as text) are converted."""
 
     def __call__(self, change: Change, lose: Lose | None = None) -> Change:
         """The same change in the target's convention; raises `Rejected` naming the column whose value does not fit.
@@ -36,8 +38,8 @@ class Transcoder:
         """
         if change.key is None and change.before is None and change.after is None:
             return change
-        plan = self._plan(change.schema)
-        if not plan and self._untyped is None:
+        plan = self.plan(change.schema)
+        if not plan and self.untyped is None:
             return change
         key = self._object(change.key, plan, lose, in_key=True)
         return msgspec.structs.replace(
@@ -54,7 +56,7 @@ class Transcoder:
             return None
         pairs = []
         for name, value in json_text.members(text).items():
-            convert = plan.get(name, self._untyped)
+            convert = plan.get(name, self.untyped)
             if convert is not None and value != b"null":
                 try:
                     written = convert(value)
@@ -67,13 +69,13 @@ class Transcoder:
                     continue
                 except (Rejected, msgspec.DecodeError) as error:
                     raise Rejected(f"column {name!r}: {error}") from None
-                if lose is not None and (why := self._loss(value, written, typed=name in plan)) is not None:
+                if lose is not None and (why := self.loss(value, written, typed=name in plan)) is not None:
                     lose("types", f"column {name!r}: {why}")
                 value = written
             pairs.append((name, value))
         return json_text.join(pairs)
 
-    def _loss(self, value: bytes, written: bytes, *, typed: bool) -> str | None:
+    def loss(self, value: bytes, written: bytes, *, typed: bool) -> str | None:
         """Why the value that is written is not the one that was read; None where it is."""
         if typed:
             return "the JSON value null cannot be distinguished from NULL" if written == b"null" else None

@@ -8,7 +8,6 @@ import pyarrow as pa
 from changeling.model.change import Change, Origin, Record, Transaction
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image, Operation
-from changeling.model.position import encode
 from changeling.model.table import TableName
 
 ORIGIN = pa.struct(
@@ -111,13 +110,6 @@ def origins(batch: pa.RecordBatch) -> list[Origin]:
 def _rows(column: pa.StructArray) -> Iterator[tuple[Any, ...]]:
     """The fields of each struct; all None where it is null. Many times quicker than a dictionary for each row."""
     return zip(*(field.to_pylist() for field in column.flatten()), strict=True)
-
-
-def arrival(origin: Origin) -> str:
-    """The position of a record whose dialect has none: partition and offset, or the file's ordinal and the record."""
-    if origin.offset is not None:
-        return encode(origin.partition or 0, origin.offset)
-    return encode(origin.ordinal or 0, origin.record or 0)
 
 
 def changes_batch(changes: Sequence[Change], origin: pa.Array, source: str, encoding: str) -> pa.RecordBatch:

@@ -1,12 +1,14 @@
 """`debezium-json`: Debezium's change events as JSON, of every connector, and the dialects that follow its envelope."""
 
 from changeling.formats.capabilities import carrying
+from changeling.formats.debezium_json.columns import batch_decoder
 from changeling.formats.debezium_json.decode import decoder
 from changeling.formats.debezium_json.encode import encoder
 from changeling.formats.debezium_json.envelope import SIGNS
 from changeling.formats.debezium_json.options import DebeziumRead, DebeziumWrite
 from changeling.formats.debezium_json.origin import extraction_time
 from changeling.formats.debezium_json.types import TYPES
+from changeling.formats.debezium_json.write_columns import batch_encoder
 from changeling.formats.format import Format
 
 FORMAT = Format(
@@ -16,6 +18,8 @@ FORMAT = Format(
     write_options=DebeziumWrite,
     decoder=decoder,
     encoder=encoder,
+    batch_decoder=batch_decoder,
+    batch_encoder=batch_encoder,
     carries=carrying(all_but=("barrier", "keys-only")),
     types=TYPES,
     position="by connector: log positions, file and offset, or SCNs; the place of arrival where it is unknown",

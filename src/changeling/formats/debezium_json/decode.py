@@ -1,7 +1,7 @@
 """Debezium's events into changes: rows of every connector, with and without the schema part."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -29,12 +29,17 @@ def decoder(options: DebeziumRead) -> Decode:
     return _Reader(options).decode
 
 
+def schema_texts(options: DebeziumRead) -> Callable[[TableName, bytes | None, bytes | None], str | None]:
+    """A function from a table and the schema parts of a value and of a key to the schema of a change, as text."""
+    return functools.lru_cache(maxsize=4096)(functools.partial(_schema_text, options))
+
+
 class _Reader:
     def __init__(self, options: DebeziumRead) -> None:
         self._options = options
         self._placeholder = Placeholder(options.placeholder)
         self._table = functools.lru_cache(maxsize=4096)(functools.partial(table_of, options.table))
-        self._schema = functools.lru_cache(maxsize=4096)(self._schema_text)
+        self._schema = schema_texts(options)
         self._key_names = functools.lru_cache(maxsize=4096)(options.key_of)
 
     def decode(self, record: Record) -> Sequence[Change]:
@@ -81,19 +86,22 @@ class _Reader:
         )
         return change
 
-    def _schema_text(self, table: TableName, value_schema: bytes | None, key_schema: bytes | None) -> str | None:
-        """The record's schema with the column types that the user declared; one of the two if the other is missing."""
-        declared = self._options.schema_of(table)
-        columns = None if value_schema is None else columns_of(value_schema)
-        if columns is None:
-            return None if declared is None else declared.to_json()
-        key = self._options.key_of(table) or (() if key_schema is None else key_columns_of(key_schema))
-        if declared is None:
-            return TableSchema(columns, key).to_json()
-        known = {column.name: column for column in columns}
-        merged = [_overridden(declared.column(name), column) for name, column in known.items()]
-        merged += [column for column in declared.columns if column.name not in known]
-        return TableSchema(tuple(merged), key, declared.table, declared.id).to_json()
+
+def _schema_text(
+    options: DebeziumRead, table: TableName, value_schema: bytes | None, key_schema: bytes | None
+) -> str | None:
+    """The record's schema with the column types that the user declared; one of the two if the other is missing."""
+    declared = options.schema_of(table)
+    columns = None if value_schema is None else columns_of(value_schema)
+    if columns is None:
+        return None if declared is None else declared.to_json()
+    key = options.key_of(table) or (() if key_schema is None else key_columns_of(key_schema))
+    if declared is None:
+        return TableSchema(columns, key).to_json()
+    known = {column.name: column for column in columns}
+    merged = [_overridden(declared.column(name), column) for name, column in known.items()]
+    merged += [column for column in declared.columns if column.name not in known]
+    return TableSchema(tuple(merged), key, declared.table, declared.id).to_json()
 
 
 def _overridden(declared: Column | None, own: Column) -> Column:

@@ -1,6 +1,7 @@
 """Debezium's envelope on the wire: operations, source blocks of all connectors, and what we add to ours."""
 
 import base64
+from typing import Any
 
 import msgspec
 
@@ -80,7 +81,8 @@ class Source(msgspec.Struct, gc=False):
     system_time: Number = None
     step: Number = None
     txId: Number = None
-    position: msgspec.Raw = msgspec.Raw(b"null")
+    position: Any = None
+    """Text where the record is one of ours; other sources may call anything so."""
     changeling: Marks | None = None
 
 
@@ -109,12 +111,13 @@ class Placeholder:
         plain, packed = quote(text), quote(base64.b64encode(text.encode()).decode())
         counted = quote(list(text.encode()))
         self.plain = plain
-        self._text, self._packed, self._counted = text.encode(), packed, counted
+        self.traces = (text.encode(), packed, counted)
+        """An image that contains none of these has no column with the placeholder."""
         self._forms = frozenset({plain, packed, counted, b"[%b]" % plain, b"{%b:%b}" % (plain, plain)})
 
     def may_be_in(self, image: bytes) -> bool:
         """Whether a closer look is needed."""
-        return self._text in image or self._packed in image or self._counted in image
+        return any(trace in image for trace in self.traces)
 
     def is_form(self, value: bytes) -> bool:
         """Whether this value is the placeholder: as text, bytes, an array or a map of it."""

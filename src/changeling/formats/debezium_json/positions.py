@@ -11,7 +11,6 @@ from changeling.model.change import Transaction
 from changeling.model.errors import Rejected
 
 _sequence = msgspec.json.Decoder(list[int | str | None]).decode
-_text = msgspec.json.Decoder(str).decode
 
 Parts = tuple[int, ...] | None
 _REDO_RECORD = re.compile(r"0x([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})")
@@ -120,10 +119,9 @@ _BY_CONNECTOR: dict[str, Callable[[Source, int], Parts]] = {
 
 def position_of(source: Source, connector: str, transaction: Transaction | None) -> str | None:
     """The sortable position of an event, or None where its source has none."""
-    if bytes(source.position)[:1] == b'"':
-        text = _text(source.position)
-        position.decode(text)
-        return text
+    if isinstance(source.position, str):
+        position.decode(source.position)
+        return source.position
     read = _BY_CONNECTOR.get(connector)
     order = 0 if transaction is None else transaction.order or 0
     parts = None if read is None else read(source, order)

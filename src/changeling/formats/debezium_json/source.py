@@ -48,7 +48,7 @@ def clock(nanos: int | None) -> Pairs:
 
 def source_of(out: Outgoing, change: Change, options: DebeziumWrite, marks: Marks | None = None) -> bytes:
     """The source block of one event; an empty text replaces a part of the name that the table does not have."""
-    server, database, table = _names(options, change.table)
+    server, database, table = names_in_source(options, change.table)
     millis, finer = milliseconds(change.commit_time), clock(change.commit_time)
     snapshot = b'"true"' if change.op is Operation.READ else b'"false"'
     text = b'%b,"ts_ms":%b,"snapshot":%b,"db":%b' % (server, millis, snapshot, database)
@@ -61,7 +61,7 @@ def source_of(out: Outgoing, change: Change, options: DebeziumWrite, marks: Mark
 
 
 @functools.lru_cache(maxsize=4096)
-def _names(options: DebeziumWrite, table: TableName | None) -> tuple[bytes, bytes, bytes]:
+def names_in_source(options: DebeziumWrite, table: TableName | None) -> tuple[bytes, bytes, bytes]:
     """The server, the database and the table, as all events of one table have them."""
     name = server_name(options)
     server = json_text.join(

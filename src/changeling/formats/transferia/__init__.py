@@ -3,6 +3,7 @@
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.framing import JsonValues
+from changeling.formats.transferia.columns import batch_decoder
 from changeling.formats.transferia.decode import TransferiaRead, decoder
 from changeling.formats.transferia.encode import TransferiaWrite, encoder
 from changeling.formats.transferia.types import TYPES
@@ -14,6 +15,7 @@ FORMAT = Format(
     write_options=TransferiaWrite,
     decoder=decoder,
     encoder=encoder,
+    batch_decoder=batch_decoder,
     carries=carrying(all_but=("begin", "barrier", "keys-only")),
     types=TYPES,
     framing=lambda options: JsonValues(arrays=True),

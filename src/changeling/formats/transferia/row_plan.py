@@ -22,6 +22,7 @@ class RowPlan(NamedTuple):
     """How to assemble the values of such a row."""
 
     table: Plan
+    kind: str
     new_count: int
     old_count: int
     after: tuple[bytes, ...] | None
@@ -44,6 +45,7 @@ def make(plan: Plan, kind: str, columns: bytes, old_columns: bytes) -> RowPlan:
     before = new if in_columns else () if op is Operation.INSERT else old
     return RowPlan(
         table=plan,
+        kind=kind,
         new_count=len(new),
         old_count=len(old),
         after=None if deleted else _heads(new),

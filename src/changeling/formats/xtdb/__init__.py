@@ -6,6 +6,7 @@ from changeling.formats.type_table import CANONICAL
 from changeling.formats.xtdb.columns import batch_decoder
 from changeling.formats.xtdb.decode import XtdbRead, decoder
 from changeling.formats.xtdb.encode import XtdbWrite, encoder
+from changeling.formats.xtdb.write_columns import batch_encoder
 
 FORMAT = Format(
     name="xtdb",
@@ -32,6 +33,7 @@ FORMAT = Format(
     ),
     types=CANONICAL,
     batch_decoder=batch_decoder,
+    batch_encoder=batch_encoder,
     position="tx_id, data_collection_order",
     counts_transactions=True,
     signs=(("op", "source.tx_id"), ("payload.op", "payload.source.tx_id")),

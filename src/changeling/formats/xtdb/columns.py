@@ -1,176 +1,128 @@
-"""XTDB's plain events, a batch at a time: the quick path for what topics really contain.
+"""XTDB's plain events, by columns: the quick path for what topics really contain."""
 
-It gives exactly what `decode` gives record by record, or nothing: one record that is not plain sends its batch the slow path.
-"""
-
-from collections.abc import Sequence
-from typing import TypeVar
+import functools
+from itertools import chain
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.envelope.change_columns import ChangeColumns, full_or_none, schemas
+from changeling.envelope.events import Events
+from changeling.envelope.keys import in_rows, keys_of
+from changeling.envelope.objects import are_objects, are_shallow
+from changeling.envelope.parts import Clock, Tables, Transactions, positions
+from changeling.envelope.shapes import Shape, decoded, only_first_is_odd
+from changeling.envelope.text_columns import column, ends, joined
 from changeling.formats.format import DecodeBatch
 from changeling.formats.xtdb.decode import XtdbRead
-from changeling.formats.xtdb.envelope import OPERATIONS, DocumentId, Envelope, Source, in_order
-from changeling.model import json_text, layout
-from changeling.model.errors import Rejected
-from changeling.model.operation import Image
+from changeling.formats.xtdb.envelope import OPERATIONS, Envelope, Source
+from changeling.formats.xtdb.envelope import Transaction as WireTransaction
+from changeling.model import json_text
+from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
 
-_envelopes = msgspec.json.Decoder(Envelope).decode_lines
-_sources = msgspec.json.Decoder(Source).decode_lines
-_ids = msgspec.json.Decoder(DocumentId).decode_lines
-_LENGTHS = pa.array([f"{digits:02d}" for digits in range(100)], pa.string())
-_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+_envelopes = msgspec.json.Decoder(Envelope)
+_sources = msgspec.json.Decoder(Source)
+_EVENT = tuple(field.encode_name for field in msgspec.structs.fields(Envelope))
+_TRANSACTION = tuple(field.encode_name for field in msgspec.structs.fields(WireTransaction))
 _OPS = {letter: operation.value for letter, operation in OPERATIONS.items()}
 
 
-Item = TypeVar("Item")
+def _table(catalog: str | None, name: str | None) -> TableName | None:
+    return None if name is None else TableName(catalog, None, name)
 
 
-class _NotPlain(Exception):
-    """The batch takes the slow path."""
+_tables = Tables(("source.db", "source.table"), _table)
+_clock = Clock({"ts_ms": 1_000_000})
+_transactions = Transactions("transaction.id", "transaction.data_collection_order", "transaction.total_order")
 
 
 def batch_decoder(options: XtdbRead) -> DecodeBatch | None:
-    """A function from a batch of records to its changes, or to None where they are not all plain."""
+    """A function from plain events to their changes."""
     if options.key not in ((), ("_id",)):
         return None
 
-    def decode(batch: pa.RecordBatch, source: str) -> pa.RecordBatch | None:
-        values = batch.column("value")
-        if values.null_count or not len(values):
-            return None
-        try:
-            return _changes(values, batch.column("origin"), source, options)
-        except (_NotPlain, msgspec.DecodeError, Rejected, pa.ArrowInvalid, UnicodeError, RecursionError, OverflowError):
-            return None
+    @functools.lru_cache(maxsize=4096)
+    def schema(table: TableName) -> str | None:
+        found = options.schema_of(table)
+        return None if found is None else found.to_json()
+
+    def decode(records: pa.RecordBatch, source: str) -> pa.RecordBatch:
+        events = _taken_apart(records)
+        ops = pa.array(map(_OPS.get, events.leaves("op")), pa.string())
+        before, after = (pa.array(events.leaves(side), pa.string()) for side in ("before", "after"))
+        deleted = pc.equal(ops, Operation.DELETE.value)
+        row = pc.coalesce(after, before)
+        events.expect(pc.and_(pc.equal(deleted, pc.is_null(after)), pc.is_valid(row)))
+        tables, places = _tables(events)
+        commit_time, transaction = _clock(events), _transactions(events)
+        position = positions(events.numbers("source.tx_id"), transaction.field("order"))
+        events.expect(pc.is_valid(position))
+        events.check()
+        (ids,), plain = in_rows(row, ("_id",))
+        key = keys_of([("_id", ids)]).cast(pa.string())
+        events.expect(plain)
+        events.expect(are_objects(before))
+        events.expect(are_shallow(row))
+        events.check()
+        alone = pc.fill_null(pc.and_(deleted, pc.equal(before, key)), False)
+        return ChangeColumns(
+            op=ops,
+            tables=tables,
+            table=places,
+            key=key,
+            before=before,
+            after=after,
+            before_image=pc.if_else(alone, Image.KEY.value, full_or_none(before)),
+            after_image=full_or_none(after),
+            position=position,
+            commit_time=commit_time,
+            transaction=transaction,
+            meta=joined(b'{"source":', events.texts["source"], b"}"),
+            schema=schemas(tables, places, schema),
+        ).batch(records.column("origin"), source, "xtdb")
 
     return decode
 
 
-def _lines(values: pa.Array) -> memoryview:
-    """All records as lines of one text, joined without creating objects."""
-    whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-    return memoryview(pc.binary_join(whole, b"\n")[0].as_buffer())
-
-
-def _changes(values: pa.Array, origin: pa.Array, source: str, options: XtdbRead) -> pa.RecordBatch:
-    count = len(origin)
-    events = _all(_envelopes(_lines(values)), count)
-    raw_sources = [bytes(event.source) for event in events]
-    if not all(map(in_order, values.to_pylist(), raw_sources)):
-        raise _NotPlain
-    sources = _all(_sources(b"\n".join(raw_sources)), count)
-    letters = [event.op for event in events]
-    before_texts, after_texts = [event.before for event in events], [event.after for event in events]
-    times = [event.ts_ms for event in events]
-    if not _OPS.keys() >= set(letters) or None in times or times != [found.ts_ms for found in sources]:
-        raise _NotPlain
-    deletes = [letter == "d" for letter in letters]
-    if deletes != [after is None for after in after_texts]:
-        raise _NotPlain
-    rows = [before if event is None else event for event, before in zip(after_texts, before_texts, strict=True)]
-    if None in rows:
-        raise _NotPlain
-    keys = _keys(rows)  # type: ignore[arg-type]  # None was looked for
-    _check_documents(
-        [text for delete, text in zip(deletes, before_texts, strict=True) if text is not None and not delete]
+def _taken_apart(records: pa.RecordBatch) -> Events:
+    """The events; only those are plain whose members, and those of their transaction, come as XTDB writes them."""
+    values = records.column("value")
+    literals = _literals(values[0].as_py())
+    if literals is None:
+        raise only_first_is_odd(len(values))
+    events = Events(records, {})
+    events.add(decoded(values, _envelopes), _EVENT)
+    events.add(events.leaves("transaction"), _TRANSACTION, "transaction.")
+    events.texts["source"] = source = column(events.leaves("source"))
+    events.add(decoded(source, _sources), ("tx_id", "table", "db", "ts_ms"), "source.")
+    times = events.numbers("ts_ms")
+    events.expect(pc.equal(times, events.numbers("source.ts_ms")))
+    holes = (
+        source,
+        pa.array(events.leaves("op"), pa.string()),
+        times.cast(pa.string()),
+        pa.array(events.leaves("transaction.id"), pa.string()),
+        events.numbers("transaction.total_order").cast(pa.string()),
+        events.numbers("transaction.data_collection_order").cast(pa.string()),
     )
-    _check_depth([*before_texts, *after_texts])
-    befores, afters = pa.array(before_texts, pa.string()), pa.array(after_texts, pa.string())
-    tables, places = _tables([(found.db, found.table) for found in sources])
-    orders = pa.array([event.transaction.data_collection_order for event in events], pa.int64())
-    ops = pa.array([_OPS[letter] for letter in letters], pa.string())
-    alone = pc.fill_null(pc.and_(pc.equal(ops, "delete"), pc.equal(befores, keys)), False)
-    columns = [
-        pa.repeat(pa.scalar(source, pa.string()), count),
-        layout.tables_array(tables).take(places),
-        ops,
-        keys,
-        befores,
-        afters,
-        pc.if_else(alone, Image.KEY.value, _image(befores)),
-        _image(afters),
-        pa.repeat(pa.scalar("xtdb", pa.string()), count),
-        _positions(pa.array([found.tx_id for found in sources], pa.int64()), orders),
-        pc.multiply_checked(pa.array(times, pa.int64()), 1_000_000),
-        pa.StructArray.from_arrays(
-            [
-                pa.array([event.transaction.id for event in events], pa.string()),
-                orders,
-                pa.array([event.transaction.total_order for event in events], pa.int64()),
-                pa.nulls(count, pa.bool_()),
-            ],
-            fields=list(layout.TRANSACTION),
-        ),
-        pa.nulls(count, pa.int64()),
-        origin,
-        pc.binary_join_element_wise(b'{"source":', pa.array(raw_sources, pa.binary()), b"}", b"").cast(pa.string()),
-        pa.array([_schema(options, table) for table in tables], pa.string()).take(places),
-        pa.repeat(pa.scalar(False), count),
-    ]
-    return pa.record_batch(columns, schema=layout.CHANGES)
+    head, *between, end = literals
+    events.expect(pc.starts_with(values, head))
+    # What the events end with if nothing in them is unusual; the documents are all that is left in front of it.
+    events.expect(ends(values, joined(*chain.from_iterable(zip(between, holes, strict=True)), end))[0])
+    events.check()
+    return events
 
 
-def _all(found: list[Item], count: int) -> list[Item]:
-    if len(found) != count:
-        raise _NotPlain
-    return found
-
-
-def _keys(rows: list[str]) -> pa.Array:
-    found = _all(_ids("\n".join(rows)), len(rows))
-    try:
-        ids = pa.array([bytes(each.id) for each in found], pa.string())  # type: ignore[arg-type]
-    except TypeError:
-        raise _NotPlain from None
-    texts = pc.starts_with(ids, '"')
-    if pc.any(pc.match_substring(ids, "\\")).as_py():
-        raise _NotPlain
-    if (
-        not pc.all(texts).as_py()
-        and not pc.all(pc.match_substring_regex(ids.filter(pc.invert(texts)), _INTEGER)).as_py()
-    ):
-        raise _NotPlain
-    return pc.binary_join_element_wise('{"_id":', ids, "}", "")
-
-
-def _check_documents(texts: list[str]) -> None:
-    if texts:
-        _all(_ids("\n".join(texts)), len(texts))
-
-
-def _check_depth(texts: Sequence[str | None]) -> None:
-    for text in texts:
-        if text is not None and len(text) > 2 * json_text.DEPTH_LIMIT:
-            json_text.check_depth(text.encode())
-
-
-def _tables(names: list[tuple[str | None, str | None]]) -> tuple[list[TableName], pa.Array]:
-    """The distinct tables, and which of them each event belongs to."""
-    distinct = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    tables = [TableName(catalog, None, table) for catalog, table in distinct if table is not None]
-    if len(tables) < len(distinct):
-        raise _NotPlain
-    return tables, pa.array([distinct[name] for name in names], pa.int32())
-
-
-def _image(documents: pa.Array) -> pa.Array:
-    return pc.if_else(pc.is_valid(documents), Image.FULL.value, Image.NONE.value)
-
-
-def _positions(numbers: pa.Array, orders: pa.Array) -> pa.Array:
-    parts: list[pa.Array | str] = []
-    for column in (numbers, orders):
-        if pc.min(column).as_py() < 0:
-            raise _NotPlain
-        digits = column.cast(pa.string())
-        parts += [_LENGTHS.take(pc.utf8_length(digits)), digits, "."]
-    return pc.binary_join_element_wise(*parts[:-1], "")
-
-
-def _schema(options: XtdbRead, table: TableName) -> str | None:
-    schema = options.schema_of(table)
-    return None if schema is None else schema.to_json()
+def _literals(event: bytes) -> list[bytes] | None:
+    """The texts before an event's documents, before each hole of its tail, and after the last; None where it is not plain."""
+    shape = Shape.of(event)
+    if shape is None or shape.names != _EVENT:
+        return None
+    inner = Shape.of(json_text.members(event)["transaction"])
+    if inner is None or inner.names != _TRANSACTION:
+        return None
+    head, _, source, op, time, transaction, end = shape.literals
+    first, total, order, last = inner.literals
+    return [head, source, op + b'"', b'"' + time, transaction + first + b'"', b'"' + total, order, last + end]

@@ -2,6 +2,7 @@
 
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
+from changeling.formats.ydb_debezium.columns import batch_decoder
 from changeling.formats.ydb_debezium.decode import YdbDebeziumRead, decoder
 from changeling.formats.ydb_debezium.encode import YdbDebeziumWrite, encoder
 from changeling.formats.ydb_json.envelope import Mode
@@ -14,6 +15,7 @@ FORMAT = Format(
     write_options=YdbDebeziumWrite,
     decoder=decoder,
     encoder=encoder,
+    batch_decoder=batch_decoder,
     carries=carrying(
         "read",
         "insert",

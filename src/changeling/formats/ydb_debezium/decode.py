@@ -1,7 +1,7 @@
 """YDB's Debezium records into changes: which images there are is decided by the changefeed's mode."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -44,8 +44,7 @@ def decoder(options: YdbDebeziumRead) -> Decode:
 class _Reader:
     def __init__(self, options: YdbDebeziumRead) -> None:
         self._options, self._mode = options, Mode.named(options.mode)
-        self._table = functools.lru_cache(maxsize=4096)(self._topic_table)
-        self._schema = functools.lru_cache(maxsize=4096)(self._schema_text)
+        self._table, self._schema = tables_of(options), schema_texts(options)
         self._key_names = functools.lru_cache(maxsize=4096)(options.key_of)
 
     def decode(self, record: Record) -> Sequence[Change]:
@@ -83,16 +82,23 @@ class _Reader:
         change.meta = _meta(head, record, change.key)
         return [change]
 
-    def _topic_table(self, topic: str | None) -> TableName | None:
-        if self._options.table is not None:
-            return self._options.table
-        return table_of(topic)
 
-    def _schema_text(self, table: TableName) -> str | None:
-        schema = self._options.schema_of(table)
-        if schema is None:
-            return None
-        return msgspec.structs.replace(schema, key=self._options.key_of(table)).to_json()
+def tables_of(options: YdbDebeziumRead) -> Callable[[str | None], TableName | None]:
+    """A function from a topic to its table, or the one that the user declared."""
+    if options.table is not None:
+        return lambda topic: options.table
+    return functools.lru_cache(maxsize=4096)(table_of)
+
+
+def schema_texts(options: YdbDebeziumRead) -> Callable[[TableName], str | None]:
+    """A function from a table to the schema of its changes, as text."""
+
+    @functools.lru_cache(maxsize=4096)
+    def text(table: TableName) -> str | None:
+        schema = options.schema_of(table)
+        return None if schema is None else msgspec.structs.replace(schema, key=options.key_of(table)).to_json()
+
+    return text
 
 
 def _meta(head: bytes, record: Record, key: str | bytes | None) -> bytes:

@@ -1,0 +1,201 @@
+"""Objects of one shape into columns: the same members, in the same order, with the same blanks between them.
+
+A struct is compiled for every shape that is seen. It forgets in which order members came and what stood between them, so the
+text of each object is compared with the shape's own between the values: what is equal has the shape, and loses nothing.
+"""
+
+import functools
+import re
+from collections.abc import Callable
+from itertools import chain
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.envelope.text_columns import Mask, Part, as_mask, byte_lengths, cut, every, joined, lengths_of, lines
+from changeling.model import json_text
+
+Names = tuple[str, ...]
+
+_SEPARATOR = re.compile(rb'\s*[{,]\s*"(?:[^"\\]|\\.)*"\s*:\s*')
+_END = re.compile(rb"\s*\}\s*\Z")
+_NOTHING = msgspec.Raw(b"")
+_in_order = msgspec.structs.astuple
+
+
+class OddOnes(Exception):
+    """Some records of a batch are not plain: `plain` says which are."""
+
+    def __init__(self, plain: Mask) -> None:
+        super().__init__()
+        self.plain = plain
+
+
+def only_first_is_odd(count: int) -> OddOnes:
+    """The first record has no shape that others could be read by."""
+    return OddOnes(np.arange(count) > 0)
+
+
+def require(plain: Mask) -> None:
+    """Raises `OddOnes` unless all are plain."""
+    if not plain.all():
+        raise OddOnes(plain)
+
+
+class Shape(NamedTuple):
+    """The names of an object's members in order, and the texts before, between and after their values."""
+
+    names: Names
+    literals: tuple[bytes, ...]
+    optional: frozenset[str] = frozenset()
+    """Members that some of the objects lack."""
+
+    @staticmethod
+    def of(text: bytes) -> "Shape | None":
+        """The shape of an object; None where it is none, or has a name twice or no members."""
+        try:
+            found = json_text.members(text)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        literals, place = [], 0
+        for value in found.values():
+            separator = _SEPARATOR.match(text, place)
+            if separator is None or not text.startswith(value, separator.end()):
+                return None
+            literals.append(separator[0])
+            place = separator.end() + len(value)
+        end = _END.match(text, place)
+        return None if end is None or not literals else Shape(tuple(found), (*literals, end[0]))
+
+    def with_optional(self, optional: Names, usual: Names) -> "Shape":
+        """The shape of objects that may lack these members, which come in their `usual` order; the first one is never optional."""
+        names, literals = list(self.names), list(self.literals)
+        for name in optional:
+            behind = usual[usual.index(name) + 1 :]
+            place = next((names.index(other) for other in behind if other in names), len(names))
+            if name not in names and place:
+                names.insert(place, name)
+                literals.insert(place, b"," + json_text.head(name))
+        return Shape(tuple(names), tuple(literals), frozenset(optional) & frozenset(names[1:]))
+
+    @property
+    def is_compact(self) -> bool:
+        """Nothing but the names, in their shortest spelling, stands between the values."""
+        heads = [(b"," if place else b"{") + json_text.head(name) for place, name in enumerate(self.names)]
+        return self.literals == (*heads, b"}")
+
+    def members(self, texts: pa.Array) -> dict[str, pa.Array]:
+        """The values of the members of each object, as their original text; raises `OddOnes` where some have another shape.
+
+        Null is the value of an optional member that an object lacks.
+        """
+        found = chain.from_iterable(map(_in_order, decoded(texts, _decoder(self.names, self.optional))))
+        values = lengths_of(
+            [_NOTHING if one is msgspec.UNSET else one for one in found] if self.optional else list(found)
+        )
+        if values is None:
+            raise OddOnes(np.zeros(len(texts), np.bool_))
+        step = 2 * len(self.names) + 1
+        lengths = np.empty((len(texts), step), np.int64)
+        lengths[:, 1::2] = values.reshape(len(texts), len(self.names))
+        lengths[:, ::2] = [len(literal) for literal in self.literals]
+        lacking = {place: lengths[:, 2 * place + 1] == 0 for place in map(self.names.index, self.optional)}
+        for place, absent in lacking.items():
+            lengths[absent, 2 * place] = 0
+        require(lengths.sum(axis=1) == byte_lengths(texts))
+        pieces = cut(texts, lengths)
+        self._check(pieces, len(texts), step)
+        values_of = {name: every(pieces, 2 * place + 1, step) for place, name in enumerate(self.names)}
+        for place, absent in lacking.items():
+            name, there = self.names[place], pa.array(~absent)
+            require(as_mask(pc.or_(pa.array(absent), pc.equal(every(pieces, 2 * place, step), self.literals[place]))))
+            values_of[name] = pc.if_else(there, values_of[name], None)
+        return values_of
+
+    def _check(self, pieces: pa.Array, count: int, step: int) -> None:
+        """What stands before members that no object lacks, and after the last."""
+        fixed = [place for place, name in enumerate((*self.names, "")) if name not in self.optional]
+        places = np.arange(count * step, dtype=np.int64).reshape(count, step)[:, [2 * place for place in fixed]].ravel()
+        skeleton = np.frombuffer(b"".join(self.literals[place] for place in fixed), np.uint8)
+        between = np.frombuffer(pieces.take(pa.array(places)).buffers()[2], np.uint8, count * len(skeleton))
+        require((between.reshape(count, len(skeleton)) == skeleton).all(axis=1))
+
+
+@functools.lru_cache(maxsize=4096)
+def _decoder(names: Names, optional: frozenset[str]) -> msgspec.json.Decoder[Any]:
+    fields: list[Any] = []
+    for place, name in enumerate(names):
+        if name in optional:
+            fields.append((f"member_{place}", msgspec.Raw | msgspec.UnsetType, msgspec.field(default=msgspec.UNSET)))
+        else:
+            fields.append((f"member_{place}", msgspec.Raw))
+    rename = {f"member_{place}": name for place, name in enumerate(names)}
+    struct = msgspec.defstruct("Object", fields, rename=rename, gc=False, kw_only=True, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(struct)
+
+
+def decoded(texts: pa.Array, decoder: msgspec.json.Decoder[Any]) -> list[Any]:
+    """Every text through a decoder; raises `OddOnes` where it refuses some."""
+    try:
+        found = decoder.decode_lines(lines(texts))
+        if len(found) == len(texts):
+            return found
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    raise OddOnes(np.fromiter(map(_accepted(decoder.decode), texts.to_pylist()), np.bool_, len(texts)))
+
+
+def _accepted(decode: Callable[[Any], object]) -> Callable[[Any], bool]:
+    def accepted(text: Any) -> bool:
+        try:
+            decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return ("\n" if isinstance(text, str) else b"\n") not in text
+
+    return accepted
+
+
+def items(texts: pa.Array, count: int) -> list[pa.Array]:
+    """The items of arrays of that many, with nothing between them; raises `OddOnes` where some are others."""
+    if not count:
+        require(as_mask(pc.equal(texts, b"[]")))
+        return []
+    found = lengths_of(list(chain.from_iterable(map(_in_order, decoded(texts, _array_decoder(count))))))
+    if found is None:
+        raise OddOnes(np.zeros(len(texts), np.bool_))
+    step = 2 * count + 1
+    lengths = np.ones((len(texts), step), np.int64)
+    lengths[:, 1::2] = found.reshape(len(texts), count)
+    require(lengths.sum(axis=1) == byte_lengths(texts))
+    pieces = cut(texts, lengths)
+    places = np.arange(len(pieces), dtype=np.int64).reshape(len(texts), step)[:, ::2].ravel()
+    between = np.frombuffer(pieces.take(pa.array(places)).buffers()[2], np.uint8, len(places))
+    brackets = np.frombuffer(b"[" + b"," * (count - 1) + b"]", np.uint8)
+    require((between.reshape(len(texts), count + 1) == brackets).all(axis=1))
+    return [every(pieces, 2 * place + 1, step) for place in range(count)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _array_decoder(count: int) -> msgspec.json.Decoder[Any]:
+    fields = [(f"item_{place}", msgspec.Raw) for place in range(count)]
+    return msgspec.json.Decoder(
+        msgspec.defstruct("Array", fields, array_like=True, gc=False, forbid_unknown_fields=True)
+    )
+
+
+def shell(texts: dict[str, pa.Array], taken: tuple[str, ...]) -> list[Part]:
+    """The parts of objects of these members, without the values that are kept elsewhere: they are null."""
+    parts: list[Part] = []
+    for name, text in texts.items():
+        head = (b"," if parts else b"{") + json_text.head(name)
+        if not text.null_count:
+            parts += [head, b"null" if name in taken else text]
+        elif name in taken:
+            parts.append(pc.if_else(pc.is_valid(text), head + b"null", b""))
+        else:
+            parts.append(pc.fill_null(joined(head, text), b""))
+    return [*parts, b"}"]

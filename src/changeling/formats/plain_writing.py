@@ -1,0 +1,96 @@
+"""Which changes of a batch are written by columns: those that lose nothing but what the user allowed, and pass as they are."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.envelope.text_columns import Mask, as_mask
+from changeling.envelope.written import Written, written
+from changeling.formats.capabilities import LABELS
+from changeling.formats.format import Format
+from changeling.formats.options import WriteOptions
+from changeling.formats.transcode import Transcoder
+from changeling.formats.transcode_columns import transcoded
+from changeling.model.operation import ROW_OPERATIONS, Image, Operation
+
+_ROWS = pa.array([operation.value for operation in ROW_OPERATIONS], pa.string())
+_IN_FULL = pa.array([Image.FULL.value, Image.PARTIAL.value], pa.string())
+
+
+class PlainRecords(NamedTuple):
+    """The records of the plain changes of a batch, and what the others must know of them."""
+
+    written: Written
+    dropped: Counter[str]
+    relabelled: Counter[str]
+
+
+class PlainWriter:
+    """Writes plain changes of one format by columns, where it can."""
+
+    def __init__(self, form: Format, options: WriteOptions) -> None:
+        self._format, self._drop = form, options.drop
+        self._encode = None if form.batch_encoder is None else form.batch_encoder(options)
+        self._names_topic = options.names_topic
+
+    def __call__(self, batch: pa.RecordBatch, transcoder: Transcoder | None, unsettled: Mask) -> PlainRecords | None:
+        """The plain changes of a batch of one encoding; None where there are none.
+
+        `transcoder` brings values into the convention of the format; it is None where they are in it. `unsettled` are changes
+        whose place depends on others.
+        """
+        if self._encode is None:
+            return None
+        candidates, lost = as_mask(pc.is_in(batch.column("op"), _ROWS)) & ~unsettled, {}
+        if transcoder is not None:
+            for feature, mask in _needed(batch).items():
+                if feature in self._format.carries:
+                    continue
+                if feature in _SILENT & self._drop:
+                    lost[feature] = mask
+                else:
+                    candidates &= ~mask
+            if transcoder.untyped is not None or batch.column("schema").null_count < batch.num_rows:
+                batch, fits = transcoded(batch, transcoder)
+                candidates &= fits
+        native = transcoder is None
+        found = written(batch, candidates, native, self._encode)
+        if found is None:
+            return None
+        dropped = Counter({feature: int((mask & found.plain).sum()) for feature, mask in lost.items()})
+        return PlainRecords(found, +dropped, self._relabelled(batch, native, found.plain))
+
+    def _relabelled(self, batch: pa.RecordBatch, native: bool, plain: Mask) -> Counter[str]:
+        labels = LABELS - self._format.carries
+        if native or not labels:
+            return Counter()
+        counts = pc.value_counts(batch.column("op").filter(pa.array(plain)))
+        return Counter({row["values"]: row["counts"] for row in counts.to_pylist() if row["values"] in labels})
+
+
+_SILENT = frozenset({"transaction", "commit_time", "position", "catalog", "schema"})
+"""What an envelope may have no place for: a record without it is written in the same way."""
+
+
+def _needed(batch: pa.RecordBatch) -> Mapping[str, Mask]:
+    """What a format must carry for each change of a row, as `capabilities.needed` says it, by feature."""
+    ops, after_image, before_image = (batch.column(name) for name in ("op", "after_image", "before_image"))
+    written_row = pc.not_equal(ops, Operation.DELETE.value)
+    catalog, schema, _ = batch.column("table").flatten()
+    found = {
+        "delete": pc.invert(written_row),
+        "keyless": pc.is_null(batch.column("key")),
+        "before": pc.is_in(before_image, _IN_FULL),
+        "keys-only": pc.and_(written_row, pc.equal(after_image, Image.NONE.value)),
+        "after": pc.and_(written_row, pc.not_equal(after_image, Image.NONE.value)),
+        "partial": pc.or_(pc.equal(after_image, Image.PARTIAL.value), pc.equal(before_image, Image.PARTIAL.value)),
+        "transaction": pc.is_valid(batch.column("transaction")),
+        "commit_time": pc.is_valid(batch.column("commit_time")),
+        "position": pc.invert(pc.fill_null(batch.column("arrived"), False)),
+        "catalog": pc.is_valid(catalog),
+        "schema": pc.is_valid(schema),
+    }
+    return {feature: as_mask(mask) for feature, mask in found.items()}

@@ -1,0 +1,140 @@
+"""Readers by columns give exactly what readers record by record give: the same columns, the same rejects, whatever comes mixed."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+import changeling
+from bench.events import events
+from changeling.formats import registry
+from changeling.formats.capabilities import FEATURES
+from changeling.formats.decoding import Decoder
+from changeling.formats.user_options import read_options
+from changeling.model import json_text
+from changeling.model.change import Change, Record
+from tests.conformance.cases import CASES, batch
+from tests.conformance.test_fuzz import DICTIONARY, mutated
+from tests.golden.test_golden import CASES as GOLDEN
+from tests.golden.test_golden import options_of, records_of
+from tests.spark.inputs import records as table_of
+
+FORMATS = [name for name in registry.names() if registry.get(name).batch_decoder is not None]
+_NUMBERS = [b"1.0", b"-0", b"1E400", b"1e2", b"9223372036854775808", b'"7"', b"0.10"]
+
+
+class OneByOne(Exception):
+    """A record was looked at by itself."""
+
+
+def _one_by_one(record: Record) -> Sequence[Change]:
+    raise OneByOne
+
+
+def check_same(name: str, records: pa.RecordBatch, options: dict[str, Any]) -> None:
+    form = registry.get(name)
+    given = read_options(form, options)
+    found, slow = (Decoder(one, given)(records) for one in (form, replace(form, batch_decoder=None)))
+    for column in slow.changes.schema.names:
+        assert found.changes[column].to_pylist() == slow.changes[column].to_pylist(), column
+    assert found.changes.equals(slow.changes)
+    assert found.rejects.equals(slow.rejects)
+
+
+def check_quick(name: str, records: pa.RecordBatch, options: dict[str, Any]) -> None:
+    """All of these records are read by columns."""
+    form = replace(registry.get(name), decoder=lambda options: _one_by_one)
+    assert Decoder(form, read_options(form, options))(records).changes.num_rows == records.num_rows
+
+
+def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    (found,) = table_of(rows, 0).combine_chunks().to_batches()
+    return found
+
+
+def respelled(text: bytes, dice: random.Random) -> bytes:
+    """The same kind of object with members in another order, twice, added or gone, other numbers, or blanks between them."""
+    try:
+        members = list(json_text.members(text).items())
+    except msgspec.DecodeError:
+        return text
+    if not members:
+        return text
+    place = dice.randrange(len(members))
+    name, value = members[place]
+    choice = dice.randrange(9)
+    if choice == 0:
+        dice.shuffle(members)
+    elif choice == 1:
+        members.append((name, dice.choice([value, b"null", b"0"])))
+    elif choice == 2:
+        del members[place]
+    elif choice == 3:
+        members.insert(place, ("more", b'{"x":[1.50]}'))
+    elif choice == 4:
+        return json_text.join(members).replace(b",", b" , ").replace(b":", b": ")
+    elif choice == 5 and value[:1].isdigit():
+        members[place] = (name, dice.choice(_NUMBERS))
+    elif choice == 6:
+        members[place] = (name, dice.choice(DICTIONARY[:7]))
+    elif value[:1] == b"{":
+        members[place] = (name, respelled(value, dice))
+    elif value[:2] == b'"{':
+        inner = respelled(json_text.string(value).encode(), dice).decode(errors="replace")
+        members[place] = (name, json_text.quote(inner))
+    return json_text.join(members)
+
+
+def _text(value: Any) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("case", [case for case in GOLDEN if case.parent.name in FORMATS], ids=lambda case: case.name)
+def test_golden_records_alone_and_respelled(case: Any) -> None:
+    name, options, rows = case.parent.name, options_of(case, "read"), records_of(case)
+    check_same(name, _batch(rows), options)
+    dice = random.Random(f"{case.name} 1")
+    changed = []
+    for row in rows * (1 + 120 // len(rows)):
+        value, key = _text(row.get("value")), _text(row.get("key"))
+        if value is not None and dice.random() < 0.6:
+            value = respelled(value, dice)
+        if key is not None and dice.random() < 0.3:
+            key = respelled(key, dice)
+        changed.append({**row, "value": value, "key": key})
+    check_same(name, _batch(changed), options)
+    wounded = [
+        {**row, "value": mutated(row["value"], dice)} if row["value"] is not None and dice.random() < 0.3 else row
+        for row in changed
+    ]
+    check_same(name, _batch(wounded), options)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_all_golden_records_in_one_batch(name: str) -> None:
+    rows = [row for case in GOLDEN if case.parent.name == name for row in records_of(case)]
+    check_same(name, _batch(rows * 3), {})
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("options", [{}, {"key": "_id"}, {"table": "t", "columns": "_id:string,count:int32"}], ids=str)
+def test_written_changes_of_all_kinds(name: str, options: dict[str, Any]) -> None:
+    made, _ = changeling.encode(batch(list(CASES.values())), name, drop=frozenset(FEATURES))
+    check_same(name, made.combine_chunks().to_batches()[0], options)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("keyed", [True, False])
+def test_rows_of_several_tables_go_the_quick_way(name: str, keyed: bool) -> None:
+    changes, _ = changeling.decode(list(events(400)), "xtdb")
+    made, rejects = changeling.encode(changes, name, drop=frozenset(FEATURES))
+    assert rejects.num_rows == 0
+    rows = [row for row in made.to_pylist() if row["value"] is not None]
+    if not keyed:
+        rows = [{**row, "key": None} for row in rows]
+    check_same(name, _batch(rows), {"key": "_id"})
+    check_quick(name, _batch(rows), {"key": "_id"})
