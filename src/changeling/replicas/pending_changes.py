@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
 
+from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_most, equals, is_set, one_of
 from changeling.iceberg.lake import Lake
-from changeling.log import layout
-from changeling.log.batch_stats import ROWS, BatchStats, TableStats, together
+from changeling.log.batch_stats import BatchStats, TableStats, together
 from changeling.model.table import TableName
+from changeling.replicas.pending_summary import NewChanges, TableSummary, new_changes
 from changeling.replicas.points import Point, SourcePoint
 
 
@@ -80,26 +78,26 @@ class PendingChanges:
                 # What their partitions have is looked up where it matters again.
                 self._partitions.pop(name, None)
             return delta_of(last, fresh, {name: one for name, one in known.items() if one is not None})
-        new = self._new(last, fresh)
+        new = new_changes(self._lake, self._new(last, fresh))
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
         if not end:
             limits, complete = self._limits(new, last, fresh, looked or {})
         return self._delta(new, last, fresh, limits, complete)
 
-    def _new(self, last: Point, batches: Mapping[str, int]) -> DataFrame:
+    def _new(self, last: Point, batches: Mapping[str, int]) -> Condition:
         """The changes that are not in the last point."""
-        wanted: Column = f.lit(False)
+        wanted = []
         for name, batch in batches.items():
             known = last.of(name)
-            part = (f.col("source") == name) & (f.col("batch") > known.whole_batch) & (f.col("batch") <= batch)
+            parts = [equals("source", name), above("batch", known.whole_batch), at_most("batch", batch)]
             if known.position is not None and known.batch > known.whole_batch:
-                part = part & ((f.col("batch") > known.batch) | (f.col("position") > known.position))
-            wanted = wanted | part
-        return self._lake.frame(layout.CHANGES).where(wanted)
+                parts.append(any_of([above("batch", known.batch), above("position", known.position)]))
+            wanted.append(all_of(parts))
+        return any_of(wanted)
 
     def _limits(
-        self, new: DataFrame, last: Point, batches: Mapping[str, int], looked: Mapping[str, datetime]
+        self, new: NewChanges, last: Point, batches: Mapping[str, int], looked: Mapping[str, datetime]
     ) -> tuple[dict[str, str | None], bool]:
         """Where the first transaction begins that is not complete, for each source, and whether all ends are known.
 
@@ -109,92 +107,43 @@ class PendingChanges:
         self._note_partitions(new, batches)
         limits: dict[str, str | None] = dict.fromkeys(batches)
         complete = True
-        found = (
-            new.where("transaction.id IS NOT NULL")
-            .groupBy("source", f.col("transaction.id").alias("id"))
-            .agg(
-                f.min("position").alias("first"),
-                f.max("position").alias("last"),
-                f.max(f.col("transaction.complete") | (f.col("op") == "commit")).alias("ended"),
-                f.max("ingested_at").alias("seen"),
-            )
-            .where("NOT coalesce(ended, false)")
-        )
         passed = {name: min(places.values()) for name, places in self._partitions.items() if places}
-        open_ones: Column = f.lit(False)
-        for name in batches:
-            open_ones = open_ones | ((f.col("source") == name) & (f.col("last") >= passed.get(name, "")))
-        for row in found.where(open_ones).collect():
-            held = last.of(row.source).position
-            if held is not None and row["first"] <= held:
+        for one in new.open_transactions():
+            if one.last < passed.get(one.source, ""):
+                continue
+            held = last.of(one.source).position
+            if held is not None and one.first <= held:
                 complete = False
                 continue
             # A run may be slow, or its source unreachable: records that were not read yet may be the rest of the transaction.
-            if row.source in looked and row.seen.astimezone(UTC) + self._settle <= looked[row.source]:
+            if one.source in looked and one.seen + self._settle <= looked[one.source]:
                 complete = False
                 continue
-            known = limits[row.source]
-            limits[row.source] = row["first"] if known is None else min(known, row["first"])
+            known = limits[one.source]
+            limits[one.source] = one.first if known is None else min(known, one.first)
         return limits, complete
 
-    def _note_partitions(self, new: DataFrame, batches: Mapping[str, int]) -> None:
+    def _note_partitions(self, new: NewChanges, batches: Mapping[str, int]) -> None:
         """How far each partition of each source is."""
         unknown = [name for name in batches if name not in self._partitions]
-        frames = [new]
+        found = list(new.partitions())
         if unknown:
-            frames.append(
-                self._lake.frame(layout.CHANGES).where(
-                    f.col("source").isin(unknown) & f.col("origin.topic").isNotNull()
-                )
-            )
-        for frame in frames:
-            found = frame.groupBy("source", "origin.topic", "origin.partition").agg(f.max("position").alias("last"))
-            for row in found.collect():
-                places = self._partitions.setdefault(row.source, {})
-                place = (row.topic or "", row.partition or 0)
-                places[place] = max(places.get(place, ""), row["last"])
+            earlier = all_of([one_of("source", unknown), is_set("origin.topic")])
+            found += new_changes(self._lake, earlier).partitions()
+        for one in found:
+            places = self._partitions.setdefault(one.source, {})
+            place = (one.topic, one.partition)
+            places[place] = max(places.get(place, ""), one.last)
 
     def _delta(
         self,
-        new: DataFrame,
+        new: NewChanges,
         last: Point,
         batches: Mapping[str, int],
         limits: Mapping[str, str | None],
         complete: bool,
     ) -> Delta | None:
-        taken, behind = f.lit(False), f.lit(False)
-        for name in batches:
-            limit, held = limits[name], last.of(name).position
-            part = f.col("source") == name
-            taken = taken | (part if limit is None else part & (f.col("position") < limit))
-            if held is not None:
-                behind = behind | (part & (f.col("position") <= held))
-        of_table = taken & (f.col("op").isin(*ROWS, "truncate")) & f.col("table.name").isNotNull()
-        late = of_table & behind
-        altered = taken & (f.col("op") == "ddl") & f.col("table.name").isNotNull() & f.col("schema_id").isNotNull()
-        with_schema = f.when((of_table & f.col("schema_id").isNotNull()) | altered, f.col("position"))
-        rows = (
-            new.groupBy("source", "table")
-            .agg(
-                f.count(f.when(taken, 1)).alias("seen"),
-                f.count(f.when(of_table, 1)).alias("changes"),
-                f.count(f.when(altered, 1)).alias("altered"),
-                f.count(f.when(late, 1)).alias("late"),
-                f.min(f.when(late, f.col("position"))).alias("first_late"),
-                f.max(f.when(of_table & (f.col("op") == "truncate"), f.col("position"))).alias("truncated"),
-                f.max(f.when(of_table, f.col("key"))).alias("key"),
-                f.max_by(f.col("schema_id"), with_schema).alias("version"),
-                f.max(with_schema).alias("version_at"),
-                f.collect_set(f.when(taken, f.col("schema_id"))).alias("versions"),
-                f.min(f.when(taken, f.col("position"))).alias("first"),
-                f.max(of_table & (f.col("op") == "read")).alias("reads"),
-                f.max(f.when(taken, f.col("position"))).alias("last"),
-                f.max_by(f.col("transaction.id"), f.when(taken, f.col("position"))).alias("transaction"),
-                f.max(f.when(taken, f.col("commit_time"))).alias("commit_time"),
-                f.min(f.when(~taken, f.col("batch"))).alias("left"),
-            )
-            .collect()
-        )
+        rows = new.tables(limits, {name: last.of(name).position for name in batches})
         sources = {
             name: _advanced(last.of(name), batch, [row for row in rows if row.source == name])
             for name, batch in batches.items()
@@ -247,16 +196,16 @@ def _delta_of_stats(source: str, stats: TableStats) -> TableDelta:
     )
 
 
-def _advanced(before: SourcePoint, batch: int, rows: list[Any]) -> SourcePoint:
-    seen = [row for row in rows if row["last"] is not None]
-    position, transaction = _furthest(before, [(row["last"], row.transaction) for row in seen])
+def _advanced(before: SourcePoint, batch: int, rows: list[TableSummary]) -> SourcePoint:
+    lasts = [(row.last, row.transaction) for row in rows if row.last is not None]
+    position, transaction = _furthest(before, lasts)
     left = min((row.left for row in rows if row.left is not None), default=None)
     return SourcePoint(
         batch=batch,
         whole_batch=batch if left is None else left - 1,
         position=position,
         transaction=transaction,
-        commit_time=max(filter(None, (before.commit_time, *(row.commit_time for row in seen))), default=None),
+        commit_time=max(filter(None, (before.commit_time, *(row.commit_time for row in rows))), default=None),
         late=min((row.first_late for row in rows if row.first_late is not None), default=None),
     )
 
@@ -267,11 +216,10 @@ def _furthest(before: SourcePoint, lasts: list[tuple[str, str | None]]) -> tuple
     return max([*lasts, *held], key=lambda one: one[0], default=(None, None))
 
 
-def _table_delta(row: Any) -> TableDelta:
-    table = TableName(row.table.catalog, row.table.schema, row.table.name)
+def _table_delta(row: TableSummary) -> TableDelta:
     return TableDelta(
         row.source,
-        table,
+        row.table,
         row.changes,
         row.late,
         row.first_late,
@@ -279,7 +227,7 @@ def _table_delta(row: Any) -> TableDelta:
         row.key,
         row.version,
         row.version_at or "",
-        sorted(row.versions),
-        row["first"],
+        row.versions,
+        row.first or "",
         row.reads,
     )

@@ -1,0 +1,262 @@
+"""What a merge has to know of new changes before it folds them: on Spark, or in this process where they are few."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from changeling.iceberg.conditions import Condition
+from changeling.iceberg.lake import Lake
+from changeling.iceberg.measured_scan import NeedsSpark
+from changeling.iceberg.spark_conditions import spark_condition
+from changeling.log import layout
+from changeling.log.batch_stats import ROWS
+from changeling.model.table import TableName
+
+Limits = Mapping[str, str | None]
+"""By source, a position: changes before it are meant; all of them where it is None."""
+_OF_TABLES = (*ROWS, "truncate")
+_READ = (
+    "source",
+    "table",
+    "op",
+    "position",
+    "key",
+    "schema_id",
+    "transaction",
+    "commit_time",
+    "batch",
+    "ingested_at",
+    "origin",
+)
+
+
+class Partition(NamedTuple):
+    """How far a partition of a source is."""
+
+    source: str
+    topic: str
+    partition: int
+    last: str
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction whose end is not marked."""
+
+    source: str
+    first: str
+    last: str
+    seen: datetime
+    """When the last of its changes was ingested."""
+
+
+class TableSummary(NamedTuple):
+    """The changes of one table. Those before the limit of its source are taken, the others are left."""
+
+    source: str
+    table: TableName
+    seen: int
+    """How many are taken, of whatever kind."""
+    changes: int
+    """Row changes and truncates."""
+    altered: int
+    """Schema versions that came on their own."""
+    late: int
+    first_late: str | None
+    truncated: str | None
+    key: str | None
+    version: int | None
+    version_at: str | None
+    versions: list[int]
+    first: str | None
+    reads: bool
+    last: str | None
+    transaction: str | None
+    commit_time: int | None
+    left: int | None
+    """The first batch of which something is left."""
+
+
+class NewChanges(Protocol):
+    """Changes that no point has yet."""
+
+    def partitions(self) -> Iterable[Partition]:
+        """How far each partition is."""
+
+    def open_transactions(self) -> Iterable[OpenTransaction]:
+        """The transactions whose end is not among the changes."""
+
+    def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
+        """The changes by table; `held` says how far each source was merged: what is not behind that is late."""
+
+
+def new_changes(lake: Lake, condition: Condition) -> NewChanges:
+    """The changes of the log for which a condition holds."""
+    try:
+        return FewChanges(lake.planned(layout.CHANGES).rows(condition, _READ))
+    except NeedsSpark:
+        return ManyChanges(lake.frame(layout.CHANGES).where(spark_condition(condition)))
+
+
+@dataclass(frozen=True)
+class FewChanges:
+    """Changes that this process has read."""
+
+    rows: pa.Table
+
+    def partitions(self) -> Iterable[Partition]:
+        """How far each partition is."""
+        lasts: dict[tuple[str, str, int], str] = {}
+        for source, topic, partition, position in self._values(
+            "source", "origin.topic", "origin.partition", "position"
+        ):
+            place = (source, topic or "", partition or 0)
+            lasts[place] = max(lasts.get(place, ""), position)
+        return [Partition(*place, last) for place, last in lasts.items()]
+
+    def open_transactions(self) -> Iterable[OpenTransaction]:
+        """The transactions whose end is not among the changes."""
+        found: dict[tuple[str, str], OpenTransaction] = {}
+        ended = set()
+        for source, number, complete, op, position, seen in self._values(
+            "source", "transaction.id", "transaction.complete", "op", "position", "ingested_at"
+        ):
+            if number is None:
+                continue
+            if complete or op == "commit":
+                ended.add((source, number))
+            one = found.get((source, number), OpenTransaction(source, position, position, seen))
+            found[source, number] = OpenTransaction(
+                source, min(one.first, position), max(one.last, position), max(one.seen, seen)
+            )
+        return [one for place, one in found.items() if place not in ended]
+
+    def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
+        """The changes by table."""
+        own: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        for row in self._values(
+            *("source", "table.catalog", "table.schema", "table.name"),
+            *("op", "position", "key", "schema_id", "transaction.id", "commit_time", "batch"),
+        ):
+            own.setdefault(row[:4], []).append(row[4:])
+        return [
+            _summary(source, TableName(*table), changes, limits.get(source), held.get(source))
+            for (source, *table), changes in own.items()
+        ]
+
+    def _values(self, *names: str) -> Iterable[tuple[Any, ...]]:
+        return zip(*(_column(self.rows, name).to_pylist() for name in names), strict=True)
+
+
+def _column(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    whole, _, member = name.partition(".")
+    return pc.struct_field(rows.column(whole), member) if member else rows.column(whole)
+
+
+def _summary(
+    source: str, table: TableName, changes: list[tuple[Any, ...]], limit: str | None, held: str | None
+) -> TableSummary:
+    taken = [change for change in changes if limit is None or change[1] < limit]
+    left = [change for change in changes if limit is not None and change[1] >= limit]
+    is_named = table.name is not None
+    own = [change for change in taken if is_named and change[0] in _OF_TABLES]
+    altered = [change for change in taken if is_named and change[0] == "ddl" and change[3] is not None]
+    late = [position for _, position, *_ in own if held is not None and position <= held]
+    versioned = [(position, version) for _, position, _, version, *_ in (*own, *altered) if version is not None]
+    version_at, version = max(versioned, default=(None, None))
+    last = max(taken, key=lambda change: change[1], default=None)
+    return TableSummary(
+        source,
+        table,
+        len(taken),
+        len(own),
+        len(altered),
+        len(late),
+        min(late, default=None),
+        max((position for op, position, *_ in own if op == "truncate"), default=None),
+        max((key for _, _, key, *_ in own if key is not None), default=None),
+        version,
+        version_at,
+        sorted({version for _, _, _, version, *_ in taken if version is not None}),
+        min((position for _, position, *_ in taken), default=None),
+        any(op == "read" for op, *_ in own),
+        None if last is None else last[1],
+        None if last is None else last[4],
+        max((moment for *_, moment, _ in taken if moment is not None), default=None),
+        min((batch for *_, batch in left), default=None),
+    )
+
+
+@dataclass(frozen=True)
+class ManyChanges:
+    """Changes as a frame."""
+
+    frame: DataFrame
+
+    def partitions(self) -> Iterable[Partition]:
+        """How far each partition is."""
+        found = self.frame.groupBy("source", "origin.topic", "origin.partition").agg(f.max("position").alias("last"))
+        return [Partition(row.source, row.topic or "", row.partition or 0, row["last"]) for row in found.collect()]
+
+    def open_transactions(self) -> Iterable[OpenTransaction]:
+        """The transactions whose end is not among the changes."""
+        found = (
+            self.frame.where("transaction.id IS NOT NULL")
+            .groupBy("source", f.col("transaction.id").alias("id"))
+            .agg(
+                f.min("position").alias("first"),
+                f.max("position").alias("last"),
+                f.max(f.col("transaction.complete") | (f.col("op") == "commit")).alias("ended"),
+                f.max("ingested_at").alias("seen"),
+            )
+            .where("NOT coalesce(ended, false)")
+        )
+        return [
+            OpenTransaction(row.source, row["first"], row["last"], row.seen.astimezone(UTC)) for row in found.collect()
+        ]
+
+    def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
+        """The changes by table."""
+        taken = _any_source(limits, lambda limit: f.lit(True) if limit is None else f.col("position") < limit)
+        behind = _any_source(held, lambda last: f.lit(False) if last is None else f.col("position") <= last)
+        of_table = taken & f.col("op").isin(*_OF_TABLES) & f.col("table.name").isNotNull()
+        late = of_table & behind
+        altered = taken & (f.col("op") == "ddl") & f.col("table.name").isNotNull() & f.col("schema_id").isNotNull()
+        with_schema = f.when((of_table & f.col("schema_id").isNotNull()) | altered, f.col("position"))
+        rows = (
+            self.frame.groupBy("source", "table")
+            .agg(
+                f.count(f.when(taken, 1)).alias("seen"),
+                f.count(f.when(of_table, 1)).alias("changes"),
+                f.count(f.when(altered, 1)).alias("altered"),
+                f.count(f.when(late, 1)).alias("late"),
+                f.min(f.when(late, f.col("position"))).alias("first_late"),
+                f.max(f.when(of_table & (f.col("op") == "truncate"), f.col("position"))).alias("truncated"),
+                f.max(f.when(of_table, f.col("key"))).alias("key"),
+                f.max_by(f.col("schema_id"), with_schema).alias("version"),
+                f.max(with_schema).alias("version_at"),
+                f.sort_array(f.collect_set(f.when(taken, f.col("schema_id")))).alias("versions"),
+                f.min(f.when(taken, f.col("position"))).alias("first"),
+                f.coalesce(f.max(of_table & (f.col("op") == "read")), f.lit(False)).alias("reads"),
+                f.max(f.when(taken, f.col("position"))).alias("last"),
+                f.max_by(f.col("transaction.id"), f.when(taken, f.col("position"))).alias("transaction"),
+                f.max(f.when(taken, f.col("commit_time"))).alias("commit_time"),
+                f.min(f.when(~taken, f.col("batch"))).alias("left"),
+            )
+            .collect()
+        )
+        return [
+            TableSummary(row.source, TableName(*(row.table or (None, None, None))), *tuple(row)[2:]) for row in rows
+        ]
+
+
+def _any_source(values: Limits, holds: Callable[[str | None], Column]) -> Column:
+    found = f.lit(False)
+    for source, value in values.items():
+        found = found | ((f.col("source") == source) & holds(value))
+    return found
