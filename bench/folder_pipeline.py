@@ -14,7 +14,8 @@ from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of, tables_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
-from changeling.pipelines.runner import ingest_of, merge_of, record_sources, rules_of
+from changeling.pipelines.readers import ingest_of, record_sources
+from changeling.pipelines.runner import merge_of, rules_of
 
 
 class FolderPipeline:

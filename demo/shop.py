@@ -150,7 +150,9 @@ def main() -> None:
             os.chdir("/")
             server.remove()
             shutil.rmtree(folder, ignore_errors=True)
-    console.print(f"\n[green]Done in {time.monotonic() - began:.0f} s[/green], nothing is left running" * (not keep))
+    if not keep:
+        console.print(f"\n[green]Done in {time.monotonic() - began:.0f} s[/green], nothing is left running")
+        console.print("make demo KEEP=1 leaves the server and the pipeline, to try commands on them")
 
 
 if __name__ == "__main__":

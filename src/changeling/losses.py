@@ -1,7 +1,7 @@
 """What a conversion loses: counted where the user allowed it, else collected for one refusal that names all of it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,12 +49,17 @@ class Losses:
     def explanation(self) -> str:
         """The refusal, for people."""
         lines = [f"converting to {self._form} would lose:"]
-        for feature, count in self._refused.most_common():
+        for feature, count in most_first(self._refused):
             lines.append(f"  {feature}: {count:,} changes, such as: {self._examples[feature]}")
         lines.append(
             f"Allow it with --drop {','.join(sorted(self._allowed | set(self._refused)))}; nothing was written."
         )
         return "\n".join(lines)
+
+
+def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The same counts are by name, so that equal input gives equal output."""
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 _LATE = "without positions the order of the output counts, and this change comes too late: sort the input first"

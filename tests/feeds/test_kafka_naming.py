@@ -89,7 +89,7 @@ def test_settings_of_java_clients_are_translated() -> None:
     [
         (
             {"sasl.mechansim": "hush-hush"},
-            "there is no Kafka setting 'sasl.mechansim' for a feed; did you mean 'sasl.mechanism'?",
+            "there is no Kafka setting 'sasl.mechansim' here; did you mean 'sasl.mechanism'?",
         ),
         ({"bootstrap.servers": "hush-hush"}, "cannot be set: `servers` says it"),
         ({"acks": "hush-hush"}, "cannot be set: every record is sent exactly once"),
@@ -103,8 +103,14 @@ def test_settings_of_java_clients_are_translated() -> None:
             },
             "….PlainLoginModule required",
         ),
-        ({"ssl.truststore.location": "hush-hush"}, "a trust store of type JKS: set ssl.truststore.type to PEM"),
-        ({"ssl.keystore.location": "hush-hush"}, "a key store of type JKS: set ssl.keystore.type to PKCS12 or PEM"),
+        (
+            {"ssl.truststore.location": "hush-hush"},
+            "a trust store of type JKS cannot be read here: set ssl.truststore.type to PEM",
+        ),
+        (
+            {"ssl.keystore.location": "hush-hush"},
+            "a key store of type JKS cannot be read here: set ssl.keystore.type to PKCS12 or PEM",
+        ),
         ({"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "hush-hush"}, "ssl.keystore.password"),
     ],
 )

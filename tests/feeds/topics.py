@@ -100,6 +100,10 @@ class WrittenLake:
             points.append(Point(number, datetime.now(UTC), tables={name: snapshot}).to_row())
         self._append(PIPELINE, POINTS.name, pa.Table.from_pylist(points, POINTS.columns), {})
 
+    def write(self, name: str, rows: pa.Table) -> None:
+        """A table of the pipeline."""
+        self._append(PIPELINE, name, rows, {})
+
     def _drop_rows(self, namespace: str, name: str) -> None:
         if self._catalog.table_exists((namespace, name)):
             table = self._catalog.load_table((namespace, name))

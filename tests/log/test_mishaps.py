@@ -53,8 +53,8 @@ def test_a_copied_or_moved_warehouse_is_refused_and_the_original_stays(spark: Sp
     shutil.copytree(tmp_path / "here", tmp_path / "copy")
     copy = Shop(tmp_path / "copy")
     reported = (
-        f"the warehouse {tmp_path}/copy/lake was moved or copied: its tables lie in {tmp_path}/here/lake. Move it back there, "
-        "or start with an empty warehouse"
+        f"the warehouse {tmp_path}/copy/lake was moved or copied: its catalog has the paths of {tmp_path}/here/lake. Move it "
+        "back there, or let `changeling relocate` correct the paths"
     )
     for call in (copy.pipeline.status, copy.pipeline.remove, copy.pipeline.maintain, lambda: run(copy)):
         with pytest.raises(ChangelingError) as refused:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from changeling.log.schema_registry import Policy, Registry, Version
-from changeling.log.task_result import Seen
+from changeling.log.task_result import Sampled, Seen
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, TableSchema
 from tests.log.test_evolution import schema
@@ -239,3 +240,21 @@ def test_a_rule_with_a_number_holds_for_every_table_that_it_fits() -> None:
     assert learn(registry, fitting, other) == [version(8, A, "0240", table=ORDERS, version=1)]
     known = registry.known("bus", [fitting, other])
     assert (known[USERS, fitting.schema], known[ORDERS, other.schema]) == (7, 8)
+
+
+def test_numbers_that_are_stored_as_text_are_told_once_with_what_to_write() -> None:
+    registry, table = Registry([]), TableName("shop", None, "odd.users")
+    sampled = Sampled(table, {"id": ["int"], "price: net": ["number"], "name": ["text"]}, ("id",))
+    (first,) = registry.meet("s", sampled)
+    told, _, line = (first.note or "").partition(" write under tables: ")
+    assert (
+        told
+        == "price: net: numbers of any size, stored as text. For columns of numbers, with the digits that they have,"
+    )
+    assert yaml.safe_load(line) == [{"name": 'shop."odd.users"', "columns": {"price: net": "decimal(18,2)"}}]
+    assert registry.meet("s", sampled) == []
+    (second,) = registry.meet("s", Sampled(table, {"age": ["int"]}, ("id",)))
+    assert second.note == "adds age"
+    (third,) = registry.meet("s", Sampled(table, {"age": ["number"]}, ("id",)))
+    assert third.note is not None
+    assert third.note.startswith("widens age from int64 to decimal; age: numbers of any size")

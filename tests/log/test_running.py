@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 from pyspark.sql import SparkSession
@@ -245,6 +247,14 @@ def test_status_needs_no_spark_and_tells_the_last_error(spark: SparkSession, tmp
     assert (table["kind"], table["name"], table["version"]) == ("table", "mydb.users", 1)
 
 
+def said(stream: IO[str]) -> str:
+    """The next event in the log, which names its time, level and pipeline."""
+    line = stream.readline()
+    found = re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (?:INFO|WARNING) +shop: (.*)\n", line)
+    assert found is not None, line
+    return found[1]
+
+
 @pytest.mark.services
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_for_ever_stops_cleanly_and_goes_on_later(number: signal.Signals, tmp_path: Path) -> None:
@@ -253,14 +263,15 @@ def test_a_run_for_ever_stops_cleanly_and_goes_on_later(number: signal.Signals, 
     line = [sys.executable, "-m", "changeling", "run", str(made.file)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
-        assert running.stderr.readline().startswith("drop batch 1: 1 records, 1 changes")
-        running.stderr.readline()
+        assert [said(running.stderr) for _ in range(2)] == ["starting Spark", "opening the log"]
+        assert said(running.stderr).startswith("drop batch 1: 1 record, 1 change in")
+        assert said(running.stderr).startswith("schema 1: ")
         made.write("b.json", event(2))
-        assert running.stderr.readline().startswith("drop batch 2: 1 records, 1 changes")
+        assert said(running.stderr).startswith("drop batch 2: 1 record, 1 change in")
         time.sleep(0.5)
         running.send_signal(number)
         out, err = running.communicate(timeout=60)
     assert running.returncode == 0, err
-    assert err == "changeling: stopping when this batch is in the log; once more stops at once\n"
+    assert err.endswith(" WARNING shop: stopping when this batch is in the log; once more stops at once\n")
     assert out.splitlines()[1].split()[:7] == ["drop", "2", "2", "2", "0", "2", "0"]
     assert numbers(made) == [1, 2]

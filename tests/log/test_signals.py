@@ -65,7 +65,9 @@ class Running:
 
     @property
     def said(self) -> str:
-        return self._said.read_text()
+        """What it printed, without what it did before it read, and without times."""
+        lines = [re.sub(r"^\S+Z [A-Z]+ +shop: ", "", line) for line in self._said.read_text().splitlines(keepends=True)]
+        return "".join(line for line in lines if line not in ("starting Spark\n", "opening the log\n"))
 
     @property
     def jvm(self) -> int:
@@ -122,7 +124,7 @@ def test_signals_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) -
         os.killpg(run.process.pid, signal.SIGINT)
         assert run.ended() == 130
         assert run.said == (
-            "changeling: stopping when this batch is in the log; once more stops at once\nchangeling: stopped at once\n"
+            "stopping when this batch is in the log; once more stops at once\nchangeling: stopped at once\n"
         )
     assert batches(made) == []
 
@@ -135,7 +137,7 @@ def test_signals_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) -
                 os.kill(number, signal.SIGTERM)
         assert run.ended() == 0, run.said
         first, *others_said = run.said.splitlines()
-        assert first == "changeling: stopping when this batch is in the log; once more stops at once"
+        assert first == "stopping when this batch is in the log; once more stops at once"
         assert re.match(rf"drop batch 1: {EVENTS:,} records, {EVENTS:,} changes", others_said[0])
     assert batches(made) == [EVENTS]
 

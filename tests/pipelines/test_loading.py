@@ -19,7 +19,7 @@ from changeling.pipelines.definition import (
     setting_texts,
 )
 from changeling.pipelines.loading import find, load
-from tests.pipelines.pipeline_files import HEAD, USERS, loaded, source
+from tests.pipelines.pipeline_files import HEAD, USERS, loaded, refused, source
 
 WHOLE = """\
 name: shop
@@ -39,13 +39,13 @@ retention: 30d
 
 
 def test_the_whole_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PG_URL", "postgresql://me@db/shop")
+    monkeypatch.setenv("PG_URL", "postgresql://me:sesame@db/shop")
     monkeypatch.setenv("KAFKA", "broker:9092")
     found = loaded(tmp_path, WHOLE)
     made = found.definition
     assert (made.name, made.settle, made.retention, made.spark, made.catalog) == ("shop", "10s", "30d", {}, {})
     assert made.sources == (
-        PostgresSource(name="pg", url="postgresql://me@db/shop", tables=("public.*",)),
+        PostgresSource(name="pg", url="postgresql://me:sesame@db/shop", tables=("public.*",)),
         FilesSource(name="drop", path="./in/*.json", format="ydb-json", table="users", key=("id",)),
         KafkaSource(name="bus", servers="broker:9092", topics=("xtdb.cdc.*",), format="xtdb"),
     )
@@ -59,7 +59,7 @@ def test_the_whole_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert made.targets == ()
     assert found.path == tmp_path / "shop.yaml"
     assert found.folder == tmp_path
-    assert found.secrets == ("postgresql://me@db/shop", "broker:9092")
+    assert found.secrets == ("sesame",)
 
 
 def test_the_size_of_a_record_is_a_setting_of_its_source(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_errors_name_the_file_as_it_was_given(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as caught:
         load("./shop.yaml")
-    assert str(caught.value) == "./shop.yaml:1: warehouse, sources are missing"
+    assert str(caught.value).splitlines()[0] == "./shop.yaml:1: warehouse, sources are missing"
 
 
 def test_the_one_pipeline_of_the_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,3 +299,49 @@ def test_a_folder_with_several_pipelines(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(UsageError) as caught:
         find()
     assert str(caught.value) == "there are 2 pipelines here: a.yml, b.yaml; choose one with --pipeline FILE"
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    text = """\
+name: shop
+warehouse: ${WAREHOUSE_NOT_SET}
+sources:
+  - {name: drop, type: files, path: in, formt: xtdb}
+  - {name: bus, type: kafka, servers: "${SERVERS_NOT_SET}", topics: t, format: xtdb}
+  - name: more
+    type: files
+    path: in
+    format: xtdbb
+    columns: {id: int46, name: strng}
+    record_bytes: 2000000000
+  - {name: pg, type: postgres, tables: ["public.*"]}
+  - {name: last, type: files, path: in, format: ydb-jsn, options: {table: x}, key: [id, id]}
+tables:
+  - {name: public.users, source: pg, mask: [email], mode: merg}
+  - {name: a..b, source: drp}
+  - {name: users, source: pg, exclude: [secret]}
+  - {name: t, source: drop, exclude: [secret]}
+feeds:
+  - {name: f, table: t, with: {FORMAT: JSON, MODE: UPDATE}}
+settle: 10
+"""
+    told = refused(tmp_path, text).replace(f"{tmp_path}/", "").splitlines()
+    assert told == [
+        "shop.yaml:2: warehouse: the environment has no variable WAREHOUSE_NOT_SET; set it first",
+        "shop.yaml:4: sources[0].formt: there is no such setting; did you mean 'format'?",
+        "shop.yaml:5: sources[1].servers: the environment has no variable SERVERS_NOT_SET; set it first",
+        "shop.yaml:5: sources[1].topics: must be a list, not text: write [t]",
+        "shop.yaml:9: sources[2].format: there is no format 'xtdbb'; did you mean 'xtdb'?",
+        "shop.yaml:10: sources[2].columns.id: there is no type 'int46'; did you mean 'int64'?",
+        "shop.yaml:10: sources[2].columns.name: there is no type 'strng'; did you mean 'string'?",
+        "shop.yaml:11: sources[2].record_bytes: must be at most 1073741824",
+        "shop.yaml:12: sources[3]: url is missing",
+        "shop.yaml:13: sources[4].format: there is no format 'ydb-jsn'; did you mean 'ydb-json'?",
+        "shop.yaml:13: sources[4].key[1]: the column 'id' is listed twice",
+        "shop.yaml:15: tables[0].mode: there is no mode 'merg'; did you mean 'merge'?",
+        "shop.yaml:16: tables[1].source: there is no source 'drp'; did you mean 'drop'?",
+        "shop.yaml:16: tables[1].name: 'a..b' is not a table name: write [catalog.][schema.]name",
+        "shop.yaml:18: tables[3].exclude: this is possible for postgres sources only: set `source:`, and not to 'drop'",
+        "shop.yaml:20: feeds[0].with.MODE: MODE: there is no mode 'UPDATE'; did you mean 'UPDATES'?",
+        "shop.yaml:21: settle: must be a number and ms, s, m, h or d, as in 10s",
+    ]

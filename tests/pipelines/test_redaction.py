@@ -1,4 +1,4 @@
-"""Values of the environment are never shown."""
+"""Passwords are never shown, addresses are."""
 
 import base64
 import pickle
@@ -22,11 +22,11 @@ SECRET = "p ä/s+s'\"w\\rd"
         ("format: 'x-${SECRET}'", "format: there is no format '***'; " + nearest("", registry.names())),
         ("table: 'a.b.c.${SECRET}'", "table: '***' is not a table name: write [catalog.][schema.]name"),
         (
-            "columns: {a: '${SECRET}'}",
+            "key: [a], columns: {a: '${SECRET}'}",
             "columns.a: there is no type '***'; " + nearest("", [*SIMPLE, "decimal(p,s)", "array<T>"]),
         ),
         (
-            "columns: {a: 'array<${SECRET}>'}",
+            "key: [a], columns: {a: 'array<${SECRET}>'}",
             "columns.a: there is no type '***'; " + nearest("", [*SIMPLE, "decimal(p,s)", "array<T>"]),
         ),
         (
@@ -74,10 +74,10 @@ def test_secrets_are_removed_from_texts(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("SECRET", SECRET)
     monkeypatch.setenv("PIN", "17")
     monkeypatch.setenv("EMPTY", "")
-    monkeypatch.setenv("FROM_FILE", "sesame\n")
-    found = loaded(tmp_path, USERS.replace("path: in", "path: '${URL}${SECRET}${PIN}${EMPTY}${FROM_FILE}'"))
+    monkeypatch.setenv("TOKEN_FROM_FILE", "sesame\n")
+    found = loaded(tmp_path, USERS.replace("path: in", "path: '${URL}${SECRET}${PIN}${EMPTY}${TOKEN_FROM_FILE}'"))
     assert found.redacted("nothing to hide") == "nothing to hide"
-    assert found.redacted(f"cannot reach {address}!") == "cannot reach ***!"
+    assert found.redacted(f"cannot reach {address}!") == "cannot reach postgresql://me:***@db/shop!"
     assert found.redacted("bad password p%40ss%2Fw, p@ss/w") == "bad password ***, ***"
     assert found.redacted(f"<{SECRET}> <{SECRET!r}>") == "<***> <'***'>"
     quoted = [quote(SECRET), quote(SECRET, safe=""), quote(SECRET).lower(), "p+%C3%A4%2Fs%2Bs%27%22w%5Crd"]
@@ -94,6 +94,45 @@ def test_secrets_are_removed_from_texts(tmp_path: Path, monkeypatch: pytest.Monk
             assert "***" in found.redacted(text)
     assert found.redacted(base64.b64encode(SECRET.encode()).decode()) == "***"
     assert loaded(tmp_path, USERS).redacted("anything") == "anything"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("KAFKA", "broker-1.example.com:9092,broker-2:9092", "broker-1.example.com:9092,broker-2:9092"),
+        ("PLACE", "s3://lake-2026/Shop/Orders/Archive", "s3://lake-2026/Shop/Orders/Archive"),
+        ("FOLDER", "/var/lib/Changeling/Shop/2026", "/var/lib/Changeling/Shop/2026"),
+        ("PG_URL", "postgresql://me:open%20sesame@db:5432/shop", "postgresql://me:***@db:5432/shop"),
+        ("PG_URL", "host=db user=me password='open sesame' dbname=shop", "host=db user=me password='***' dbname=shop"),
+        ("JAAS", 'Plain required username="me" password="s3same";', "***"),
+        (
+            "SOMETHING",
+            'Plain required username="me" password="s3same";',
+            'Plain required username="me" password="***";',
+        ),
+        ("DB_PW", "sesame", "***"),
+        ("DBPASSWORD", "sesame", "***"),
+        ("ACCESS_KEY", "sesame", "***"),
+        ("MONKEY", "george", "george"),
+        ("A", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "***"),
+        ("A", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.x-Y", "***"),
+        ("A", "9e107d9d372bb6826bd81d3542a419d6", "***"),
+    ],
+)
+def test_what_looks_like_a_password_is_masked_and_an_address_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, shown: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    found = loaded(tmp_path, USERS.replace("path: in", f"path: '${{{name}}}'"))
+    assert found.redacted(f"cannot open <{value}>") == f"cannot open <{shown}>"
+
+
+def test_a_password_that_the_file_spells_out_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PART", "sesame")
+    catalog = "catalog: {uri: 'https://me:open${PART}@rest/', token: tulip, s3.secret-access-key: rose, type: rest}\n"
+    found = loaded(tmp_path, USERS.replace("key: [id]", "key: [id], columns: {id: int64, token: string}") + catalog)
+    texts = {"opensesame at rest": "*** at rest", "tulip rose": "*** ***", "string rest": "string rest"}
+    assert {text: found.redacted(text) for text in texts} == texts
 
 
 def test_nothing_shows_secrets_by_accident(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,12 +60,12 @@ def test_sources_of_a_wrong_shape(tmp_path: Path, settings: str, message: str) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: shop\nsources: []\n", ":1: warehouse is missing"),
+        ("name: shop\nsources: [{type: postgres, name: pg, url: u, tables: [t]}]\n", ":1: warehouse is missing"),
         ("name: shop\nwarehouse: x\nsources: []\n", ":3: sources: must not be empty"),
-        ("name: shop\nwarehouse: ''\nsources: [a]\n", ":2: warehouse: must not be empty"),
+        (USERS.replace("lake", "''"), ":2: warehouse: must not be empty"),
         ("name: shop\nwarehouse: x\nsources:\n  - a\n", ":4: sources[0]: must be a mapping, not text"),
         ("name: shop\nwarehouse: x\nsorces: []\n", ":3: sorces: there is no such setting; did you mean 'sources'?"),
-        ("name: true\nwarehouse: x\nsources: []\n", ":1: name: must be a letter, then letters, digits and underscores, at most 63 in all"),
+        (USERS.replace("shop", "true"), ":1: name: must be a letter, then letters, digits and underscores, at most 63 in all"),
         (f"{USERS}settle: 10\n", ":5: settle: must be a number and ms, s, m, h or d, as in 10s"),
         (f"{USERS}retention: 30 weeks\n", ":5: retention: must be a number and ms, s, m, h or d, as in 10s"),
         (f"{USERS}spark: {{spark.a: {{b: c}}}}\n", ':5: spark["spark.a"]: must be text, a number, true or false, not a mapping'),

@@ -24,7 +24,7 @@ KNOWN = ", ".join(registry.names())
         ),
         (USERS.replace("[id]", "[id], columns: {id: int46}"), ":4: sources[0].columns.id: there is no type 'int46'; did you mean 'int64'?"),
         (
-            USERS.replace("[id]", "[id], columns: {'': int64}"),
+            USERS.replace("[id]", "[id], columns: {'': int64, id: int64}"),
             ':4: sources[0].columns[""]: a column must have a name',
         ),
         (
@@ -73,7 +73,7 @@ KNOWN = ", ".join(registry.names())
             USERS + "feeds:\n  - {name: f, table: a, with: {FORMAT: JSON, MODE: UPDATES}}\n  - {name: F, table: a, with: {FORMAT: JSON, MODE: UPDATES}}\n",
             ":7: feeds[1].name: 'F' differs from 'f' in case only: give each a name of its own",
         ),
-        (USERS + "feeds:\n  - {name: f, table: a, source: drp}\n", ":6: feeds[0].source: there is no source 'drp'; did you mean 'drop'?"),
+        (USERS + "feeds:\n  - {name: f, table: a, with: {FORMAT: JSON, MODE: UPDATES}, source: drp}\n", ":6: feeds[0].source: there is no source 'drp'; did you mean 'drop'?"),
         (USERS + "feeds:\n  - {name: f, table: a}\n", ":6: feeds[0].with: FORMAT is missing: a feed needs FORMAT and MODE"),
         (
             USERS + "feeds:\n  - name: f\n    table: a\n    with:\n      FORMAT: JSON\n      mode: UPDATE\n",
@@ -84,12 +84,12 @@ KNOWN = ", ".join(registry.names())
             ":9: feeds[0].options: mode is not an option of the format here: write MODE",
         ),
         (
-            USERS + "feeds:\n  - name: f\n    table: a\n    topic: {type: kafka, servers: h, name: '{tabel}'}\n",
-            ":8: feeds[0].topic.name: a topic's name has no part {tabel}; did you mean 'table'?",
+            USERS + "feeds:\n  - name: f\n    table: a\n    with: {FORMAT: JSON, MODE: UPDATES}\n    topic: {type: kafka, servers: h, name: '{tabel}'}\n",
+            ":9: feeds[0].topic.name: a topic's name has no part {tabel}; did you mean 'table'?",
         ),
         (
-            USERS + "feeds:\n  - name: f\n    table: a\n    topic: {type: kafka, servers: h, name: '{table'}\n",
-            ":8: feeds[0].topic.name: '{table' is not a template: expected '}' before end of string",
+            USERS + "feeds:\n  - name: f\n    table: a\n    with: {FORMAT: JSON, MODE: UPDATES}\n    topic: {type: kafka, servers: h, name: '{table'}\n",
+            ":9: feeds[0].topic.name: '{table' is not a template: expected '}' before end of string",
         ),
         (
             USERS.replace(", key: [id]", ""),

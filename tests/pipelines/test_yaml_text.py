@@ -82,7 +82,9 @@ def test_an_error_in_what_was_merged_names_its_line(tmp_path: Path) -> None:
     text = (
         HEAD + "  - &first {name: a, type: files, path: in, format: xtdb,\n     tabel: x}\n  - {<<: *first, name: b}\n"
     )
-    assert refused(tmp_path, text) == "shop.yaml:5: sources[0].tabel: there is no such setting; did you mean 'table'?"
+    problems = refused(tmp_path, text).splitlines()
+    assert problems[0] == "shop.yaml:5: sources[0].tabel: there is no such setting; did you mean 'table'?"
+    assert problems[1].endswith("shop.yaml:5: sources[1].tabel: there is no such setting; did you mean 'table'?")
 
 
 def test_scalars_that_other_readers_change_stay_texts(tmp_path: Path) -> None:
@@ -136,7 +138,7 @@ def test_variables_are_filled_in_anywhere_in_a_text(tmp_path: Path, monkeypatch:
     assert one.servers == "broker:9092,b:1"
     assert one.topics == ("t", "$$x", "a$b", "${HOST}", "$${HOST}", "${HOST}")
     assert one.kafka == {"user": "broker"}
-    assert found.secrets == ("broker", "9092", "", "${HOST}")
+    assert found.secrets == ()
 
 
 def test_variables_that_are_missing_or_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

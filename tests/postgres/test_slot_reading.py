@@ -12,7 +12,7 @@ from changeling.model.errors import ChangelingError
 from changeling.postgres import slot as slots
 from changeling.postgres.catalog import Connection
 from changeling.postgres.connection import connect
-from changeling.postgres.slot import Slot
+from changeling.postgres.slot import Slot, parse_lsn
 from tests.postgres.server import Database
 from tests.postgres.slots import (
     EVERYTHING,
@@ -112,6 +112,42 @@ def test_after_a_crash_of_a_reader_the_rest_is_reported_again(database: Database
         taken += inserted(read(slot, database.connection, place))
         slot.advance(database.connection, place)
     assert taken == list(range(10))
+
+
+def test_a_transaction_whose_commit_begins_a_page_of_the_wal_is_reported_once(database: Database, slot: Slot) -> None:
+    for number in range(20):
+        insert(database, 2 * number)
+        _insert_and_commit_on_a_new_page(database, 2 * number + 1)
+        *_, place = commits(read(slot, database.connection))
+        if place % 8192 == 24:
+            break
+    else:
+        pytest.fail("no commit began a page")
+    number = 2 * number + 1
+    assert inserted(read(slot, database.connection, place)) == list(range(number))
+    slot.advance(database.connection, place)
+    assert inserted(read(slot, database.connection, place)) == []
+    assert inserted(read(slot, database.connection, place + 1)) == [number]
+
+
+def _insert_and_commit_on_a_new_page(database: Database, number: int) -> None:
+    """The WAL between the insert and the commit is filled to the end of the page, unless the server writes beside it."""
+
+    def end() -> int:
+        return parse_lsn(database.rows("SELECT pg_current_wal_insert_lsn()::text")[0][0])
+
+    def fill(size: int) -> None:
+        database.execute(f"SELECT pg_logical_emit_message(false, '', repeat('-', {size}))")
+
+    database.execute("BEGIN", f"INSERT INTO t VALUES ({number})")
+    fill(400)
+    before = end()
+    fill(400)
+    around = end() - before - 400
+    room = -end() % 8192
+    if room > around + 8:
+        fill(room - around)
+    database.execute("COMMIT")
 
 
 def nothing(database: Database) -> None:

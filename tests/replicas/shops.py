@@ -11,6 +11,7 @@ from tests.log.lakes import Shop, shop
 
 SOURCE = {"name": "bus", "type": "files", "path": "in/*.json", "format": "transferia"}
 Columns = dict[str, str]
+_COMPARED: set[Path] = set()
 USERS: Columns = {"id": "int64", "name": "utf8", "n": "int32"}
 
 
@@ -69,8 +70,11 @@ def replicas(made: Shop) -> list[str]:
 
 
 def then(made: Shop, table: str = "public.users", **when: Any) -> list[dict[str, Any]]:
-    """The rows of a table then, the same on Spark and in this process."""
+    """The rows of a table then; the first answer of a pipeline is compared with Spark's, which takes a second and more."""
     found = made.pipeline.rows(table, **when)
+    if made.folder in _COMPARED:
+        return sorted(found.to_pylist(), key=repr)
+    _COMPARED.add(made.folder)
     on_spark = made.pipeline.replica(table, **when).toArrow()
     assert (on_spark.column_names, sorted(on_spark.to_pylist(), key=repr)) == (
         found.column_names,

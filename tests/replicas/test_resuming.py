@@ -10,7 +10,8 @@ from changeling.iceberg.failpoints import FailpointReached
 from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
-from changeling.pipelines.runner import ingest_of, merge_of
+from changeling.pipelines.readers import ingest_of
+from changeling.pipelines.runner import merge_of
 from tests.log.lakes import Shop
 from tests.replicas.shops import asides, bus, item, points, replica, replicas
 

@@ -49,7 +49,7 @@ class Watch(SilentListener):
             self.points.append(report.point.number)
             self._changed.notify_all()
 
-    def waits(self) -> None:
+    def waits(self, seconds: float) -> None:
         with self._changed:
             self._rested += 1
             self._changed.notify_all()
@@ -96,14 +96,27 @@ NONE: dict[str, list[Any]] = {"users": [], "orders": ["order-old-1"]}
 WHOLE: dict[str, list[Any]] = {"users": [("user-123", "2023-12-25T18:00:00Z"), ("user-999", None)], "orders": []}
 
 
-def settling(folder: Path, settle: str) -> Shop:
-    return shop(folder, settle=settle, tables=[{"name": "users", "columns": {"_id": "string", "last_login": "string"}}])
+def settling(folder: Path, settle: str, **more: Any) -> Shop:
+    columns = {"_id": "string", "last_login": "string"}
+    return shop(folder, settle=settle, tables=[{"name": "users", "columns": columns}], **more)
+
+
+def published(made: Shop) -> list[tuple[str, list[str]]]:
+    """The tables and the transactions of what feeds have published."""
+    events = [
+        (feed.table.name, json.loads(record.value or b"")["transaction"]["id"])
+        for feed in made.pipeline.feeds()
+        for record in made.pipeline.read_feed(feed.name)
+    ]
+    return [(table, [number for name, number in events if name == table]) for table in ("orders", "users")]
 
 
 def test_002_37_half_a_transaction_is_seen_in_no_table_and_a_later_one_shows_it_whole(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    made = settling(tmp_path, "1h")
+    shown = {"FORMAT": "xtdb", "MODE": "NEW_AND_OLD_IMAGES"}
+    feeds = [{"name": f"{table}_feed", "table": table, "with": shown} for table in ("users", "orders")]
+    made = settling(tmp_path, "1h", feeds=feeds)
     made.write("0.json", first_order(), CREATE, UPDATE, DELETE)
     with running(made) as watch:
         watch.rest(4)
@@ -118,9 +131,14 @@ def test_002_37_half_a_transaction_is_seen_in_no_table_and_a_later_one_shows_it_
         watch.rest(7)
         # XTDB's events do not count one another: the rest may not be all.
         assert seen(made) == NONE
+        assert published(made) == [("orders", ["12344"]), ("users", ["12345", "12346", "12347"])]
         made.write("3.json", CREATE.replace("12345", "12351").replace("user-123", "user-1"))
         watch.rest(8)
         assert seen(made) == WHOLE
+        assert published(made) == [
+            ("orders", ["12344", "12350"]),
+            ("users", ["12345", "12346", "12347", "12350", "12350"]),
+        ]
         assert len(watch.points) == 3
     points = made.table(layout.POINTS).sort_by("point").to_pylist()
     assert [(point["sources"][0]["transaction"], point["complete"]) for point in points] == [

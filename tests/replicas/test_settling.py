@@ -14,11 +14,12 @@ from changeling.log.ingest import Ingest
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
-from changeling.pipelines.runner import ingest_of, merge_of
+from changeling.pipelines.readers import ingest_of
+from changeling.pipelines.runner import merge_of
 from changeling.replicas import pending_changes
 from changeling.replicas.merge import Merge
 from changeling.sources.files import FilesSource
-from tests.log.lakes import Shop, event, shop
+from tests.log.lakes import Shop, event, message, shop
 from tests.replicas.shops import replica
 
 SOURCE = {"name": "drop", "type": "files", "path": "in/*.json", "format": "xtdb", "batch_files": 1}
@@ -106,3 +107,20 @@ def test_no_part_of_a_transaction_is_shown_because_a_run_is_slow(
     assert whole is not None
     assert (whole.point.complete, shown(made)) == (False, ["id-1", "id-2", "id-4", "id-5-0", "id-5-1", "id-5-2"])
     assert merge.step(end=False) is None
+
+
+def test_a_part_of_a_transaction_that_comes_late_is_not_waited_for(
+    spark: SparkSession, tmp_path: Path, passes: Callable[[int], None]
+) -> None:
+    made = shop(tmp_path, {**SOURCE, "carrier": "kcat"}, settle="100s")
+    made.write("0.json", *(message({"topic": "a", "key": None, "value": event(n).encode()}, n) for n in (1, 6)))
+    made.pipeline.run(once=True)
+    # Another topic is behind, and nobody knows whether the last one is all of its transaction.
+    made.write("1.json", *(message({"topic": "b", "key": None, "value": event(n).encode()}, n) for n in (2, 4)))
+    ingest, merge = started(made)
+    assert ingest.step() is not None
+    report = merge.step(end=False)
+    assert report is not None
+    assert (report.point.complete, shown(made)) == (False, ["id-1", "id-2", "id-4", "id-6"])
+    passes(110)
+    assert (ingest.step(), merge.step(end=False)) == (None, None)

@@ -345,7 +345,7 @@ def test_who_comes_to_alter_a_table_is_let_through(spark: SparkSession, tmp_path
     seen = threading.Event()
 
     class Listening(SilentListener):
-        def starts(self, source: str, batch: Spread) -> None:
+        def starts(self, source: str, batch: int, spread: Spread) -> None:
             seen.set()
             time.sleep(1)
 

@@ -15,6 +15,7 @@ from changeling.files import output, paths, writing
 from changeling.formats import registry
 from changeling.formats.format import Format
 from changeling.formats.user_options import write_options
+from changeling.losses import most_first
 from changeling.reading_changes import Input, Progress, Report, changes_of, silent
 from changeling.rejects import RejectSink
 
@@ -103,10 +104,10 @@ def _summary(report: Report, parsed: argparse.Namespace) -> str:
         f"changes   {report.changes:>10,}",
         f"written   {report.written:>10,} records of {parsed.target} to {parsed.output}",
     ]
-    lines += [f"dropped   {count:>10,} {feature}" for feature, count in report.dropped.most_common()]
+    lines += [f"dropped   {count:>10,} {feature}" for feature, count in most_first(report.dropped)]
     lines += [
         f"relabelled{count:>10,} {label}s, which {parsed.target} writes as another operation"
-        for label, count in report.relabelled.most_common()
+        for label, count in most_first(report.relabelled)
     ]
     if report.as_text:
         lines.append(

@@ -48,10 +48,11 @@ def show_changes(batch: pa.RecordBatch) -> None:
             console.print(column_line(name, was, now))
 
 
-def heading(change: Change) -> Text:
-    """What a change did, to which row, when."""
+def heading(change: Change, word: str | None = None) -> Text:
+    """What a change did, in a word of its own or by its operation, to which row, when."""
     heading = Text()
-    heading.append(f"{change.op:<7} ", style=f"bold {_COLOURS.get(change.op, 'cyan')}")
+    did = word or change.op
+    heading.append(f"{did:<7} ", style=f"bold {_COLOURS.get(did, 'cyan')}")
     heading.append(str(change.table or ""), style="bold")
     if change.key is not None:
         heading.append(f" {printable(str(change.key))}")

@@ -14,7 +14,7 @@ Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def add(verbs: Actions) -> None:
     """Declares the verb with its actions."""
-    parser = verbs.add_parser("feed", help="changefeeds of tables", description=__doc__)
+    parser = verbs.add_parser("feed", help="create, change, list and read changefeeds", description=__doc__)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
     for declare in (_add_create, _add_alter, _add_drop, _add_list, _add_show, feed_read.add):
         declare(actions)
@@ -66,7 +66,7 @@ def _drop(parsed: argparse.Namespace) -> int:
 
 
 def _add_list(actions: Actions) -> None:
-    _add_output(actions.add_parser("list", help="all feeds"), _list)
+    _add_output(actions.add_parser("list", help="list all feeds"), _list)
 
 
 def _list(parsed: argparse.Namespace) -> int:
@@ -88,7 +88,7 @@ def _list(parsed: argparse.Namespace) -> int:
 
 
 def _add_show(actions: Actions) -> None:
-    parser = actions.add_parser("show", help="one feed with all its options")
+    parser = actions.add_parser("show", help="show one feed with all its options")
     parser.add_argument("name", metavar="NAME")
     _add_output(parser, _show)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from changeling.cli.arguments import add_pipeline, pipeline_of
 from changeling.cli.interrupts import stopped_by_signals
 from changeling.model.errors import UsageError
+from changeling.model.printable import printable_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +20,7 @@ _SHOWN_BYTES = 3_000
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb below `feed`."""
-    parser = verbs.add_parser("read", help="the records of a feed", description=__doc__)
+    parser = verbs.add_parser("read", help="read the records of a feed", description=__doc__)
     parser.add_argument("feed", metavar="F", help="the name of the feed")
     parser.add_argument(
         "--from",
@@ -36,7 +37,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     )
     parser.add_argument("--limit", metavar="N", type=int, help="stop after N records")
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a record")
+    parser.add_argument("--json", action="store_true", help="one JSON object per record")
     parser.set_defaults(run=run)
 
 
@@ -57,7 +58,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _tell(gap: "Gap") -> None:
-    print(f"changeling: {gap}", file=sys.stderr)
+    print(f"changeling: {printable_lines(str(gap))}", file=sys.stderr)
 
 
 def _print_lines(feed: "Feed", part: "pa.Table") -> None:

@@ -12,12 +12,16 @@ if TYPE_CHECKING:
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("history", help="the changes of one row", description=__doc__)
+    parser = verbs.add_parser("history", help="show every change of one row", description=__doc__)
     parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
     parser.add_argument("--key", required=True, help="""the row's key: '{"id": 1}'""")
     add_source(parser)
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="lines of JSON, as decode prints them, with `changed`")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="lines of JSON, as decode prints them, with `changed`, and `resnapshot` where the table was snapshotted again",
+    )
     parser.set_defaults(run=run)
 
 
@@ -30,7 +34,8 @@ def run(parsed: argparse.Namespace) -> int:
     for moment in moments:
         if parsed.json:
             (line,) = lines(moment.row)
-            sys.stdout.buffer.write(b'%b,"changed":%b}\n' % (line[:-1], quote(moment.changed)))
+            again = b',"resnapshot":true' if moment.is_resnapshot else b""
+            sys.stdout.buffer.write(b'%b,"changed":%b%b}\n' % (line[:-1], quote(moment.changed), again))
         else:
             _show(moment)
     sys.stdout.flush()
@@ -44,7 +49,7 @@ def _show(moment: "RowChange") -> None:
     from changeling.model import layout
 
     console = Console(highlight=False, soft_wrap=True)
-    console.print(heading(layout.changes(moment.row)[0]))
+    console.print(heading(layout.changes(moment.row)[0], "resnapshot" if moment.is_resnapshot else None))
     before, after = moment.before or {}, moment.after or {}
     for name in moment.changed:
         console.print(column_line(name, before.get(name), after.get(name)))

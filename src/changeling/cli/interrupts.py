@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 
 
@@ -20,16 +21,15 @@ def stop_at_once(number: int) -> None:
     os._exit(128 + number)
 
 
-def stopped_by_signals(announcement: str | None = None) -> threading.Event:
-    """An event that the first Ctrl-C (or SIGTERM) sets, which is announced on stderr if there is something to say; the second stops at once."""
+def stopped_by_signals(announce: Callable[[], object] = lambda: None) -> threading.Event:
+    """An event that the first Ctrl-C (or SIGTERM) sets, which is announced; the second stops at once."""
     stop = threading.Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
             stop_at_once(number)
         stop.set()
-        if announcement is not None:
-            print(announcement, file=sys.stderr)
+        announce()
 
     signal.signal(signal.SIGINT, ask)
     signal.signal(signal.SIGTERM, ask)

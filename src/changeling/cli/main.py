@@ -9,6 +9,7 @@ from typing import NoReturn
 from changeling import __version__
 from changeling.cli import (
     catalog,
+    check,
     completion,
     convert,
     decode,
@@ -18,6 +19,7 @@ from changeling.cli import (
     init,
     maintain,
     rejects,
+    relocate,
     remove,
     replica,
     run,
@@ -29,6 +31,7 @@ from changeling.cli import (
 from changeling.cli.interrupts import interrupt_once
 from changeling.cli.startup import leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
+from changeling.model.extras import naming_extras
 from changeling.model.printable import printable_lines
 
 _VERBS = (
@@ -36,6 +39,7 @@ _VERBS = (
     formats,
     decode,
     convert,
+    check,
     run,
     status,
     replica,
@@ -47,6 +51,7 @@ _VERBS = (
     snapshot,
     rejects,
     maintain,
+    relocate,
     remove,
     completion,
 )
@@ -74,7 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
         if parsed.verb not in _ON_SPARK and not any(getattr(parsed, name, None) for name in _WITH_SPARK):
             leave_out_pandas()
-        code: int = parsed.run(parsed)
+        with naming_extras():
+            code: int = parsed.run(parsed)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe: Python must not complain when it flushes at exit.

@@ -10,7 +10,10 @@ _SMALL = 16 * 1024 * 1024
 
 @contextmanager
 def progress_bar(total: int | None) -> Iterator[Callable[[int], None]]:
-    """Yields a function to call with the number of bytes read since the last call; nothing is shown for little input."""
+    """Yields a function to call with the number of bytes read since the last call; nothing is shown for little input.
+
+    Where the size is not known, the bar appears when it is no longer little.
+    """
     if not sys.stderr.isatty() or (total is not None and total < _SMALL):
         yield lambda amount: None
         return
@@ -18,6 +21,15 @@ def progress_bar(total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda amount: progress.update(task, advance=amount)
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = progress.add_task("", total=total)
+
+    def advance(amount: int) -> None:
+        progress.update(task, advance=amount)
+        if progress.tasks[0].completed >= _SMALL:
+            progress.start()
+
+    try:
+        yield advance
+    finally:
+        progress.stop()

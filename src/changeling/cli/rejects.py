@@ -5,17 +5,20 @@ import json
 import sys
 
 from changeling.cli.arguments import add_pipeline, pipeline_of
+from changeling.model.errors import UsageError
 from changeling.rejects import reject_line
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("rejects", help="records that could not be read", description=__doc__)
+    parser = verbs.add_parser(
+        "rejects", help="show the records that could not be read, or read them again", description=__doc__
+    )
     add_pipeline(parser)
     parser.add_argument(
         "--replay", action="store_true", help="read them again; those that can be read now join the log"
     )
-    parser.add_argument("--take-over", action="store_true", help="as `run` takes it")
+    parser.add_argument("--take-over", action="store_true", help="with --replay, as `run` takes it")
     parser.add_argument("--limit", type=int, metavar="N", help="show the first N")
     parser.add_argument("--json", action="store_true", help="lines of JSON, with the raw bytes")
     parser.set_defaults(run=run)
@@ -23,6 +26,8 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Shows the rejects, or replays them; a replay exits with 3 if some remain."""
+    if parsed.take_over and not parsed.replay:
+        raise UsageError("--take-over is for --replay: to show the rejects takes nothing over")
     pipeline = pipeline_of(parsed.pipeline)
     if parsed.replay:
         found = pipeline.replay(take_over=parsed.take_over)

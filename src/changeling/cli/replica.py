@@ -19,7 +19,9 @@ _SHOWN = 50
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("replica", help="the rows of a table, now or then", description=__doc__)
+    parser = verbs.add_parser(
+        "replica", help="show the rows of a table, now or at an earlier time", description=__doc__
+    )
     parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
     add_source(parser)
     when = parser.add_mutually_exclusive_group()
@@ -33,7 +35,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument("--before", metavar="T", help="with --base: only changes strictly before a time")
     parser.add_argument("--limit", metavar="N", type=int, help=f"show N rows (default: {_SHOWN}; all with --json)")
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a row")
+    parser.add_argument("--json", action="store_true", help="one JSON object per row")
     parser.set_defaults(run=run)
 
 

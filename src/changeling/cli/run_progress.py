@@ -1,41 +1,67 @@
-"""The output of a run: a line a batch, the current activity, and a summary at the end."""
+"""The output of a run: a line an event, on terminals what it is doing, and a summary at the end."""
 
 import json
+import logging
+import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
+from rich.text import Text
 
 from changeling.cli.display import duration, show_table, table
-from changeling.model.printable import printable_lines
+from changeling.model.printable import printable, printable_lines
+from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.log_lines import JsonLines, TextLines
+from changeling.pipelines.run_log import LOGGER, rate
 
 if TYPE_CHECKING:
-    from changeling.feeds.publish import FeedReport
-    from changeling.log.ingest import Report
     from changeling.pipelines.runner import Totals
-    from changeling.replicas.merge import Report as Merged
     from changeling.sources.source import Spread
-    from changeling.targets.postgres_target import TargetReport
 
+LogFormat = Literal["text", "json"]
 _NANOS = 1_000_000_000
+_STYLES = {logging.WARNING: "yellow", logging.ERROR: "red"}
+_REFRESHED = 0.5
+"""Seconds."""
 
 
-class Shown:
-    """Listens to a run and prints on standard error."""
+class Shown(SilentListener):
+    """Prints the log of a run: for people where standard error is a terminal and no format is asked for, else as lines.
 
-    def __init__(self, pipeline: str) -> None:
+    `on_stdout`: the lines are the output of the command.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        lines: LogFormat | None = None,
+        *,
+        level: int = logging.INFO,
+        on_stdout: bool = False,
+    ) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._status = self._console.status(f"{pipeline}: starting Spark")
-        self._waiting = False
-        self._doing = ""
+        self.for_people = lines is None and self._console.is_terminal
+        self._handler = _Printed(self._console) if self.for_people else _written(lines or "text", on_stdout=on_stdout)
+        self._handler.setLevel(level)
+        self._shows = self._console.is_terminal and (self.for_people or (on_stdout and not sys.stdout.isatty()))
+        self._status = self._console.status(f"{pipeline}: starting")
+        self._doing: Callable[[], str] | None = None
+        self._failing: set[str] = set()
         self._watch: threading.Thread | None = None
         self._ended = threading.Event()
+        self._level = LOGGER.level
 
     def __enter__(self) -> "Shown":
-        if self._console.is_terminal:
+        LOGGER.setLevel(self._handler.level)
+        LOGGER.addHandler(self._handler)
+        if self._shows:
             self._status.start()
+            self._watch = threading.Thread(target=self._watched, daemon=True)
+            self._watch.start()
         return self
 
     def __exit__(
@@ -45,90 +71,77 @@ class Shown:
         if self._watch is not None:
             self._watch.join()
         self._status.stop()
+        LOGGER.removeHandler(self._handler)
+        LOGGER.setLevel(self._level)
 
-    def starts(self, source: str, batch: "Spread") -> None:
-        """Shown during the batch, on terminals, with the tasks that are done."""
-        self._waiting = False
-        self._doing = f"{source}: reading {_size(batch)}"
-        self._status.update(self._doing)
-        if self._console.is_terminal and self._watch is None:
-            self._watch = threading.Thread(target=self._watched, daemon=True)
-            self._watch.start()
+    def prepares(self, what: str) -> None:
+        """Shown until something is read."""
+        self._shown(lambda: what)
+
+    def looks(self, source: str) -> None:
+        """Shown while a source is asked, unless that is done every second."""
+        if self._doing is None:
+            self._shown(lambda: f"{source}: looking for what is new")
+
+    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+        """Shown during the batch, with the tasks that are done."""
+
+        def doing() -> str:
+            done, all_tasks = _tasks()
+            return f"{source}: reading {spread}" + (f", {done:,} of {all_tasks:,} tasks done" if all_tasks else "")
+
+        self._shown(doing)
+
+    def merges(self) -> None:
+        """Shown during the merge."""
+        self._shown(lambda: "replicas: merging what is new")
+
+    def fails(self, part: str, error: str) -> None:
+        """Shown until it works again."""
+        self._failing.add(part)
+
+    def recovers(self, part: str) -> None:
+        """It works again."""
+        self._failing.discard(part)
+
+    def waits(self, seconds: float) -> None:
+        """Shown until there is something to do."""
+        end = monotonic() + seconds
+
+        def doing() -> str:
+            left = max(1, round(end - monotonic()))
+            state = f"waiting for {', '.join(sorted(self._failing))}" if self._failing else "all read"
+            return f"{state}; next look in {left} s (Ctrl-C stops)"
+
+        self._shown(doing)
+
+    def _shown(self, doing: Callable[[], str]) -> None:
+        self._doing = doing
 
     def _watched(self) -> None:
-        while not self._ended.wait(0.5):
-            done, all_tasks = _tasks()
-            if all_tasks and not self._waiting:
-                self._status.update(f"{self._doing}, {done:,} of {all_tasks:,} tasks done")
+        while not self._ended.wait(_REFRESHED):
+            if self._doing is not None:
+                self._status.update(Text(printable(self._doing())))
 
-    def done(self, report: "Report") -> None:
-        """One line a batch, and one a new schema."""
-        outcome, seconds = report.outcome, max(report.seconds, 0.001)
-        rejected = f", [red]{outcome.rejected:,} rejected[/red]" if outcome.rejected else ""
-        late = f", {outcome.late:,} late" if outcome.late else ""
-        self._console.print(
-            f"{report.source} batch {report.batch}: {outcome.read:,} records, {outcome.changed:,} changes{rejected}{late}"
-            f" [dim]in {seconds:.1f} s, {outcome.read / seconds:,.0f} a second[/dim]"
-        )
-        for version in report.schemas:
-            note = f": {version.note}" if version.note else ""
-            style = "red" if version.status == "aside" else "dim"
-            self._console.print(
-                printable_lines(
-                    f"  schema {version.id}: {version.table} version {version.version}, {version.origin}, "
-                    f"{version.status}{note}"
-                ),
-                style=style,
-                markup=False,
-            )
 
-    def merged(self, report: "Merged") -> None:
-        """One line a point that changed replicas."""
-        if not report.tables:
-            return
-        changes = sum(table.changes for table in report.tables)
-        late = sum(table.late for table in report.tables)
-        asides = sum(table.asides for table in report.tables)
-        counts = [f"{changes:,} changes in {len(report.tables):,} table{'' if len(report.tables) == 1 else 's'}"]
-        counts += [f"{late:,} late"] if late else []
-        counts += [f"[red]{asides:,} quarantined[/red]"] if asides else []
-        self._console.print(
-            f"replicas: point {report.point.number}, {', '.join(counts)} [dim]in {report.seconds:.1f} s[/dim]"
-        )
+class _Printed(logging.Handler):
+    """Lines for people, above what a run is doing."""
 
-    def mirrored(self, report: "TargetReport") -> None:
-        """One line for each sync of a target."""
-        written, deleted = sum(one.written for one in report.tables), sum(one.deleted for one in report.tables)
-        self._console.print(
-            f"target {report.target}: point {report.point.number}, {written:,} rows written, {deleted:,} deleted "
-            f"[dim]in {report.seconds:.1f} s[/dim]"
-        )
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
 
-    def published(self, report: "FeedReport") -> None:
-        """One line for each commit to a topic that has records."""
-        if report.records:
-            kind = "rows of the initial scan" if report.scanned else "changes"
-            more = [f"{report.late:,} late"] * bool(report.late) + [f"{report.rejected:,} rejected"] * bool(
-                report.rejected
-            )
-            self._console.print(
-                f"feed {report.feed}: point {report.point}, {', '.join([f'{report.changes:,} {kind}', *more])} "
-                f"[dim]as {report.records:,} records[/dim]"
-            )
+    def emit(self, record: logging.LogRecord) -> None:
+        """Prints a record in the colour of its level."""
+        text = record.getMessage()
+        style = _STYLES.get(record.levelno, "dim" if record.levelno < logging.INFO or text.startswith(" ") else "")
+        self._console.print(printable_lines(text), style=style, markup=False)
 
-    def copied(self, feed: str, records: int, place: str) -> None:
-        """One line for each copy of a feed."""
-        self._console.print(printable_lines(f"feed {feed}: {records:,} records to {place}"), markup=False)
 
-    def warns(self, source: str, text: str) -> None:
-        """In yellow, before the next batch."""
-        self._console.print(printable_lines(f"{source}: {text}"), style="yellow", markup=False)
-
-    def waits(self) -> None:
-        """Shown once, when there is nothing to do."""
-        if not self._waiting:
-            self._waiting = True
-            self._status.update("all read; waiting for more (Ctrl-C stops)")
+def _written(lines: LogFormat, *, on_stdout: bool) -> logging.Handler:
+    handler = logging.StreamHandler(sys.stdout if on_stdout else sys.stderr)
+    handler.setFormatter(JsonLines() if lines == "json" else TextLines())
+    return handler
 
 
 def _tasks() -> tuple[int, int]:
@@ -145,31 +158,24 @@ def _tasks() -> tuple[int, int]:
     return sum(stage.numCompletedTasks for stage in found), sum(stage.numTasks for stage in found)
 
 
-def _size(batch: "Spread") -> str:
-    parts = [
-        None if batch.files is None else f"{batch.files:,} files",
-        None if batch.bytes is None else f"{batch.bytes / 1_000_000:,.1f} MB",
-        None if batch.records is None else f"{batch.records:,} records",
-    ]
-    return ", ".join(part for part in parts if part) or "rejects"
-
-
 def summary(totals: "Iterable[Totals]") -> None:
     """A table on standard output."""
-    names = ("batches", "read", "accepted", "rejected", "changes", "late", "records/s", "lag")
+    names = ("batches", "read", "accepted", "rejected", "changes", "late", "records/s", "to log")
     shown = table("source", numbers=names)
     for total in totals:
-        rate = f"{total.read / total.seconds:,.0f}" if total.seconds and total.read else ""
         numbers = (total.batches, total.read, total.accepted, total.rejected, total.changes, total.late)
-        shown.add_row(total.source, *(f"{number:,}" for number in numbers), rate, duration(total.state.log_lag))
+        speed = rate(total.read, total.seconds)
+        shown.add_row(total.source, *(f"{number:,}" for number in numbers), speed, duration(total.state.log_lag))
     show_table(shown)
 
 
-def summary_lines(totals: "Iterable[Totals]") -> list[str]:
+def summary_lines(pipeline: str, totals: "Iterable[Totals]") -> list[str]:
     """A line of JSON a source."""
     return [
         json.dumps(
             {
+                "event": "total",
+                "pipeline": pipeline,
                 "source": total.source,
                 "batches": total.batches,
                 "read": total.read,

@@ -18,7 +18,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument("text", metavar="TEXT", help="statements, separated by semicolons; - reads the input")
     add_source(parser)
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object an action")
+    parser.add_argument("--json", action="store_true", help="one JSON object per action")
     parser.set_defaults(run=run)
 
 

@@ -2,11 +2,19 @@
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from changeling.cli.arguments import add_pipeline, pipeline_of
 from changeling.cli.definitions import definitions
+from changeling.cli.interrupts import stopped_by_signals
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from changeling.pipelines.pipeline import Pipeline
+
+_LEAST_RATE = 0.05
+"""Records a second that are shown as 0.1."""
 _LEGEND = {
     "source": (
         ("read", "records that were taken from the source"),
@@ -21,6 +29,9 @@ _LEGEND = {
         ("to log", "from the commit to the log, in the last batch"),
         ("to replica", "from the last commit that replicas have to the point that brought it"),
         ("last batch", "when the last batch was read, in UTC"),
+        ("lag now", "the age of the oldest change that is not in the log; 0 where nothing is missing"),
+        ("waiting", "what is not in the log; of a database, what its server retains of its log for the slot"),
+        ("replicas", "the age of the oldest batch in the log that the replicas do not have"),
     ),
     "table": (
         ("schema", "the number of the table's schema in the log"),
@@ -38,20 +49,38 @@ _LEGEND = {
         ("rejected", "changes that the feed's dialect cannot carry"),
         ("late", "changes that came late: what they did is published with a later point"),
         ("last barrier", "the step and transaction up to which all is published"),
-        ("points behind, lag", "how far the feed is behind the replicas, in points and in time"),
+        ("points behind, lag now", "what the replicas have and the feed does not: points, and the age of the oldest"),
     ),
 }
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("status", help="the state of a pipeline", description=__doc__)
+    parser = verbs.add_parser("status", help="show how far a pipeline is, and what it lags behind", description=__doc__)
     add_pipeline(parser)
     parser.add_argument(
-        "--json", action="store_true", help="lines of JSON: one object a source, a table, a feed, a target"
+        "--json", action="store_true", help="lines of JSON: one object for each source, table, feed and target"
     )
-    parser.add_argument("--legend", action="store_true", help="what the columns mean")
+    parser.add_argument("--legend", action="store_true", help="explain the columns")
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        type=_seconds,
+        const=2.0,
+        metavar="SECONDS",
+        help="show it again every 2 seconds, or as many as given, until Ctrl-C",
+    )
     parser.set_defaults(run=run)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: write a number of seconds")
+    return seconds
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -62,21 +91,34 @@ def run(parsed: argparse.Namespace) -> int:
         )
         return 0
     pipeline = pipeline_of(parsed.pipeline)
-    rows = pipeline.status()
-    if parsed.json:
-        print("\n".join(json.dumps(row) for row in rows))
+    if parsed.watch is None:
+        _print(pipeline, parsed.json)
         return 0
-    _show(pipeline.name, rows)
+    stop = stopped_by_signals()
+    while not stop.is_set():
+        _print(pipeline, parsed.json, again=True)
+        stop.wait(parsed.watch)
     return 0
 
 
-def _show(name: str, rows: list[dict[str, Any]]) -> None:
+def _print(pipeline: "Pipeline", as_json: bool, *, again: bool = False) -> None:
+    """`again`: in place of what a terminal shows."""
+    rows = pipeline.status()
+    if as_json:
+        print("\n".join(json.dumps(row) for row in rows), flush=True)
+        return
     from rich.console import Console
 
+    console = Console(highlight=False, soft_wrap=True)
+    if again and console.is_terminal:
+        console.clear()
+    _show(console, pipeline.name, rows)
+
+
+def _show(console: "Console", name: str, rows: list[dict[str, Any]]) -> None:
     from changeling.cli.display import duration, show_table, table
     from changeling.model.printable import printable_lines
 
-    console = Console(highlight=False, soft_wrap=True)
     sources = [row for row in rows if row["kind"] == "source"]
     running = any(row["running"] for row in sources)
     console.print(f"pipeline [bold]{name}[/bold], {'[green]running[/green]' if running else 'not running'}")
@@ -86,6 +128,11 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
         numbers = (f"{row[column]:,}" for column in ("read", "accepted", "rejected", "changes", "late"))
         lags = (_nanos(row[name]) for name in ("extraction_lag_seconds", "lag_seconds", "replica_lag_seconds"))
         shown.add_row(row["name"], *numbers, *(duration(lag) for lag in lags), _to_the_second(row["ingested_at"]))
+    show_table(shown)
+    console.print()
+    shown = table("source", numbers=("lag now", "waiting", "replicas"))
+    for row in sources:
+        shown.add_row(row["name"], _age(row.get("behind_seconds")), _waiting(row), _age(row["replica_behind_seconds"]))
     show_table(shown)
     tables = [row for row in rows if row["kind"] == "table"]
     if tables:
@@ -122,6 +169,8 @@ def _show(name: str, rows: list[dict[str, Any]]) -> None:
             if row["slot_error"]:
                 console.print(printable_lines(f"  {row['slot_error']}"), style="red", markup=False)
     for row in sources:
+        if "slot" not in row and row.get("behind_error"):
+            console.print(printable_lines(f"{row['name']}: {row['behind_error']}"), style="red", markup=False)
         for name, why in row["left_out"].items():
             console.print(printable_lines(f"left out: {name}: {why}"), style="red", markup=False)
     if error := next((row["last_error"] for row in sources if row["last_error"]), None):
@@ -134,7 +183,7 @@ def _show_feeds(feeds: list[dict[str, Any]]) -> None:
     from changeling.cli.display import duration, show_table, table
 
     counts = ("published", "rejected", "late")
-    numbers = (*counts, "a second", "points behind", "lag")
+    numbers = (*counts, "a second", "points behind", "lag now")
     shown = table("feed", "table", "format", "mode", "topic", "status", "last barrier", numbers=numbers)
     for row in feeds:
         state = row["status"]
@@ -145,11 +194,28 @@ def _show_feeds(feeds: list[dict[str, Any]]) -> None:
             state,
             "" if row["barrier"] is None else f"[{row['barrier'][0]},{row['barrier'][1]}]",
             *("" if row[name] is None else f"{row[name]:,}" for name in counts),
-            "" if row["rate"] is None else f"{row['rate']:,.1f}",
+            "" if row["rate"] is None or row["rate"] < _LEAST_RATE else f"{row['rate']:,.1f}",
             "" if row["lag_points"] is None else f"{row['lag_points']:,}",
             duration(_nanos(row["lag_seconds"])),
         )
     show_table(shown)
+
+
+def _age(seconds: float | None) -> str:
+    from changeling.cli.display import duration
+
+    return "unknown" if seconds is None else duration(_nanos(seconds)) if seconds else "0 s"
+
+
+def _waiting(source: dict[str, Any]) -> str:
+    """What of a source is not in the log."""
+    records, files, size = (source.get(f"behind_{what}") for what in ("records", "files", "bytes"))
+    if records is not None:
+        return f"{records:,} record{'' if records == 1 else 's'}"
+    kept = "" if size is None else f"{size / 1024**2:,.1f} MB"
+    if files is not None:
+        return f"{files:,} file{'' if files == 1 else 's'}" + (f", {kept}" if files else "")
+    return kept and f"{kept} of WAL"
 
 
 def _how_far(target: dict[str, Any]) -> str:
@@ -159,7 +225,9 @@ def _how_far(target: dict[str, Any]) -> str:
         return "not at a point yet"
     aside = target["aside"]
     kept = f", {aside:,} row{'' if aside == 1 else 's'} quarantined (changeling.asides lists them)" if aside else ""
-    return f"at point {target['point']}{kept}"
+    points = target["lag_points"]
+    late = f", {points:,} point{'' if points == 1 else 's'} behind" if points else ""
+    return f"at point {target['point']}{late}{kept}"
 
 
 def _nanos(seconds: float | None) -> int | None:

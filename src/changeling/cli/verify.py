@@ -29,7 +29,9 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument("--repair", action="store_true", help="snapshot the tables that differ again")
     parser.add_argument("--limit", metavar="N", type=int, default=_SHOWN, help="rows shown of each table that differs")
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a row that differs, or a fault of a feed")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per row that differs, or per fault of a feed"
+    )
     parser.set_defaults(run=run)
 
 
@@ -102,8 +104,9 @@ def _show(one: "Verified") -> None:
     from changeling.model.printable import printable
 
     console = Console(highlight=False, soft_wrap=True)
-    verdict = Text("equal", style="green") if not one.different else Text(f"{one.different:,} differ", style="red")
-    line = Text.assemble((_name(one), "bold"), f"  {one.rows:,} rows  ", verdict)
+    verdict, colour = (f"{one.different:,} differ", "red") if one.different else ("equal", "green")
+    # Tables come one by one: what can be aligned is in front of their names.
+    line = Text.assemble((f"{verdict:<12}", colour), f"{one.rows:>13,} rows  ", (_name(one), "bold"))
     if one.aside:
         line.append(f"  ({one.aside:,} values that do not fit their column are quarantined)", style="yellow")
     console.print(line)

@@ -138,14 +138,10 @@ class FeedEncoder:
         change = one.change
         op, before, after = self._shown(change)
         stamp = one.stamped.stamp
-        own = json_text.items(change.key)
-        key = json_text.canonical_key(
-            (column.source_name, value) for column, value in zip(self._shape.key_columns, own, strict=True)
-        )
         made = Change(
             op=op,
             table=self._table,
-            key=key,
+            key=json_text.canonical_key(self._key(change)),
             before=before[0],
             before_image=before[1],
             after=after[0],
@@ -186,7 +182,7 @@ class FeedEncoder:
             part = {number: change.after.get(number, b"null") for number in change.mentioned}
             return Operation.UPDATE, before, (self._part(part), Image.PARTIAL)
         if self._feed.format not in YDB and mode == "NEW_IMAGE":
-            before = (self._key_image(change), Image.KEY) if op is Operation.DELETE else nothing
+            before = (json_text.join(self._key(change)), Image.KEY) if op is Operation.DELETE else nothing
         if op is Operation.UPDATE and change.before is None:
             op = Operation.INSERT
         return op, before, after
@@ -206,10 +202,11 @@ class FeedEncoder:
         spelled = {number: self._spellings[number].write(row[number]) for number in self._spellings.keys() & row.keys()}
         return {**row, **spelled} if spelled else row
 
-    def _key_image(self, change: Completed) -> bytes:
-        own = json_text.items(change.key)
-        names = (column.source_name for column in self._shape.key_columns)
-        return json_text.join(zip(names, own, strict=True))
+    def _key(self, change: Completed) -> list[tuple[str, bytes]]:
+        """The columns of the key as the images of the row spell them: that of `change` is spelled as rows are found by it."""
+        shown = change.before if change.op is Operation.DELETE else change.after
+        row = self._spell(shown or {})
+        return [(column.source_name, row.get(column.id, b"null")) for column in self._shape.key_columns]
 
 
 def _numbered(changes: Sequence[Outgoing]) -> Iterator[Outgoing]:

@@ -33,6 +33,8 @@ from changeling.model.errors import ChangelingError
 Answer = TypeVar("Answer")
 PATIENCE = 12.0
 """Seconds: long enough for a slow network; with librdkafka's own 60 a wrong address would look like a hang."""
+_FETCHED = 1000
+"""Records that are taken from librdkafka at once."""
 _UNANSWERED = "there was no answer in time: check the address, that it runs, and security.protocol"
 _LOGIN = "the login was refused: check sasl.mechanism, sasl.jaas.config and the password there"
 _REASONS = {
@@ -113,6 +115,37 @@ class Cluster:
                 raise
             return Description(str(found.topic_id), len(found.partitions))
 
+    def topics(self) -> dict[str, int]:
+        """The names of all topics that the user may see, sorted, and how many partitions each has."""
+        with self.translated_errors():
+            # Connections that fail are noticed while an answer is waited for, which listing topics does not do.
+            self._answer(self._admin.describe_cluster(request_timeout=PATIENCE))
+            found = self._admin.list_topics(timeout=PATIENCE).topics
+        return {name: len(topic.partitions) for name, topic in sorted(found.items())}
+
+    def first_times(self, places: Mapping[tuple[str, int], int]) -> list[int]:
+        """The times, in milliseconds since 1970, of the first committed records from an offset on, of each partition that has one."""
+        reader = {"group.id": "changeling", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        reader |= {"isolation.level": "read_committed", "enable.partition.eof": True, "fetch.wait.max.ms": 10}
+        found, waiting, until = [], set(places), monotonic() + PATIENCE
+        with self.translated_errors():
+            consumer = Consumer({**self.settings, **reader})
+            try:
+                consumer.assign([TopicPartition(topic, place, offset) for (topic, place), offset in places.items()])
+                while waiting and monotonic() < until:
+                    message = consumer.poll(0.2)
+                    if message is None:
+                        continue
+                    error, place = message.error(), (message.topic() or "", message.partition() or 0)
+                    if error is None and place in waiting:
+                        found.append(message.timestamp()[1])
+                    elif error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                    waiting.discard(place)
+            finally:
+                consumer.close()
+        return found
+
     def create(self, topic: str, partitions: int, configuration: Mapping[str, str]) -> Description:
         """Makes a topic, with as many replicas as the cluster gives by default; one that was made meanwhile is as good."""
         new = NewTopic(topic, partitions, -1, config=dict(configuration))
@@ -168,7 +201,11 @@ class Cluster:
     def committed(self, topic: str, partitions: int) -> Iterator[Message]:
         """The records of a topic up to the first transaction that is open now, without those that were aborted."""
         spans = self.spans(topic, partitions, committed=True)
-        ends = {place: end for place, (begin, end) in enumerate(spans) if begin < end}
+        return self.records(topic, {place: span for place, span in enumerate(spans) if span[0] < span[1]})
+
+    def records(self, topic: str, spans: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
+        """The records of committed transactions from the first offset up to, not including, the second one of each partition."""
+        ends = {place: end for place, (_, end) in spans.items()}
         reader = {"group.id": "changeling", "enable.auto.commit": False, "auto.offset.reset": "error"}
         # At the end of a partition the broker would wait for more before it tells.
         reader |= {"isolation.level": "read_committed", "enable.partition.eof": True, "fetch.wait.max.ms": 10}
@@ -178,18 +215,21 @@ class Cluster:
             try:
                 consumer.assign([TopicPartition(topic, place, spans[place][0]) for place in ends])
                 while ends:
-                    message = consumer.poll(0.2)
-                    if message is None:
-                        if monotonic() > until:
-                            raise Interrupted(f"{self._called}: the end of the topic {topic!r} cannot be read in time")
-                        continue
-                    error, place = message.error(), message.partition() or 0
-                    if error is None:
-                        yield message
-                    elif error.code() != KafkaError._PARTITION_EOF:
-                        raise KafkaException(error)
-                    elif (message.offset() or 0) >= ends.get(place, 0):
-                        ends.pop(place, None)
+                    found = consumer.consume(_FETCHED, 0.2)
+                    if found:
+                        until = monotonic() + PATIENCE
+                    elif monotonic() > until:
+                        raise Interrupted(f"{self._called}: the end of the topic {topic!r} cannot be read in time")
+                    for message in found:
+                        error, place, offset = message.error(), message.partition() or 0, message.offset() or 0
+                        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                            raise KafkaException(error)
+                        end = ends.get(place, 0)
+                        if error is None and offset < end:
+                            yield message
+                        # The last offsets of a span may have no record: a marker of a transaction, an aborted record.
+                        if offset >= end - (error is None):
+                            ends.pop(place, None)
             finally:
                 consumer.close()
 

@@ -53,6 +53,8 @@ _JAVA_NAMES = {
     "sasl.username": "sasl.jaas.config",
     "sasl.password": "sasl.jaas.config",
 }
+_CONNECTING = ("security.", "sasl.", "ssl.", "client.id", "client.dns.lookup")
+"""What the names of settings begin with that say how to connect."""
 _LOGINS = {"PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule"}
 _VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"'=]+)"""
 _JAAS = re.compile(
@@ -77,7 +79,7 @@ def librdkafka_settings(settings: Mapping[str, Setting], where: str) -> dict[str
             found[_NAMES[name]] = given[name]
         elif name not in _TRANSLATED:
             raise UsageError(
-                f"{where}: there is no Kafka setting {name!r} for a feed; {nearest(name, [*_NAMES, *_TRANSLATED])}"
+                f"{where}: there is no Kafka setting {name!r} here; {nearest(name, [*_NAMES, *_TRANSLATED])}"
             )
     for translate in dict.fromkeys(_TRANSLATED[name] for name in given if name in _TRANSLATED):
         try:
@@ -85,6 +87,12 @@ def librdkafka_settings(settings: Mapping[str, Setting], where: str) -> dict[str
         except ValueError as error:
             raise UsageError(f"{where}: {error}") from None
     return found
+
+
+def connection_settings(settings: Mapping[str, Setting], where: str) -> dict[str, str]:
+    """Those of the settings that a connection needs, under librdkafka's names; raises `UsageError` where it has no counterpart."""
+    needed = {name: value for name, value in settings.items() if name.startswith(_CONNECTING)}
+    return librdkafka_settings(needed, where)
 
 
 def java_name(setting: str) -> str:
@@ -95,7 +103,7 @@ def java_name(setting: str) -> str:
 def _login(given: Mapping[str, str]) -> dict[str, str]:
     mechanism = given.get("sasl.mechanism", "")
     if mechanism not in _LOGINS:
-        raise ValueError(f"the Kafka setting 'sasl.mechanism' of a feed can be {', '.join(_LOGINS)}")
+        raise ValueError(f"the Kafka setting 'sasl.mechanism' can be {', '.join(_LOGINS)}")
     parsed = _JAAS.fullmatch(given.get("sasl.jaas.config", ""))
     options = {} if parsed is None else {name: _unquoted(value) for name, value in _OPTION.findall(parsed[2])}
     module = _LOGINS[mechanism]
@@ -111,7 +119,7 @@ def _truststore(given: Mapping[str, str]) -> dict[str, str]:
     kind = given.get("ssl.truststore.type", "JKS").upper()
     if kind != "PEM":
         raise ValueError(
-            f"feeds cannot read a trust store of type {kind}: set ssl.truststore.type to PEM, and ssl.truststore.location to "
+            f"a trust store of type {kind} cannot be read here: set ssl.truststore.type to PEM, and ssl.truststore.location to "
             "the certificates as PEM (keytool -exportcert -rfc writes them)"
         )
     if "ssl.truststore.password" in given:
@@ -127,7 +135,7 @@ def _keystore(given: Mapping[str, str]) -> dict[str, str]:
         return {} if location is None else {"ssl.certificate.location": location, "ssl.key.location": location}
     if kind != "PKCS12":
         raise ValueError(
-            f"feeds cannot read a key store of type {kind}: set ssl.keystore.type to PKCS12 or PEM "
+            f"a key store of type {kind} cannot be read here: set ssl.keystore.type to PKCS12 or PEM "
             "(keytool -importkeystore -deststoretype PKCS12 converts one)"
         )
     if location is None or "ssl.keystore.password" not in given:

@@ -11,7 +11,7 @@ from changeling.feeds.feed import Feed
 from changeling.feeds.options import check_table
 from changeling.iceberg.reader import Tables
 from changeling.log import layout
-from changeling.model.errors import UsageError, nearest
+from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.replicas.replica_reader import Replica, replicas
 from changeling.replicas.shape import Shape
@@ -32,8 +32,8 @@ class KnownTables:
         """The table that is meant, and its source; raises `UsageError` where there is none, or where several fit the name."""
         found = wanted.among(self._names)
         if found is None:
-            known = [table.spelled() for _, table in self._names]
-            raise UsageError(f"there is no table {wanted}; {nearest(wanted.name.spelled(), known)}")
+            hint = wanted.nearest(table for _, table in self._names)
+            raise UsageError(f"there is no table {wanted}; {hint}")
         return found
 
     def placed(self, feed: Feed) -> Feed:

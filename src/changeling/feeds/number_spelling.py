@@ -3,8 +3,6 @@
 from decimal import Decimal
 from typing import NamedTuple
 
-import numpy as np
-
 from changeling.model.canonical import Convert, text_of
 from changeling.model.json_text import quote
 from changeling.replicas.shape import Shape
@@ -23,8 +21,6 @@ def spellings(form: str, shape: Shape) -> dict[str, Spelling]:
     """The columns of a shape whose numbers a dialect spells in its own way, by id."""
     found = {}
     for column in shape.columns:
-        if column.kind.kind == "float32":
-            found[column.id] = Spelling(_float32)
         if column.kind.kind != "decimal":
             continue
         if form == "xtdb" and column.id.startswith("+"):
@@ -35,11 +31,6 @@ def spellings(form: str, shape: Shape) -> dict[str, Spelling]:
         elif form.startswith("ydb-"):
             found[column.id] = Spelling(_shortest)
     return found
-
-
-def _float32(raw: bytes) -> bytes:
-    """With the fewest digits that are this number and no other: the stored one has those of a float64."""
-    return raw if raw[:1] == b'"' else repr(float(str(np.float32(float(raw))))).encode()
 
 
 def _bare(raw: bytes) -> bytes:

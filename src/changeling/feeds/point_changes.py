@@ -167,6 +167,9 @@ def _stamped(source: str, rows: pa.Table, late: np.ndarray, after: Point, start:
         elif stamp is None:
             millis = made if time is None else time // _NANOS_PER_MS
             stamp = Stamp(max(last.step, millis, 0), last.number + 1 if own is None else own.number)
+            if stamp <= last:
+                # A correction has the number already.
+                stamp = Stamp(last.step + 1, stamp.number)
         if name is not None:
             known[name] = stamp
         order = orders.get(stamp, 0)

@@ -7,6 +7,7 @@ summary of each commit, so a run that is cut off goes on exactly where it was.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from time import time
 
 import msgspec
@@ -141,6 +142,8 @@ class FeedPublisher:
         state: FeedState,
     ) -> FeedReport:
         stored = self._shared.replicas.state_at(replica, new)
+        if old is not None:
+            self._check_key(self._shared.replicas.state_at(replica, old).shape, stored.shape)
         columns = self._shared.inference.columns(self._source, self.feed.table, None)
         events = own.events(columns, stored.shape)
         rows = [event for event in events if isinstance(event, Event)]
@@ -151,7 +154,7 @@ class FeedPublisher:
             lambda keys: self._shared.rows(replica, new, stored.shape, keys),
             reads_are_published=self.feed.initial_scan,
             touches_are_published=self.feed.mode == "KEYS_ONLY",
-            carried=self._carried(own, rows, columns, stored.shape),
+            carried=self._carried(self._points[self.state.point], own, rows, columns, stored.shape),
         )
         shown = [one for one in done.changes if one.op is Operation.READ or not self.feed.is_snapshot]
         outgoing = [*self._source_values(done.touched, done.published), *own.outgoing(shown)]
@@ -178,15 +181,26 @@ class FeedPublisher:
         report = FeedReport(self.feed.name, state.point, 0, len(shown), done.corrections, rejected)
         return self._commit(state, records, self._due_barrier(changes.last), report)
 
-    def _carried(self, own: TableChanges, events: Sequence[Event], columns: Columns, shape: Shape) -> set[str]:
-        """Keys that published changes have given to rows that something late touches."""
+    def _carried(
+        self, before: Point, own: TableChanges, events: Sequence[Event], columns: Columns, shape: Shape
+    ) -> set[str]:
+        """Keys that the changes up to a point have given to rows that something touches which came late behind it."""
         first = own.first_late()
         if first is None:
             return set()
-        behind = read_behind(self._shared.tables, self._source, self._points[self.state.point], first)
+        behind = read_behind(self._shared.tables, self._source, before, first)
         known = TableChanges(behind, self.feed).events(columns, shape)
         late = [event for event in events if own.is_late(event)]
         return carried_keys(late, [event for event in known if isinstance(event, Event)])
+
+    def _check_key(self, before: Shape, now: Shape) -> None:
+        """Rows that were published under other columns could not be found again by readers."""
+        if before.key != now.key:
+            was, became = (", ".join(column.source_name for column in shape.key_columns) for shape in (before, now))
+            raise ChangelingError(
+                f"feed {self.feed.name!r}: the key of {self.feed.table} was ({was}) and is ({became}) now, and the records of a feed "
+                "have one key: drop it and create it again"
+            )
 
     def _encoder(self, columns: Columns, stored: ReplicaState) -> FeedEncoder:
         return FeedEncoder(self.feed, columns, stored.shape, stored.version)
@@ -248,21 +262,30 @@ class FeedPublisher:
     def _scanning(self) -> ScannedRows:
         """The rows to scan, and the keys that changed since the start, as far as the feed is."""
         if self._scan is None:
-            replica, start, now = self._replica(), self._points[self._start], self._points[self.state.point]
+            replica, start = self._replica(), self._points[self._start]
             snapshot = None if replica is None else replica.snapshot_in(start.tables)
             rows: dict[str, Row] = {}
             touched: set[str] = set()
             if replica is not None and snapshot is not None:
                 stored = self._shared.replicas.state_at(replica, snapshot)
                 rows = self._shared.rows(replica, snapshot, stored.shape, None)
-            if replica is not None and now.number > start.number and not self.feed.is_snapshot:
-                stamp = self._shared.stamps.at(self._source, start)
-                changes = read_point(self._shared.tables, self._source, start, now, stamp)
-                columns = self._shared.inference.columns(self._source, self.feed.table, None)
-                events = TableChanges(changes, self.feed).events(columns, replica.shape)
-                touched = {key for event in events if isinstance(event, Event) for key in event.keys}
+            if replica is not None and not self.feed.is_snapshot:
+                touched = self._touched(replica.shape)
             self._scan = ScannedRows(rows, touched, self.feed.partitions)
         return self._scan
+
+    def _touched(self, shape: Shape) -> set[str]:
+        """The keys of the rows that the points since the start have touched, as each of them was published."""
+        columns = self._shared.inference.columns(self._source, self.feed.table, None)
+        numbers = [number for number in sorted(self._points) if self._start <= number <= self.state.point]
+        touched: set[str] = set()
+        for before, after in pairwise(self._points[number] for number in numbers):
+            changes = read_point(self._shared.tables, self._source, before, after, Stamp(0, 0))
+            own = TableChanges(changes, self.feed)
+            events = [event for event in own.events(columns, shape) if isinstance(event, Event)]
+            touched.update(key for event in events for key in event.keys)
+            touched |= self._carried(before, own, events, columns, shape)
+        return touched
 
     def _source_values(self, keys: frozenset[str] | None, published: Mapping[str, Row]) -> Iterator[Outgoing]:
         """The rows of the initial scan that are met before it reached them (all with None): each is published before its changes."""

@@ -104,7 +104,15 @@ def stored_rows(table: pa.Table, shape: Shape) -> Rows:
 def texts(column: pa.Array | pa.ChunkedArray, kind: ReplicaColumn) -> list[bytes]:
     """The values of a column as JSON texts: equal values have equal ones."""
     found = json_column(column, kind.kind)
+    if kind.kind.kind == "decimal" and kind.kind.precision is None:
+        return list(map(_without_scale, found))
     return list(map(json_text.canonical, found)) if kind.kind.kind in ("json", "interval") else found
+
+
+def _without_scale(text: bytes) -> bytes:
+    """A decimal of any scale: not every dialect has a place for zeros at its end."""
+    number = text.strip(b'"')
+    return text if number.lstrip(b"-")[:1].isalpha() else json_text.canonical_number(number)
 
 
 def by_key(columns: Sequence[Sequence[bytes]], shape: Shape) -> Rows:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from changeling.model import json_text
 from changeling.model.canonical import Convert
 from changeling.model.types import Type
-from changeling.replicas.json_output import json_column
+from changeling.replicas.json_output import json_column, stored_form
 from changeling.replicas.keys import reader_of, same
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.value_kinds import undeclared
-from changeling.replicas.values import UNREADABLE, fitted
+from changeling.replicas.values import UNREADABLE
 
 Row = Mapping[str, bytes]
 """The values of a row that are not NULL, by the id of their column: canonical JSON, as the column holds them."""
@@ -47,7 +47,7 @@ class Values:
         """The values of a normalised key, as the columns hold them."""
         found = {}
         for column, value in zip(self._shape.key_columns, json_text.items(key), strict=True):
-            convert = inferred(column.kind) if column.id.startswith("+") else fitted(column.kind)
+            convert = inferred(column.kind) if column.id.startswith("+") else stored_form(column.kind)
             found[column.id] = value if value == b"null" else convert(value)
         return found
 
@@ -60,7 +60,7 @@ class Values:
             elif not found.declared:
                 self._readers[place] = found.id, inferred(found.kind, None if found.read is same else found.read)
             else:
-                self._readers[place] = found.id, _both(found.read, fitted(found.kind))
+                self._readers[place] = found.id, _both(found.read, stored_form(found.kind))
         return self._readers[place]
 
 
@@ -79,9 +79,9 @@ def inferred(kind: Type, read: Convert | None = None) -> Convert:
     return convert
 
 
-def _both(read: Convert, fit: Convert) -> Convert:
+def _both(read: Convert, store: Convert) -> Convert:
     def convert(raw: bytes) -> bytes:
         plain = read(raw)
-        return plain if plain == b"null" else fit(plain)
+        return plain if plain == b"null" else store(plain)
 
     return convert

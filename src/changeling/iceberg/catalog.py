@@ -85,15 +85,15 @@ def check_place(catalog: Catalog, namespace: str) -> None:
             return
     for place in found:
         file = place.removeprefix("file:")
-        if not _lies_in(file, warehouse):
-            folder = file.partition(f"/{namespace}/")[0]
+        if not lies_in(file, warehouse):
+            folder = file.rpartition(f"/{namespace}/")[0]
             raise ChangelingError(
-                f"the warehouse {warehouse} was moved or copied: its tables lie in {folder}. Move it back there, or start "
-                "with an empty warehouse"
+                f"the warehouse {warehouse} was moved or copied: its catalog has the paths of {folder}. Move it back there, or "
+                "let `changeling relocate` correct the paths"
             )
 
 
-def _lies_in(file: str, folder: str) -> bool:
+def lies_in(file: str, folder: str) -> bool:
     """Whether a file is in a folder, also where one of them is spelled by way of a link."""
     return Path(file).is_relative_to(folder) or Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
 

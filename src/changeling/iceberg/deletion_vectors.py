@@ -6,7 +6,7 @@ file holds the vectors of many data files; each data file has one vector at most
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 import msgspec
@@ -78,6 +78,16 @@ def write(location: str, deleted: Mapping[str, np.ndarray]) -> dict[str, Vector]
     with store.open_output_stream(place) as sink:
         sink.write(whole)
     return {name: Vector(path, *found, len(whole)) for name, found in places.items()}
+
+
+def with_footer(content: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """A Puffin file with its footer, a JSON text, as `change` leaves it; raises `ChangelingError` where the footer is compressed."""
+    size, flags, magic = struct.unpack("<i4s4s", content[-12:])
+    start = len(content) - 12 - size
+    if magic != _PUFFIN or content[start - 4 : start] != _PUFFIN or flags != b"\0\0\0\0":
+        raise ChangelingError("it is no Puffin file, or its footer is compressed")
+    footer = change(content[start:-12])
+    return content[:start] + footer + struct.pack("<i", len(footer)) + content[-8:]
 
 
 def _blob(positions: np.ndarray) -> bytes:

@@ -35,6 +35,8 @@ POINTS = (
     "files.planned",
     "files.staged",
     "files.written",
+    "relocate.file",
+    "relocate.before",
 )
 _VARIABLE = "CHANGELING_FAILPOINT"
 _passed: dict[str, int] = {}

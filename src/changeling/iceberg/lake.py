@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
 from changeling.iceberg.lock import Holder, holder_of
 from changeling.iceberg.parquet_files import Target, Writer, Written, numbered
+from changeling.iceberg.planned_scan import PlannedTable
 from changeling.iceberg.row_delta import registered
 from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
@@ -64,7 +65,23 @@ class Lake:
             check_place(catalog, namespace)
         self.namespace = namespace
         self.is_remote = "://" in catalog.spark.get(f"spark.sql.catalog.{NAME}.warehouse", "")
-        self.jvm: Any = self.spark._jvm
+        jvm: Any = self.spark._jvm
+        self.jvm = jvm
+        # Spark looks for catalogs in the session that is active in a thread, which may be another pipeline's.
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.spark._jsparkSession)
+        with translated_errors():
+            # Asked directly, without a statement of Spark's, a catalog answers in a tenth of the time.
+            self._tables = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self.spark._jsparkSession, NAME)
+        self._identifiers = jvm.org.apache.iceberg.catalog.TableIdentifier
+        self._json = jvm.org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
+        self._namespace = self._named(namespace)
+
+    def _named(self, namespace: str) -> Any:
+        """A namespace as Iceberg's library has it."""
+        gateway: Any = self.spark.sparkContext._gateway
+        names = gateway.new_array(self.jvm.java.lang.String, 1)
+        names[0] = namespace
+        return self.jvm.org.apache.iceberg.catalog.Namespace.of(names)
 
     def name(self, table: Table) -> str:
         """The table's full name for SQL."""
@@ -73,20 +90,22 @@ class Lake:
     def in_namespace(self, namespace: str) -> "Lake":
         """Another namespace of the same catalog, in the same session."""
         made = copy(self)
-        made.namespace = namespace
+        made.namespace, made._namespace = namespace, self._named(namespace)
         return made
 
     def names(self) -> list[str]:
         """The existing tables; none where the namespace does not exist."""
         with translated_errors():
-            if not self.spark.sql(f"SHOW NAMESPACES IN {NAME} LIKE '{self.namespace}'").collect():
+            if not self._tables.namespaceExists(self._namespace):
                 return []
-            return [row.tableName for row in self.spark.sql(f"SHOW TABLES IN {NAME}.`{self.namespace}`").collect()]
+            found = self._tables.listTables(self._namespace)
+            return [found.get(place).name() for place in range(len(found))]
 
     def create(self, tables: Sequence[Table], version: int) -> None:
         """Creates the tables that are missing, and upgrades older ones to this layout; raises `ChangelingError` for newer ones."""
         with translated_errors():
-            self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {NAME}.`{self.namespace}`")
+            if not self._tables.namespaceExists(self._namespace):
+                self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {NAME}.`{self.namespace}`")
             there = set(self.names())
             for table in tables:
                 if table.name in there:
@@ -126,11 +145,12 @@ class Lake:
 
     def load(self, table: Table) -> Any:
         """The table as Iceberg's own library has it, as it is now."""
-        # Spark looks for catalogs in the session that is active in a thread, which may be another pipeline's.
-        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.spark._jsparkSession)
-        return self.jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-            self.spark._jsparkSession, self.name(table)
-        )
+        return self._tables.loadTable(self._identifiers.of(self._namespace, table.name))
+
+    def entries(self, java: Any) -> dict[str, str]:
+        """The entries of a Java map of texts, such as a summary or properties: in one call, not in one for each entry."""
+        found: dict[str, str] = msgspec.json.decode(self._json.writeValueAsString(java))
+        return found
 
     def target(self, table: Table, moment: datetime) -> Target:
         """Where files with rows of that time are written."""
@@ -188,12 +208,12 @@ class Lake:
         java = self.load(table)
         snapshot = java.currentSnapshot()
         while snapshot is not None:
-            yield snapshot.snapshotId(), dict(snapshot.summary())
+            yield snapshot.snapshotId(), self.entries(snapshot.summary())
             parent = snapshot.parentId()
             snapshot = None if parent is None else java.snapshot(parent)
         tagged = java.refs().get(tag)
         if tagged is not None:
-            yield tagged.snapshotId(), dict(java.snapshot(tagged.snapshotId()).summary())
+            yield tagged.snapshotId(), self.entries(java.snapshot(tagged.snapshotId()).summary())
 
     def tag_newest(self, table: Table, tag: str, entry: str) -> None:
         """Tags the newest snapshot whose summary has an entry."""
@@ -216,7 +236,7 @@ class Lake:
         """How many files the table has."""
         with translated_errors():
             snapshot = self.load(table).currentSnapshot()
-            summary = {} if snapshot is None else dict(snapshot.summary())
+            summary = {} if snapshot is None else self.entries(snapshot.summary())
             return Size(int(summary.get("total-data-files", 0)), int(summary.get("total-delete-files", 0)))
 
     def expire(self, table: Table, before: datetime) -> int:
@@ -273,7 +293,11 @@ class Lake:
     def rows(self, table: Table) -> pa.Table:
         """All rows of a small table."""
         with translated_errors():
-            return self.frame(table).toArrow()
+            return PlannedTable(self.load(table), self.jvm, table, unbounded=True).rows()
+
+    def planned(self, table: Table) -> PlannedTable:
+        """The table as it is now, to be read in this process as long as that is little."""
+        return PlannedTable(self.load(table), self.jvm, table)
 
     def retried(self, text: str) -> list[Any]:
         """Runs a statement that may conflict with other writers, such as maintenance of a table: retries a few times."""

@@ -29,6 +29,8 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     """What went wrong last with each source."""
     left_out: dict[str, dict[str, str]] = {}
     """The tables of each source that cannot be captured as they are, and why."""
+    complete: dict[str, datetime] = {}
+    """The time up to which all that each source had is in the log."""
 
     def to_text(self) -> str:
         """As JSON."""
@@ -85,6 +87,13 @@ class Lock:
             others = {name: found for name, found in self._holder.left_out.items() if name != source}
             left_out = {**others, source: tables} if tables else others
             self._holder = msgspec.structs.replace(self._holder, left_out=left_out)
+            self._write()
+
+    def has_all(self, until: dict[str, datetime]) -> None:
+        """Notes up to which time the log has all of each source, to the second."""
+        complete = {name: moment.replace(microsecond=0) for name, moment in until.items()}
+        if complete != self._holder.complete:
+            self._holder = msgspec.structs.replace(self._holder, complete=complete)
             self._write()
 
     def ended(self, error: str) -> None:

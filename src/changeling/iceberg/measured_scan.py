@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +38,19 @@ class Budget:
         self._taken += size
         if self._taken > MOST_BYTES:
             raise NeedsSpark(f"{self._taken / 1e6:,.1f} MB have to be read")
+
+
+class BoundedReads(Protocol):
+    """A table that is read in this process as long as that is little: what is more raises `NeedsSpark`."""
+
+    def rows(self, where: Condition, columns: Sequence[str]) -> pa.Table:
+        """Some columns of the rows that meet a condition."""
+
+    def first(self, where: Condition, column: str) -> pa.Table:
+        """One row that meets a condition and has a value in a column, with that column alone; none where there is none."""
+
+    def matching(self, rows: pa.Table, where: Condition) -> pa.Table:
+        """Those of some rows of the table that meet a condition."""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,11 @@ class Tables:
         except NoSuchNamespaceError:
             return []
 
+    def namespaces(self) -> list[str]:
+        """The namespaces of the catalog, those inside of others left out."""
+        catalog = self._open()
+        return [] if catalog is None else sorted(name for name, *_ in catalog.list_namespaces())
+
     def load(self, name: str) -> IcebergTable | None:
         """A table as PyIceberg has it; None where there is none of that name."""
         return self._load(Table(name, pa.schema([])))

@@ -23,13 +23,15 @@ class Plan(msgspec.Struct, frozen=True):
     attempt: int
     kind: str
     text: str
+    planned_at: datetime | None = None
+    """When it was recorded; None before that."""
 
 
 def stored_plans(tables: StoredTables) -> Iterator[tuple[str, Plan]]:
     """The plans of all sources in order, each with its source, as the table `batches` has them."""
     rows = sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
     for row in rows:
-        yield row["source"], Plan(row["batch"], row["attempt"], row["kind"], row["plan"])
+        yield row["source"], Plan(row["batch"], row["attempt"], row["kind"], row["plan"], row["planned_at"])
 
 
 def last_attempts(plans: Iterable[Plan]) -> list[Plan]:
@@ -70,7 +72,7 @@ class Plans:
         }
         self._lake.append_rows(layout.BATCHES, [row], moment)
         reach("plan.after")
-        self._note(source, plan)
+        self._note(source, msgspec.structs.replace(plan, planned_at=moment))
 
     def _note(self, source: str, plan: Plan) -> None:
         self._last[source] = plan

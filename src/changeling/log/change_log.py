@@ -23,6 +23,8 @@ class Log:
         """The statistics of batches that the replicas do not have yet, by source and number."""
         self.looked: dict[str, datetime] = {}
         """By source, the time of the last poll up to which everything is in the log."""
+        self.complete: dict[str, datetime] = {}
+        """By source, the time up to which all that it had is in the log; never later than that of its last look."""
         self.reload()
 
     def reload(self) -> None:
@@ -31,6 +33,13 @@ class Log:
         self.plans = Plans(self.lake)
         self.state: State = stored_state(self.lake, layout.CHANGES)
         self.reject_state: State = stored_state(self.lake, layout.REJECTS)
+
+    def note_look(self, source: str, moment: datetime, *, all_read: bool, ends: bool) -> None:
+        """What a source had at a time is in the log now: all of it, and the ends of its transactions as far as it had them."""
+        if all_read:
+            self.complete[source] = moment
+        if ends:
+            self.looked[source] = moment
 
     def register(self, versions: list[Version]) -> None:
         """Commits new versions of schemas."""

@@ -7,11 +7,12 @@ that is read again from its plan; rejects that it had committed are taken back f
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import monotonic
 
 import msgspec
+import pyarrow as pa
 
 from changeling.formats import registry as formats
 from changeling.formats.options import ReadOptions
@@ -130,23 +131,22 @@ class Ingest:
         """How far the source is."""
         return self._log.state.of(self.source.name)
 
-    def step(self, started: Callable[[Spread], None] = lambda spread: None) -> Report | None:
+    def step(self, started: Callable[[int, Spread], None] = lambda batch, spread: None) -> Report | None:
         """Ingests the next batch; None where there is none."""
         with self._resumable():
             return self._step(started)
 
-    def _step(self, started: Callable[[Spread], None]) -> Report | None:
+    def _step(self, started: Callable[[int, Spread], None]) -> Report | None:
         looked, resumed = datetime.now(UTC), self._pending_plan()
         plan, report = resumed or self._new_plan(), None
         if plan is not None:
             self._pending = plan
             report = self._read_planned(plan, started)
-        if resumed is None and not self.source.has_more:
-            # All that the source had then is in the log now.
-            self._log.looked[self.source.name] = looked
+        if resumed is None:
+            self._log.note_look(self.source.name, looked, all_read=self.source.took_all, ends=not self.source.has_more)
         return report
 
-    def _read_planned(self, plan: Plan, started: Callable[[Spread], None]) -> Report:
+    def _read_planned(self, plan: Plan, started: Callable[[int, Spread], None]) -> Report:
         for _ in range(_REPLANNED):
             try:
                 return self._read_plan(plan, started)
@@ -157,9 +157,9 @@ class Ingest:
                 plan = self._pending_plan() or plan
         return self._read_plan(plan, started)
 
-    def _read_plan(self, plan: Plan, started: Callable[[Spread], None]) -> Report:
+    def _read_plan(self, plan: Plan, started: Callable[[int, Spread], None]) -> Report:
         spread = self.source.spread(plan.text)
-        started(spread)
+        started(plan.batch, spread)
         given = self.source.input(self._lake.spark, plan.text)
         return self._bring_in(plan, given, spread, rejects_stay=False)
 
@@ -271,7 +271,7 @@ class Ingest:
         declared = {(schema.columns, schema.key) for schema in self.source.options.schemas if schema.columns}
         if not declared or self._format is None or self._log.state.batch(self.source.name):
             return []
-        first = Input(given.frame.limit(_LOOKED_AT).coalesce(1), given.reader, given.topics)
+        first = replace(given, frame=given.frame.limit(_LOOKED_AT).coalesce(1))
         outcome = self._run(plan, first, moment, targets, (), looks=True)
         discard([*outcome.changes, *outcome.rejects])
         seen = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
@@ -314,10 +314,7 @@ class Ingest:
             topics=given.topics,
             looks=looks,
         )
-        try:
-            rows = run(given.frame, IngestKernel(given.reader, batch), OUTCOME).toArrow()
-        except SPARK_ERRORS as error:
-            raise translate_error(error) from error
+        rows = _outcomes(given, IngestKernel(given.reader, batch))
         return merged(msgspec.json.decode(row, type=Outcome) for row in rows.column("outcome").to_pylist())
 
     @property
@@ -348,3 +345,18 @@ class Ingest:
         self._log.state = state
         self._log.stats.setdefault(self.source.name, {})[plan.batch] = outcome.stats
         reach("changes.after")
+
+
+def _outcomes(given: Input, kernel: IngestKernel) -> pa.Table:
+    """What the kernel makes of a batch: in the driver where it is small, else in tasks."""
+    if given.here is not None:
+        try:
+            return pa.Table.from_batches(list(kernel(iter([given.here]))), OUTCOME)
+        except ChangelingError:
+            raise
+        except Exception as error:  # as a task's would be reported
+            raise ChangelingError(f"{type(error).__name__}: {error}") from error
+    try:
+        return run(given.frame, kernel, OUTCOME).toArrow()
+    except SPARK_ERRORS as error:
+        raise translate_error(error) from error

@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from changeling.log.inferred_schemas import advice, inferred
 from changeling.log.schema_evolution import difference, shown
 from changeling.log.schema_ids import Known
 from changeling.log.task_result import Sampled, Seen
 from changeling.model.errors import ChangelingError
-from changeling.model.table import Column, TableName, TableSchema, schema_from_json
+from changeling.model.table import TableName, TableSchema, schema_from_json
 
 Policy = Literal["evolve", "ignore", "fail"]
 _START = ""
@@ -189,10 +190,11 @@ class Registry:
     def meet(self, source: str, sample: Sampled) -> list[Version]:
         """Registers columns that values have and no schema declares; a new version where they are new or need a wider type."""
         before = self.undeclared(source, sample.table)
-        schema = _inferred(sample, before)
+        schema = inferred(sample, before)
         if schema == before:
             return []
-        note = None if before is None else str(difference(before, schema))
+        changes = [] if before is None else [str(difference(before, schema))]
+        note = "; ".join([*changes, *advice(sample.table, schema, before)]) or None
         return [self._put(source, sample.table, schema, None, "inferred", "accepted", None, note)]
 
     def undeclared(self, source: str, table: TableName) -> TableSchema | None:
@@ -312,24 +314,3 @@ def _spellings(version: Version) -> list[str]:
         for table in (None, version.table)
         for number in (None, version.id)
     ]
-
-
-def _inferred(sample: Sampled, before: TableSchema | None) -> TableSchema:
-    kinds = {name: set(found) for name, found in sample.columns.items()}
-    for column in before.columns if before is not None else ():
-        kinds.setdefault(column.name, set()).add(_KIND_OF[column.type])
-    order = [column.name for column in before.columns] if before is not None else []
-    names = [*order, *(name for name in kinds if name not in order)]
-    key = before.key if before is not None and before.key else sample.key
-    return TableSchema(tuple(Column(name, _type(kinds[name])) for name in names if kinds[name]), key)
-
-
-_TYPE_OF = {"bool": "bool", "int": "int64", "number": "decimal", "text": "string", "json": "json"}
-_KIND_OF = {name: kind for kind, name in _TYPE_OF.items()}
-
-
-def _type(kinds: set[str]) -> str:
-    """The narrowest type that holds values of all kinds exactly: JSON where they are mixed."""
-    if kinds == {"int", "number"}:
-        return "decimal"
-    return "json" if len(kinds) > 1 else _TYPE_OF[next(iter(kinds))]

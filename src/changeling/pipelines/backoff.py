@@ -16,6 +16,10 @@ class Retry:
         """Whether to try now."""
         return monotonic() >= self._next
 
+    def remaining(self) -> float:
+        """Seconds until the next try; 0 where it is due."""
+        return max(0.0, self._next - monotonic())
+
     def failed(self) -> float:
         """Records a failure; returns how long to wait."""
         self._wait = min(_LONGEST_WAIT, max(1.0, 2 * self._wait))

@@ -18,6 +18,7 @@ from changeling.model.spans import span_millis
 from changeling.model.table import TableName
 from changeling.pipelines.backoff import Retry
 from changeling.pipelines.definition import FilesTopic, KafkaTopic
+from changeling.pipelines.failures import Failures
 from changeling.pipelines.feed_sync import definitions_of, known_tables, sync_declared
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.listener import FeedListener
@@ -37,7 +38,8 @@ class FeedRun:
     """All feeds of one run: those of the pipeline file, and those that statements create at any time."""
 
     def __init__(self, loaded: Loaded, log: Log, lock: Lock, listener: FeedListener, policy: Policies) -> None:
-        self._loaded, self._log, self._lock, self._listener, self._policy = loaded, log, lock, listener, policy
+        self._loaded, self._log, self._listener, self._policy = loaded, log, listener, policy
+        self._failures = Failures(lock, listener)
         self._tables = tables_of(loaded)
         self._definitions = definitions_of(loaded)
         sync_declared(self._definitions, loaded)
@@ -45,6 +47,8 @@ class FeedRun:
         self._publishers: dict[str, FeedPublisher] = {}
         self._copies: dict[str, _Copy] = {}
         self._retries: dict[str, Retry] = {}
+        self.reached: dict[str, int] = {}
+        """The point that each feed is at."""
         self._removed: set[str] = set()
         """The ids of dropped feeds whose topics are gone."""
         self._expired = monotonic()
@@ -68,13 +72,13 @@ class FeedRun:
                 check_spark(error)
                 text = self._loaded.redacted(str(error))
                 self._publishers.pop(feed.name, None)
-                self._lock.failed(text, feed.name)
+                self._failures.failed(feed.name, text)
                 failed.append(error if isinstance(error, ChangelingError) else ChangelingError(text))
                 if not once:
                     self._listener.warns(feed.name, f"{text}; trying again in {retry.failed():.0f} s")
                 continue
             if retry.recovered():
-                self._lock.failed(None, feed.name)
+                self._failures.recovered(feed.name)
         self._expire()
         if once and failed:
             raise failed[0]
@@ -105,6 +109,7 @@ class FeedRun:
     def _publish(self, feed: Feed, merge: Merge, once: bool) -> None:
         for report in self._publisher(feed, merge).step(merge.points, end=once):
             self._listener.published(report)
+        self.reached[feed.name] = self._publishers[feed.name].state.point
         copy = self._copy(feed)
         if copy is not None:
             for records, place, warnings in copy.step(once):

@@ -6,6 +6,7 @@ from typing import Any
 from changeling.feeds.feed import Feed
 from changeling.feeds.topic import FeedState, Topic
 from changeling.iceberg.reader import Tables
+from changeling.pipelines.lag import behind
 from changeling.replicas.points import Points
 
 
@@ -20,6 +21,7 @@ def _status(topic: Topic, points: Points, error: str | None) -> dict[str, Any]:
     feed, view = topic.feed, topic.view()
     state = view.state
     point = feed.start if state is None else state.point
+    missing, seconds = (None, None) if point is None else behind(points, point)
     return {
         "kind": "feed",
         "name": feed.name,
@@ -34,20 +36,14 @@ def _status(topic: Topic, points: Points, error: str | None) -> dict[str, Any]:
         "applied": None if state is None else state.changes,
         "rejected": None if state is None else state.rejected,
         "late": None if state is None else state.late,
-        "lag_points": None if point is None else points.last.number - point,
-        "lag_seconds": None if point is None else _seconds_behind(points, point),
+        "lag_points": missing,
+        "lag_seconds": seconds,
         "rate": view.rate(),
         "barrier": None if state is None or state.barrier is None else list(state.barrier),
         "scanned": _scanned(feed, state),
         **dict.fromkeys(("read", "accepted", "stale")),
         "last_error": error,
     }
-
-
-def _seconds_behind(points: Points, number: int) -> float:
-    """How much earlier a point was made than the last one; one that is no longer known counts as the first that is."""
-    made = next((point.made_at for point in points.all() if point.number >= number), points.last.made_at)
-    return (points.last.made_at - made).total_seconds()
 
 
 def _scanned(feed: Feed, state: FeedState | None) -> float | None:

@@ -76,7 +76,7 @@ class Feeds:
             raise UsageError(f"feed {name} is declared in the pipeline file: {advice}")
 
     def _redacted(self, act: Callable[[], Result]) -> Result:
-        """Removes values of the environment from errors."""
+        """Removes secrets from errors."""
         try:
             return act()
         except ChangelingError as error:

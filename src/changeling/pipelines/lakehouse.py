@@ -8,6 +8,8 @@ from changeling.pipelines.definition import setting_texts
 from changeling.pipelines.loading import Loaded
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from changeling.iceberg.lake import Lake
     from changeling.iceberg.reader import Tables
 
@@ -33,10 +35,16 @@ def tables_of(loaded: Loaded) -> "Tables":
 def lake_of(loaded: Loaded) -> "Lake":
     """The tables on Spark: this starts a session with the settings of the pipeline, or uses the running one."""
     from changeling.iceberg.lake import Lake
-    from changeling.spark import jars
-    from changeling.spark.session import add_jars, session
 
-    spark = session(**setting_texts(loaded.definition.spark))
+    return Lake(spark_of(loaded), catalog_of(loaded), loaded.definition.name)
+
+
+def spark_of(loaded: Loaded, **config: str) -> "SparkSession":
+    """Spark with the settings of the pipeline and the jars of its warehouse; `config` overrides them. A running session is used."""
+    from changeling.spark import jars
+    from changeling.spark.starting import add_jars, session
+
+    spark = session(**{**setting_texts(loaded.definition.spark), **config})
     if loaded.warehouse.startswith(("s3://", "s3a://")):
         add_jars(spark, jars.S3)
-    return Lake(spark, catalog_of(loaded), loaded.definition.name)
+    return spark

@@ -1,5 +1,6 @@
-"""Listeners: what a run reports while it goes on, and a listener that ignores all of it."""
+"""Listeners: what a run reports while it goes on, a listener that ignores all of it, and one that passes it on to several."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -10,17 +11,27 @@ if TYPE_CHECKING:
     from changeling.targets.postgres_target import TargetReport
 
 
-class TargetListener(Protocol):
+class PartListener(Protocol):
+    """Receives what happens to a part of a pipeline: a source, the replicas, a target, a feed."""
+
+    def warns(self, source: str, text: str) -> None:
+        """Something that a user should know."""
+
+    def fails(self, part: str, error: str) -> None:
+        """A part failed."""
+
+    def recovers(self, part: str) -> None:
+        """A part that failed works again."""
+
+
+class TargetListener(PartListener, Protocol):
     """Receives what happens to targets."""
 
     def mirrored(self, report: "TargetReport") -> None:
         """A target is at a new point."""
 
-    def warns(self, source: str, text: str) -> None:
-        """Something that a user should know."""
 
-
-class FeedListener(Protocol):
+class FeedListener(PartListener, Protocol):
     """Receives what happens to feeds."""
 
     def published(self, report: "FeedReport") -> None:
@@ -29,36 +40,45 @@ class FeedListener(Protocol):
     def copied(self, feed: str, records: int, place: str) -> None:
         """Records of a feed are in Kafka or in files."""
 
-    def warns(self, source: str, text: str) -> None:
-        """Something that a user should know."""
-
 
 class Listener(TargetListener, FeedListener, Protocol):
-    """Receives the events of a run, to show them."""
+    """Receives the events of a run, to show, log or count them."""
 
-    def starts(self, source: str, batch: "Spread") -> None:
+    def prepares(self, what: str) -> None:
+        """What a run does before it reads, such as starting Spark."""
+
+    def looks(self, source: str) -> None:
+        """A source is asked for its next batch."""
+
+    def starts(self, source: str, batch: int, spread: "Spread") -> None:
         """A batch is about to be read."""
 
     def done(self, report: "Report") -> None:
         """A batch is in the log."""
 
+    def merges(self) -> None:
+        """What is new in the log is about to be merged into the replicas."""
+
     def merged(self, report: "Merged") -> None:
         """The replicas are at a new point."""
 
-    def waits(self) -> None:
-        """Everything available has been read."""
+    def waits(self, seconds: float) -> None:
+        """Everything available has been read; the next look is in so many seconds."""
+
+    def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
+        """The pipeline file has changed: what was taken up, and what was not."""
 
 
 class SilentListener:
-    """Ignores every event: the default for Python callers."""
+    """Ignores every event: a base for listeners that wait for a few."""
 
-    def starts(self, source: str, batch: "Spread") -> None:
+    def warns(self, source: str, text: str) -> None:
         """Does nothing."""
 
-    def done(self, report: "Report") -> None:
+    def fails(self, part: str, error: str) -> None:
         """Does nothing."""
 
-    def merged(self, report: "Merged") -> None:
+    def recovers(self, part: str) -> None:
         """Does nothing."""
 
     def mirrored(self, report: "TargetReport") -> None:
@@ -70,8 +90,103 @@ class SilentListener:
     def copied(self, feed: str, records: int, place: str) -> None:
         """Does nothing."""
 
-    def warns(self, source: str, text: str) -> None:
+    def prepares(self, what: str) -> None:
         """Does nothing."""
 
-    def waits(self) -> None:
+    def looks(self, source: str) -> None:
         """Does nothing."""
+
+    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+        """Does nothing."""
+
+    def done(self, report: "Report") -> None:
+        """Does nothing."""
+
+    def merges(self) -> None:
+        """Does nothing."""
+
+    def merged(self, report: "Merged") -> None:
+        """Does nothing."""
+
+    def waits(self, seconds: float) -> None:
+        """Does nothing."""
+
+    def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
+        """Does nothing."""
+
+
+class Listeners:
+    """Passes every event on to several listeners, in their order."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._listeners = listeners
+
+    def warns(self, source: str, text: str) -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.warns(source, text)
+
+    def fails(self, part: str, error: str) -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.fails(part, error)
+
+    def recovers(self, part: str) -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.recovers(part)
+
+    def mirrored(self, report: "TargetReport") -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.mirrored(report)
+
+    def published(self, report: "FeedReport") -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.published(report)
+
+    def copied(self, feed: str, records: int, place: str) -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.copied(feed, records, place)
+
+    def prepares(self, what: str) -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.prepares(what)
+
+    def looks(self, source: str) -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.looks(source)
+
+    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.starts(source, batch, spread)
+
+    def done(self, report: "Report") -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.done(report)
+
+    def merges(self) -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.merges()
+
+    def merged(self, report: "Merged") -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.merged(report)
+
+    def waits(self, seconds: float) -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.waits(seconds)
+
+    def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
+        """To each of them."""
+        for one in self._listeners:
+            one.reloads(taken, left)

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,15 +16,25 @@ from changeling.model.table import TableName, TableSchema
 from changeling.pipelines import declared_schemas, struct_validation, validation
 from changeling.pipelines.definition import Definition, RecordSource, TableRule
 from changeling.pipelines.redaction import MASK, redactor
+from changeling.pipelines.stand_ins import with_stand_ins
+from changeling.pipelines.yaml_text import Path as PlaceInFile
 from changeling.pipelines.yaml_text import PipelineFileError, Reader, compose, format_path
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _SHAPE = msgspec.inspect.type_info(Definition)
 
 
+class WrongPipelineFile(UsageError):
+    """A pipeline file has problems: a line of text for each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
 @dataclass(frozen=True)
 class Loaded:
-    """A pipeline, its file, and the values of the environment in it, which must never be shown."""
+    """A pipeline, its file, and the secrets in it, which must never be shown."""
 
     definition: Definition = field(repr=False)
     path: Path
@@ -45,9 +56,9 @@ class Loaded:
         return declared_schemas.resolved(text, self.folder)
 
     def redacted(self, text: str) -> str:
-        """The text without any value that came from the environment, nor its quoted, escaped and Base64 forms.
+        """The text without any password or what looks like one, nor its quoted, escaped and Base64 forms.
 
-        A value of up to three characters is masked only as a separate word, since any text may contain it.
+        One of up to three characters is masked only as a separate word, since any text may contain it.
         """
         return redactor(self.secrets)(text)
 
@@ -82,7 +93,10 @@ class Loaded:
 
 
 def load(path: str | Path) -> Loaded:
-    """The pipeline of a file; raises `UsageError` with the file, the line, the setting, the problem and a similar name."""
+    """The pipeline of a file.
+
+    Raises `WrongPipelineFile` with all that is wrong: for each problem the file, the line, the setting and a similar name.
+    """
     file = Path(path)
     try:
         content = file.read_bytes()
@@ -94,29 +108,40 @@ def load(path: str | Path) -> Loaded:
         if node is None:
             raise PipelineFileError("the file is empty; a pipeline has name, warehouse and sources", line=1)
         data = reader.value(node)
-        struct_validation.check(data, _SHAPE)
-        definition = msgspec.convert(data, Definition)
-        loaded = Loaded(
-            definition, Path(declared_schemas.without_dots(str(file.absolute()))), tuple(dict.fromkeys(reader.secrets))
-        )
-        validation.check(definition, loaded.folder)
     except PipelineFileError as wrong:
-        raise UsageError(_message(wrong, reader, path)) from None
-    return loaded
+        raise WrongPipelineFile([_message(wrong, reader, path)]) from None
+    place = Path(declared_schemas.without_dots(str(file.absolute())))
+    problems = [*reader.missing, *struct_validation.problems(data, _SHAPE)]
+    if isinstance(data, dict):
+        definition = msgspec.convert(with_stand_ins(data, problems[len(reader.missing) :]), Definition)
+        problems += validation.problems_of_parts(definition, place.parent)
+    if not problems:
+        problems += validation.problems_of_sources_with_rules(definition, place.parent)
+    if problems:
+        # A problem may be the consequence of another one at the same place.
+        first: dict[PlaceInFile, PipelineFileError] = {}
+        for problem in problems:
+            first.setdefault(problem.path, problem)
+        ordered = sorted(first.values(), key=lambda problem: _line(problem, reader))
+        raise WrongPipelineFile([_message(problem, reader, path) for problem in ordered])
+    return Loaded(definition, place, tuple(dict.fromkeys(reader.secrets)))
 
 
-def _message(wrong: PipelineFileError, reader: Reader, file: str | Path) -> str:
+def _line(wrong: PipelineFileError, reader: Reader) -> int:
     line, at = wrong.line, wrong.path
     while line is None and at:
         line, at = reader.lines.get(at), at[:-1]
-    line = line or reader.lines.get((), 1)
+    return line or reader.lines.get((), 1)
+
+
+def _message(wrong: PipelineFileError, reader: Reader, file: str | Path) -> str:
     problem = wrong.problem
     if any(path[: len(wrong.path)] == wrong.path and len(path) <= len(wrong.path) + 1 for path in reader.filled):
         # Names are shown in quotes, perhaps without blanks or in lower case, where a secret could not be recognized.
         problem = _QUOTED.sub(f"'{MASK}'", problem)
     problem = redactor((*reader.secrets, *reader.filled.values()))(problem)
-    where = format_path(wrong.path)
-    return f"{file}:{line}: {where}: {problem}" if where else f"{file}:{line}: {problem}"
+    start, where = f"{file}:{_line(wrong, reader)}", format_path(wrong.path)
+    return f"{start}: {where}: {problem}" if where else f"{start}: {problem}"
 
 
 def find(given: str | None = None) -> Path:

@@ -1,21 +1,25 @@
 """A pipeline to use from Python: `Pipeline.load("shop.yaml").run(once=True)`."""
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changeling.iceberg.lock import Lock, held
 from changeling.log import layout
 from changeling.model.errors import ChangelingError
+from changeling.model.extras import naming_extras
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
-from changeling.pipelines.listener import Listener, SilentListener
+from changeling.pipelines.listener import Listener, Listeners, SilentListener
 from changeling.pipelines.loading import Loaded
+from changeling.pipelines.postgres_sources import check_has_database
+from changeling.pipelines.run_log import RunLog
+from changeling.pipelines.secret_errors import without_secrets
+from changeling.pipelines.starting import check_servers
 from changeling.pipelines.time_travel import NOW, AskedState
 from changeling.replicas.table_lookup import WantedTable
 
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from changeling.iceberg.lake import Lake
     from changeling.log.maintenance import Done
     from changeling.pipelines.feeds import Feeds
+    from changeling.pipelines.run_metrics import RunMetrics
     from changeling.pipelines.runner import Totals
     from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State
@@ -60,18 +65,27 @@ class Pipeline:
         stop: threading.Event | None = None,
         take_over: bool = False,
         resnapshot: bool = False,
+        metrics: "RunMetrics | None" = None,
     ) -> "list[Totals]":
         """Ingests what is new into the log: everything available now (`once`), or continuously until `stop` is set.
 
         `take_over` continues after a run on another machine that ended without releasing its lock. `resnapshot` snapshots all
-        tables of PostgreSQL sources again, which is needed after a slot was lost.
+        tables of PostgreSQL sources again, which is needed after a slot was lost. `metrics` counts what is done.
         """
-        from changeling.pipelines.runner import Runner
+        if resnapshot:
+            check_has_database(self._loaded, "--resnapshot snapshots the tables of databases again")
+        told = Listeners(RunLog(self.name), *filter(None, (listener, metrics)))
 
-        with self._writing("run", take_over) as (lake, lock):
-            runner = Runner(
-                self._loaded, lake, lock, listener or SilentListener(), stop or threading.Event(), resnapshot=resnapshot
-            )
+        def before_spark(lock: Lock) -> None:
+            check_servers(self._loaded, lock, told, once=once)
+            told.prepares("starting Spark")
+
+        with self._writing("run", take_over, before_spark) as (lake, lock):
+            from changeling.pipelines.runner import Runner
+
+            runner = Runner(self._loaded, lake, lock, told, stop or threading.Event(), resnapshot=resnapshot)
+            if metrics is not None:
+                metrics.watch(runner)
             return runner.run(once)
 
     def status(self) -> list[dict[str, Any]]:
@@ -155,11 +169,16 @@ class Pipeline:
 
     def rebuild(self, table: str, *, source: str | None = None, take_over: bool = False) -> int:
         """Rebuilds the replica of a table from the log, next to the current one, and swaps it in; returns the number of rows."""
-        from changeling.log.change_log import Log
-        from changeling.pipelines.runner import merge_of
+        from changeling.pipelines.states import check_replica
 
+        wanted = WantedTable(TableName.parse(table), source)
+        with self._redacted():
+            check_replica(self._loaded, wanted)
         with self._writing("replica --rebuild", take_over) as (lake, _):
-            return merge_of(self._loaded, Log(lake)).rebuild(WantedTable(TableName.parse(table), source))
+            from changeling.log.change_log import Log
+            from changeling.pipelines.runner import merge_of
+
+            return merge_of(self._loaded, Log(lake)).rebuild(wanted)
 
     def current(self, table: str, *, source: str | None = None) -> "tuple[pa.Table, Shape] | None":
         """The rows of a table now, and their columns; None where it has no replica. Needs no Spark."""
@@ -243,7 +262,7 @@ class Pipeline:
     def repair(self, found: "Sequence[Verified]") -> bool:
         """Snapshots the tables that differ again; returns whether that is done, or left to the active run."""
         from changeling.iceberg.lock import is_held
-        from changeling.pipelines.verification import request_repair
+        from changeling.pipelines.snapshot_requests import request_repair
 
         with self._redacted():
             request_repair(self._loaded, found)
@@ -254,7 +273,7 @@ class Pipeline:
 
     def snapshot(self, tables: Sequence[str]) -> list[str]:
         """Requests new snapshots of tables of PostgreSQL sources from the active run or the next one; returns their names."""
-        from changeling.pipelines.verification import request_snapshots
+        from changeling.pipelines.snapshot_requests import request_snapshots
 
         with self._redacted():
             return request_snapshots(self._loaded, tables)
@@ -262,8 +281,8 @@ class Pipeline:
     def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; returns for each source how many were accepted, and how many stay."""
         from changeling.log.change_log import Log
+        from changeling.pipelines.readers import carrier_of, ingest_of, record_sources
         from changeling.pipelines.replay import replay, settle
-        from changeling.pipelines.runner import carrier_of, ingest_of, record_sources
 
         found = {}
         with self._writing("rejects --replay", take_over) as (lake, _):
@@ -278,24 +297,11 @@ class Pipeline:
 
     def maintain(self) -> "list[Done]":
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
-        from changeling.feeds import retention as retention_of_feeds
-        from changeling.log.maintenance import maintain
-        from changeling.model.spans import span_millis
-        from changeling.pipelines.feed_sync import definitions_of
-        from changeling.replicas import maintenance
+        from changeling.pipelines.maintenance import maintain
 
-        lake = lake_of(self._loaded)
         file = lock_file(self._loaded)
-        retention = span_millis(self._loaded.definition.retention)
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
-            if not lake.has(layout.CHANGES):
-                return []
-            feeds = definitions_of(self._loaded).all()
-            needed = retention_of_feeds.needed_points(tables_of(self._loaded), self.name, feeds)
-            kept = maintenance.merged_until(lake, needed)
-            replicas = maintenance.maintain(lake, timedelta(milliseconds=retention), needed=needed)
-            topics = retention_of_feeds.maintain(lake, feeds)
-            return [*maintain(lake, retention, keep_changes=kept), *replicas, *topics]
+            return maintain(self._loaded)
 
     def remove(self) -> list[str]:
         """Drops what the pipeline has on database servers, then its tables and replicas with all of their data.
@@ -309,10 +315,13 @@ class Pipeline:
             return remove(self._loaded)
 
     @contextmanager
-    def _writing(self, doing: str, take_over: bool) -> "Iterator[tuple[Lake, Lock]]":
+    def _writing(
+        self, doing: str, take_over: bool, before_spark: Callable[[Lock], None] = lambda lock: None
+    ) -> "Iterator[tuple[Lake, Lock]]":
         """The pipeline's tables, locked for this process: no other one writes them, on this machine or any other."""
         file = lock_file(self._loaded)
-        with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted():
+        with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted(), naming_extras():
+            before_spark(lock)
             lake = lake_of(self._loaded)
             lake.create(layout.TABLES, layout.VERSION)
             lake.claim(lock.holder, layout.BATCHES, take_over)
@@ -323,24 +332,6 @@ class Pipeline:
                 with suppress(ChangelingError):
                     lake.release(layout.BATCHES)
 
-    @contextmanager
-    def _redacted(self) -> Iterator[None]:
-        """Removes values of the environment from errors."""
-        try:
-            yield
-        except ChangelingError as error:
-            raise type(error)(self._loaded.redacted(str(error))) from None
-        except Exception as error:
-            _check_spark(error)
-            if not isinstance(error, OSError):
-                raise
-            message = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)
-            raise ChangelingError(self._loaded.redacted(message)) from None
-
-
-def _check_spark(error: Exception) -> None:
-    """Raises `ChangelingError` if the cause is that Spark's JVM has ended."""
-    if "changeling.spark.gateway" in sys.modules:
-        from changeling.spark.errors import check_spark
-
-        check_spark(error)
+    def _redacted(self) -> AbstractContextManager[None]:
+        """Removes secrets from errors."""
+        return without_secrets(self._loaded)

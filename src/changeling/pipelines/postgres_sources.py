@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from changeling.log import layout
+from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lock_file
@@ -21,6 +22,12 @@ _LONGEST = 63
 def postgres_sources(loaded: Loaded) -> list[PostgresSource]:
     """The PostgreSQL sources of the pipeline."""
     return [source for source in loaded.definition.sources if isinstance(source, PostgresSource)]
+
+
+def check_has_database(loaded: Loaded, what: str) -> None:
+    """Raises `UsageError` where a command that works on databases, which `what` tells, has none to work on."""
+    if not postgres_sources(loaded):
+        raise UsageError(f"{what}: the pipeline has no source of type postgres")
 
 
 def requests_of(loaded: Loaded, source: PostgresSource) -> Requests:

@@ -5,7 +5,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator
-from urllib.parse import quote, quote_plus, unquote, urlsplit
+from urllib.parse import quote, quote_plus
 
 MASK = "***"
 _SHORT = 3
@@ -14,8 +14,8 @@ _SHORT = 3
 
 @functools.lru_cache(maxsize=16)
 def redactor(secrets: tuple[str, ...]) -> Callable[[str], str]:
-    """A function that masks these values, their quoted, escaped and Base64 forms, and passwords of addresses in them."""
-    values = {part for value in secrets for part in (value, value.strip(), *_passwords(value)) if part}
+    """A function that masks these values, and their quoted, escaped and Base64 forms."""
+    values = {part for value in secrets for part in (value, value.strip()) if part}
     long = {form for value in values if len(value) > _SHORT for form in _forms(value)}
     short = {value for value in values if len(value) <= _SHORT}
     patterns = [re.escape(form) for form in sorted(long, key=len, reverse=True)]
@@ -24,16 +24,6 @@ def redactor(secrets: tuple[str, ...]) -> Callable[[str], str]:
         return lambda text: text
     masked = re.compile("|".join(patterns))
     return lambda text: masked.sub(MASK, text)
-
-
-def _passwords(value: str) -> Iterator[str]:
-    """Passwords, which a driver may print without the address."""
-    try:
-        password = urlsplit(value.strip()).password
-    except ValueError:
-        return
-    if password:
-        yield from (password, unquote(password))
 
 
 def _forms(value: str) -> Iterator[str]:

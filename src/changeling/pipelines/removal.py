@@ -6,7 +6,6 @@ from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
 from changeling.pipelines.target_sync import targets_of
-from changeling.sources import postgres_removal
 
 
 def remove(loaded: Loaded) -> list[str]:
@@ -15,6 +14,9 @@ def remove(loaded: Loaded) -> list[str]:
     lake = lake_of(loaded)
     written = lake if lake.has(layout.CHANGES) else None
     for source in postgres_sources(loaded):
+        # PostgreSQL's driver is an extra.
+        from changeling.sources import postgres_removal
+
         removed = postgres_removal.remove(capture_settings(loaded, source, written))
         dropped += removed.dropped
         left += removed.left

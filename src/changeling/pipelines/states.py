@@ -16,6 +16,7 @@ from changeling.pipelines.time_travel import AskedState
 from changeling.replicas.arrow_states import ArrowStore, on_arrow
 from changeling.replicas.as_of import State, States, StateStore
 from changeling.replicas.gaps import UnknownOf, nothing_unknown
+from changeling.replicas.replica_reader import replicas
 from changeling.replicas.table_lookup import WantedTable
 
 if TYPE_CHECKING:
@@ -50,6 +51,13 @@ def on_spark(loaded: Loaded, asked: AskedState, table: WantedTable) -> "State[Da
         if not lake.has(layout.CHANGES):
             raise _no_log(loaded)
         return asked.of(_states(loaded, SparkStore(Log(lake)), lake), table)
+
+
+def check_replica(loaded: Loaded, table: WantedTable) -> None:
+    """Raises `UsageError` where the table has no replica, before Spark is started for it."""
+    known = [(one.identity.source, one.identity.table) for one in replicas(tables_of(loaded), loaded.definition.name)]
+    if table.among(known) is None:
+        raise UsageError(f"there is no replica of {table}; {table.nearest(one for _, one in known)}")
 
 
 def _states(loaded: Loaded, store: StateStore[Rows], tables: StoredTables) -> States[Rows]:

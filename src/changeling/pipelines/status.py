@@ -6,19 +6,20 @@ from typing import Any
 from changeling.iceberg.lock import is_held, last_holder
 from changeling.iceberg.reader import Tables
 from changeling.log import layout
+from changeling.log.batch_plans import Plan, stored_plans
 from changeling.log.source_state import SourceState, stored_state
 from changeling.model import times
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.definition import PostgresSource, PostgresTarget
+from changeling.model.extras import naming_extras
+from changeling.pipelines.definition import PostgresSource, PostgresTarget, Source
 from changeling.pipelines.feed_status import feed_status
 from changeling.pipelines.feed_sync import definitions_of
+from changeling.pipelines.lag import Reading, behind, lag_of, unmerged_seconds
 from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
-from changeling.replicas.points import Point, points_of
+from changeling.pipelines.postgres_sources import capture_settings
+from changeling.replicas.points import Point, Points, points_of
 from changeling.replicas.replica_reader import Identity, replicas
-from changeling.sources.postgres_capture import Capture
-from changeling.targets.target_state import fetch_status
 
 _NANOS = 1_000_000_000
 
@@ -42,16 +43,26 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
     points = points_of(tables)
     for row in rows:
         row |= _freshness(points.last, row["name"])
-    slots = {source.name: _slot(loaded, source) for source in postgres_sources(loaded)}
+    behind_now: dict[str, dict[str, Any]] = {}
+    plans: dict[str, list[Plan]] = {name: [] for name in names}
+    for name, plan in stored_plans(tables):
+        plans.setdefault(name, []).append(plan)
+    complete = {} if holder is None else holder.complete
+    for source in loaded.definition.sources:
+        name, batch = source.name, state.of(source.name).batch
+        reading = Reading.of(plans[name], batch, complete.get(name), running=running)
+        behind_now[name] = _behind(loaded, source, reading)
     for row in rows:
         own = [table for table in known if table["source"] == row["name"] and table["applied"] is not None]
         row |= {
             count: sum(table[count] for table in own) if own else None
             for count in ("applied", "ties", "stale", "aside")
         }
-        row |= slots.get(row["name"], {})
+        merged = points.last.of(row["name"]).whole_batch
+        row["replica_behind_seconds"] = unmerged_seconds(plans[row["name"]], row["batch"], merged)
+        row |= behind_now.get(row["name"], {})
     feeds = feed_status(tables, loaded.definition.name, definitions_of(loaded).all(), points, errors)
-    targets = [_target(loaded, target, errors.get(target.name)) for target in loaded.definition.targets]
+    targets = [_target(loaded, target, points, errors.get(target.name)) for target in loaded.definition.targets]
     return [*rows, *known, *feeds, *targets]
 
 
@@ -87,24 +98,23 @@ def _freshness(last: Point, source: str) -> dict[str, Any]:
     return {"replica_commit_time": times.to_text(committed), "replica_lag_seconds": _seconds(made - committed)}
 
 
-def _slot(loaded: Loaded, source: PostgresSource) -> dict[str, Any]:
-    """What the server retains for a source, if it can be reached."""
-    settings = capture_settings(loaded, source)
-    try:
-        status = Capture(settings).fresh_status()
-    except ChangelingError as error:
-        return {"slot": settings.slot, "slot_lag_bytes": None, "slot_error": loaded.redacted(str(error))}
-    if status is None:
-        return {"slot": settings.slot, "slot_lag_bytes": None, "slot_error": "there is no such slot"}
-    lost = status.lost and f"the server invalidated it: {status.lost}"
-    alarm = f"more than {settings.lag_alarm:,} bytes behind" if status.retained > settings.lag_alarm else None
-    return {"slot": settings.slot, "slot_lag_bytes": status.retained, "slot_error": lost or alarm}
+def _behind(loaded: Loaded, source: Source, reading: Reading) -> dict[str, Any]:
+    """What of a source is not in the log now, and what its server retains for it."""
+    found = lag_of(loaded, source, reading)
+    row = {f"behind_{name}": getattr(found, name) for name in ("seconds", "records", "files", "bytes", "error")}
+    if not isinstance(source, PostgresSource):
+        return row
+    slot = capture_settings(loaded, source).slot
+    return {**row, "slot": slot, "slot_lag_bytes": found.bytes, "slot_error": found.error}
 
 
-def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[str, Any]:
+def _target(loaded: Loaded, target: PostgresTarget, points: Points, error: str | None) -> dict[str, Any]:
     """The point of a target; if it cannot be reached, that is unknown, and `reachable` is false."""
     try:
-        found, reachable = fetch_status(target.url, loaded.definition.name, target.name), True
+        with naming_extras():
+            from changeling.targets.target_state import fetch_status
+
+            found, reachable = fetch_status(target.url, loaded.definition.name, target.name), True
     except ChangelingError as unreachable:
         found, reachable, error = None, False, loaded.redacted(str(unreachable))
     return {
@@ -114,6 +124,8 @@ def _target(loaded: Loaded, target: PostgresTarget, error: str | None) -> dict[s
         "point": None if found is None else found.point,
         "aside": None if found is None else found.quarantined,
         "lag_seconds": None if found is None else (found.applied_at - found.made_at).total_seconds(),
+        "lag_points": None if found is None else behind(points, found.point)[0],
+        "behind_seconds": None if found is None else behind(points, found.point)[1],
         "applied_at": None if found is None else found.applied_at.isoformat(),
         **dict.fromkeys(("read", "accepted", "rejected", "applied", "late", "ties", "stale")),
         "last_error": error,

@@ -1,24 +1,32 @@
 """The targets of a pipeline: after each merge they are moved to the newest point, independently of each other."""
 
+from typing import TYPE_CHECKING
+
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.backoff import Retry
+from changeling.pipelines.failures import Failures
 from changeling.pipelines.listener import TargetListener
 from changeling.pipelines.loading import Loaded
 from changeling.spark.errors import check_spark
-from changeling.targets.postgres_target import PostgresTarget
+
+if TYPE_CHECKING:
+    from changeling.targets.postgres_target import PostgresTarget
 
 
 class TargetSync:
     """All targets of one run."""
 
     def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: TargetListener) -> None:
-        self._loaded, self._lock, self._listener = loaded, lock, listener
+        self._loaded, self._listener = loaded, listener
+        self._failures = Failures(lock, listener)
+        self.reached: dict[str, int] = {}
+        """The point that each target is at."""
         self._targets = {one: Retry() for one in targets_of(loaded, lake)}
 
-    def step(self, *, once: bool) -> None:
-        """Moves the targets that are not at the newest point. One that fails is retried later; with `once`, it is an error."""
+    def step(self, newest: int, *, once: bool) -> None:
+        """Moves the targets that are not at the newest point, whose number is given. One that fails is retried later; with `once`, it is an error."""
         failed: list[ChangelingError] = []
         for target, retry in self._targets.items():
             if not once and not retry.due():
@@ -28,13 +36,14 @@ class TargetSync:
             except ChangelingError as error:
                 check_spark(error)
                 text = self._loaded.redacted(str(error))
-                self._lock.failed(text, target.name)
+                self._failures.failed(target.name, text)
                 failed.append(error)
                 if not once:
                     self._listener.warns(target.name, f"{text}; trying again in {retry.failed():.0f} s")
                 continue
+            self.reached[target.name] = newest if report is None else report.point.number
             if retry.recovered():
-                self._lock.failed(None, target.name)
+                self._failures.recovered(target.name)
             if report is not None:
                 self._listener.mirrored(report)
                 for text in report.warnings:
@@ -43,7 +52,12 @@ class TargetSync:
             raise failed[0]
 
 
-def targets_of(loaded: Loaded, lake: Lake) -> list[PostgresTarget]:
+def targets_of(loaded: Loaded, lake: Lake) -> "list[PostgresTarget]":
     """The targets of a pipeline."""
     definition = loaded.definition
+    if not definition.targets:
+        return []
+    # PostgreSQL's driver is an extra.
+    from changeling.targets.postgres_target import PostgresTarget
+
     return [PostgresTarget(lake, one.name, one.url, one.tables, definition.name) for one in definition.targets]

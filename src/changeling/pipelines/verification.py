@@ -9,13 +9,13 @@ from changeling.iceberg.reader import Tables
 from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.log.source_state import stored_state
-from changeling.model.errors import ChangelingError, UsageError, nearest
+from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.postgres_sources import capture_settings, postgres_sources, requests_of
-from changeling.postgres import catalog
+from changeling.pipelines.postgres_sources import capture_settings, check_has_database, postgres_sources
+from changeling.pipelines.snapshot_requests import check_exist, check_known, chosen
 from changeling.replicas.as_of import States
 from changeling.replicas.comparison import Difference, compare
 from changeling.replicas.spark_changes import SparkChanges
@@ -23,7 +23,8 @@ from changeling.replicas.spark_states import SparkStore
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream
-from changeling.sources.postgres_point import ServerProbe, TablesAtPoint
+from changeling.sources.postgres_point import TablesAtPoint
+from changeling.sources.postgres_probe import ServerProbe
 
 _PATIENCE = 600.0
 """How long an active run may take to reach the position at which both are compared."""
@@ -57,11 +58,10 @@ CatchUp = Callable[[str, int | None], object]
 
 def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: CatchUp) -> Iterator[Verified]:
     """Compares tables (all where none is `wanted`), one after another."""
-    sources = postgres_sources(loaded)
-    if not sources:
-        raise UsageError("verify compares replicas with their database: the pipeline has no source of type postgres")
+    check_has_database(loaded, "verify compares replicas with their database")
+    check_exist(loaded, wanted)
     known: list[TableName] = []
-    for source in sources:
+    for source in postgres_sources(loaded):
         done: set[TableName] = set()
         end = time.monotonic() + _ALTERING
         while True:
@@ -74,7 +74,7 @@ def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: CatchUp) 
                 if time.monotonic() > end:
                     raise
                 time.sleep(1)
-    _check_known(known, wanted)
+    check_known(known, wanted)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _verified(
         with point:
             captured = point.tables()
             wanted.known.extend(captured)
-            tables = [table for table in _chosen(captured, wanted.names) if table not in wanted.done]
+            tables = [table for table in chosen(captured, wanted.names) if table not in wanted.done]
             if tables:
                 _catch_up(loaded, source, catch_up, point)
                 yield from _compared(loaded, source, point, tables, most)
@@ -118,41 +118,6 @@ def _catch_up(loaded: Loaded, source: PostgresSource, catch_up: CatchUp, point: 
     with ServerProbe(capture_settings(loaded, source)) as server:
         server.mark()
         _wait(loaded, source, server.present() if point is None else point.lsn)
-
-
-def request_repair(loaded: Loaded, found: Sequence[Verified]) -> None:
-    """Requests new snapshots of the tables that differ, from the active run or the next one."""
-    for source in postgres_sources(loaded):
-        tables = [one.table.spelled() for one in found if one.source == source.name and one.different]
-        if tables:
-            requests_of(loaded, source).ask(tables)
-
-
-def request_snapshots(loaded: Loaded, wanted: Sequence[str]) -> list[str]:
-    """Requests new snapshots of tables; returns their names."""
-    known: dict[str, list[TableName]] = {}
-    for source in postgres_sources(loaded):
-        with ServerProbe(capture_settings(loaded, source)) as server:
-            known[source.name] = server.tables()
-    _check_known([table for tables in known.values() for table in tables], wanted)
-    requested = []
-    for source in postgres_sources(loaded):
-        tables = [table.spelled() for table in _chosen(known[source.name], wanted)]
-        requests_of(loaded, source).ask(tables)
-        requested += tables
-    return requested
-
-
-def _chosen(known: list[TableName], wanted: Sequence[str]) -> list[TableName]:
-    return [table for table in known if not wanted or any(catalog.matches(text, table) for text in wanted)]
-
-
-def _check_known(known: list[TableName], wanted: Sequence[str]) -> None:
-    """Raises `UsageError` for a pattern that matches no table of any source."""
-    for text in wanted:
-        if not any(catalog.matches(text, table) for table in known):
-            names = [f"{table.schema}.{table.name}" for table in known]
-            raise UsageError(f"there is no table {text!r} among those captured; {nearest(text, names)}")
 
 
 def _compared(

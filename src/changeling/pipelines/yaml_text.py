@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from changeling.pipelines.secrets import is_secret_name, secrets_in
+
 Path: TypeAlias = tuple[str | int, ...]
 """The path from the top of the file to a value: names of members and indexes in lists."""
 
@@ -83,9 +85,11 @@ class Reader:
     def __init__(self) -> None:
         self.lines: dict[Path, int] = {}
         self.secrets: list[str] = []
-        """The values that came from the environment."""
+        """Passwords and the like, from the environment or written out."""
         self.filled: dict[Path, str] = {}
-        """The texts that contain such a value."""
+        """The texts into which a variable brought one."""
+        self.missing: list[PipelineFileError] = []
+        """Variables that the environment does not have; the texts stay as they are written."""
         self._open: set[int] = set()
         self._count = 0
 
@@ -149,19 +153,31 @@ class Reader:
                 raise PipelineFileError("${ begins a variable: write ${NAME}, or $${ for a plain ${", path, _line(node))
             value = os.environ.get(match[1])
             if value is None:
-                raise PipelineFileError(f"the environment has no variable {match[1]}; set it first", path, _line(node))
+                problem = f"the environment has no variable {match[1]}; set it first"
+                self.missing.append(PipelineFileError(problem, path, _line(node)))
+                return match[0]
             try:
                 value.encode()
             except UnicodeEncodeError:
                 raise PipelineFileError(f"the variable {match[1]} is not UTF-8", path, _line(node)) from None
-            self.secrets.append(value)
+            if is_secret_name(match[1]):
+                self.secrets.append(value)
+            self.secrets += secrets_in(value)
             return value
 
         before = len(self.secrets)
         filled = _VARIABLE.sub(fill, text)
-        if len(self.secrets) > before:
+        self.secrets += secrets_in(filled)
+        if filled and len(self.secrets) == before and _is_secret_setting(path):
+            self.secrets.append(filled)
+        if len(self.secrets) > before and filled != text:
             self.filled[path] = filled
         return filled
+
+
+def _is_secret_setting(path: Path) -> bool:
+    """Names of columns are no settings: what is said of a column `token` is its type."""
+    return bool(path) and isinstance(path[-1], str) and is_secret_name(path[-1]) and "columns" not in path
 
 
 def _line(node: yaml.Node) -> int:

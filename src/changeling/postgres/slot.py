@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -27,6 +28,11 @@ _OLDEST = """
 SELECT pid, usename, datname, xact_start FROM pg_stat_activity
 WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 3
 """
+_WAL_PAGE = 8192
+_PAGE_HEADERS = (24, 40)
+"""Sizes of the header that a page of WAL begins with; the larger one stands at the beginning of a segment."""
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+"""PostgreSQL's times are counted from it."""
 _BUSY_SECONDS = 15.0
 """How long an interrupted reader may still hold the slot before it counts as another reader's."""
 
@@ -152,11 +158,29 @@ class Slot:
         )
         return self._retry_while_busy(lambda: connection.execute(query).fetchone()) is not None
 
+    def first_commit(self, connection: Connection, publications: str, position: int) -> datetime | None:
+        """When the first published transaction committed that is not before a position; None where there is none."""
+        row = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
+        assert row is not None
+        end = parse_lsn(row[0])
+        if not self.has_changes(connection, publications, end):
+            return None
+        query = sql.SQL(
+            "SELECT data FROM {} WHERE get_byte(data, 0) = 66 AND substring(data FROM 2 FOR 8) >= {} LIMIT 1"
+        )
+        # The first one is enough, unless a run ended before it could advance the slot.
+        for changes in (1, None):
+            asked = query.format(self.peek(publications, end, changes), position.to_bytes(8))
+            found = self._retry_while_busy(lambda asked=asked: connection.execute(asked, binary=True).fetchone())
+            if found is not None:
+                return _EPOCH + timedelta(microseconds=int.from_bytes(found[0][9:17], signed=True))
+        return None
+
     def peek(self, publications: str, upto: int, changes: int | None = None) -> sql.Composed:
         """The slot's messages of transactions that commit before an LSN, as rows of (lsn, xid, data); nothing is consumed."""
         return sql.SQL(
             "pg_logical_slot_peek_binary_changes({}, {}, {}, 'proto_version', '1', 'publication_names', {}, 'messages', 'true')"
-        ).format(self.name, format_lsn(upto), changes, publications)
+        ).format(self.name, format_lsn(_end_of_previous_record(upto)), changes, publications)
 
     def messages(self, connection: Connection, publications: str, upto: int, size: int) -> Iterator[list[bytes]]:
         """The messages of transactions that commit before an LSN, `size` at a time; nothing is consumed.
@@ -202,6 +226,15 @@ class Slot:
                         f"{' '.join(str(error).split())}: somebody else reads it, perhaps another run on another machine"
                     ) from None
                 time.sleep(0.2)
+
+
+def _end_of_previous_record(lsn: int) -> int:
+    """The place before a record's own where the record before it ends, which lies in front of the header of a page.
+
+    The server stops reading at the first record that ends at the given place or behind it: where a record is the first
+    of its page, the one before ends in front of the header, so that the server would read on.
+    """
+    return lsn - lsn % _WAL_PAGE if lsn % _WAL_PAGE in _PAGE_HEADERS else lsn
 
 
 def _field(result: PGresult, field: pq.DiagnosticField) -> str:

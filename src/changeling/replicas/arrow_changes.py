@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.iceberg.conditions import EVERYTHING, Condition, all_of, columns_in, equals, is_set, one_of
-from changeling.iceberg.measured_scan import MeasuredTable
+from changeling.iceberg.measured_scan import BoundedReads
 from changeling.iceberg.row_matching import matching
 from changeling.log import layout
 from changeling.model import json_text
@@ -27,9 +27,9 @@ _FOLDED = (*READ_COLUMNS, "batch", "origin")
 
 @dataclass(frozen=True)
 class ArrowChanges:
-    """Changes that PyIceberg reads when they are asked about."""
+    """Changes that are read when they are asked about, as far as they are few."""
 
-    log: MeasuredTable
+    log: BoundedReads
     condition: Condition = EVERYTHING
     known: pa.Table | None = None
     """Rows that were read already, all of them that are meant, and maybe others."""
@@ -98,18 +98,24 @@ class ArrowChanges:
         changed = places[:1] + [after for before, after in pairwise(places) if before[1] != after[1]]
         return [(position, number) for position, _, number in changed[:most]]
 
+    def to_fold(self, most: int) -> pa.Table:
+        """What a fold reads of them, of at most so many."""
+        return self._to_fold().slice(0, most)
+
     def folded(self, spread: "Kernel", fold: "Kernel") -> pa.Table:
         """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
+        events = pa.Table.from_batches(list(spread(self._to_fold().combine_chunks().to_batches())), ROW_EVENTS)
+        return pa.Table.from_batches(list(fold(sorted_events(events).combine_chunks().to_batches())), OUTCOME)
+
+    def _to_fold(self) -> pa.Table:
         rows = self._read(*_FOLDED)
-        read = pa.table(
+        return pa.table(
             [
                 *(rows.column(name).cast(layout.CHANGES.columns.field(name).type) for name in READ_COLUMNS),
                 *arrivals(rows),
             ],
             names=[*READ_COLUMNS, *ARRIVAL],
         )
-        events = pa.Table.from_batches(list(spread(read.combine_chunks().to_batches())), ROW_EVENTS)
-        return pa.Table.from_batches(list(fold(sorted_events(events).combine_chunks().to_batches())), OUTCOME)
 
     def _read(self, *columns: str) -> pa.Table:
         """Whole columns of the changes that are meant."""

@@ -14,7 +14,7 @@ from changeling.iceberg.parquet_files import Target, Written
 from changeling.log import layout
 from changeling.log.schema_registry import Registry
 from changeling.model import times
-from changeling.model.errors import UsageError, nearest
+from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.replicas.bases import Base, Bases
 from changeling.replicas.fold_job import fold
@@ -231,8 +231,8 @@ class States(Generic[Rows]):
         of_source = [place for place in known if table.source in (None, place[0])]
         place = table.among(of_source) or table.among([*known, *tables_named(self._changes, table.name.name)])
         if place is None:
-            spelled = (one.spelled() for _, one in all_tables(self._changes))
-            raise UsageError(f"there is no table {table}; {nearest(table.name.spelled(), spelled)}")
+            hint = table.nearest(one for _, one in all_tables(self._changes))
+            raise UsageError(f"there is no table {table}; {hint}")
         return Identity(*place), self._store.replicas.get(Identity(*place))
 
     def _base(self, identity: Identity, replica: Replica | None, limit: str | None, wanted: str = "") -> Base:

@@ -65,6 +65,9 @@ class Changes(Protocol):
         `kinds` numbers the kinds by schema; changes of other schemas do not count.
         """
 
+    def to_fold(self, most: int) -> pa.Table:
+        """What a fold reads of them, of at most so many."""
+
     def folded(self, spread: "Kernel", fold: "Kernel") -> pa.Table:
         """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
 

@@ -19,7 +19,7 @@ from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import Target, discard
 from changeling.log import layout
 from changeling.log.change_log import Log
-from changeling.model.errors import UsageError, nearest
+from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.replicas.commits import Committer
 from changeling.replicas.fold_job import fold
@@ -28,13 +28,13 @@ from changeling.replicas.key_move_lookup import with_halves_merged_before
 from changeling.replicas.logged_changes import after, last_version, of_table, some_key
 from changeling.replicas.merge_plan import Modes, Planner
 from changeling.replicas.merge_tasks import MergeTask
+from changeling.replicas.nearby_changes import NearbyChanges
 from changeling.replicas.pending_changes import Delta, PendingChanges, TableDelta
 from changeling.replicas.points import Point, Points, points_of
 from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import Identity, ReplicaState
 from changeling.replicas.row_events import FoldTable
 from changeling.replicas.schema_inference import Policies, SchemaInference
-from changeling.replicas.spark_changes import SparkChanges
 from changeling.replicas.staged_rows import staged_layout
 from changeling.replicas.staging_folder import place_of_merge, read_plan, remove_place, write_plan
 from changeling.replicas.table_lookup import WantedTable
@@ -57,9 +57,11 @@ class Rules:
 class Merged:
     """What was merged into one replica."""
 
+    source: str
     table: TableName
     changes: int
     late: int
+    ties: int
     asides: int
 
 
@@ -151,7 +153,7 @@ class Merge:
                 return table, Target(place, staged_layout(table.shape, table.history))
             return table, self._tables.lake.target(task.replica.table, datetime.now(UTC))
 
-        changes = SparkChanges.of(self._lake).where(self._planner.changes(tasks, delta))
+        changes = NearbyChanges.of(self._lake).where(self._planner.changes(tasks, delta))
         outcomes = fold(
             changes,
             [task.folded for task in tasks],
@@ -162,7 +164,7 @@ class Merge:
         )
         for task, (folded, _) in zip(tasks, outcomes, strict=True):
             task.folded = folded
-        later = with_halves_merged_before(SparkChanges.of(self._lake), delta, tasks)
+        later = with_halves_merged_before(NearbyChanges.of(self._lake), delta, tasks)
         if later is not None:
             discard([file for _, outcome in outcomes for file in (*outcome.files, *outcome.quarantine_files)])
             tasks = self._planner.tasks(later)
@@ -175,7 +177,14 @@ class Merge:
         self._commit_all(found, plan, delta)
         self._staging = staging
         return delta, [
-            Merged(task.delta.table, task.delta.changes, task.delta.late, outcome.quarantined + outcome.stale)
+            Merged(
+                task.delta.source,
+                task.delta.table,
+                task.delta.changes,
+                task.delta.late,
+                outcome.ties,
+                outcome.quarantined + outcome.stale,
+            )
             for task, outcome in found
             if not task.folded.history
         ]
@@ -222,8 +231,8 @@ class Merge:
         last = self._points.last
         place = table.among((identity.source, identity.table) for identity in self._tables.known)
         if place is None:
-            choices = {str(identity.table) for identity in self._tables.known}
-            raise UsageError(f"there is no replica of {table}; {nearest(str(table.name), choices)}")
+            hint = table.nearest(identity.table for identity in self._tables.known)
+            raise UsageError(f"there is no replica of {table}; {hint}")
         source, name = place
         own = [known for known in self._tables.known.values() if (known.identity.source, known.identity.table) == place]
         limit = after(last.of(source).position or "")
@@ -232,7 +241,7 @@ class Merge:
             number=last.number + 1,
             sources={**last.sources, source: msgspec.structs.replace(last.of(source), late=None)},
         )
-        changes = SparkChanges.of(self._lake)
+        changes = NearbyChanges.of(self._lake)
         key, version = some_key(changes, source, name), last_version(changes.where(of_table(source, name)))
         delta = Delta(point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, key, *version)])
         tasks = [self._planner.again(known, delta) for known in own]

@@ -12,6 +12,7 @@ from changeling.replicas.bases import Base, Bases
 from changeling.replicas.logged_changes import all_truncates, between, is_part, of_table
 from changeling.replicas.merge_tasks import MergeTask, late_keys
 from changeling.replicas.metadata_columns import SERVICE
+from changeling.replicas.nearby_changes import NearbyChanges
 from changeling.replicas.pending_changes import Delta, TableDelta
 from changeling.replicas.points import Points, SourcePoint
 from changeling.replicas.replica_reader import Identity, Replica
@@ -20,7 +21,6 @@ from changeling.replicas.schema_inference import SchemaInference
 from changeling.replicas.schema_reversion import PositionRange
 from changeling.replicas.shape import Shape
 from changeling.replicas.snapshot_rows import Reads, reads_of
-from changeling.replicas.spark_changes import SparkChanges
 from changeling.replicas.tables import ReplicaTables
 
 Modes = Callable[[str, TableName], str]
@@ -35,13 +35,13 @@ class Planner:
         self, lake: Lake, points: Points, tables: ReplicaTables, inference: SchemaInference, mode: Modes
     ) -> None:
         self._lake, self._points, self._tables, self._inference, self._mode = lake, points, tables, inference, mode
-        self._bases = Bases(points, lambda: dict(lake.load(layout.CHANGES).properties()))
+        self._bases = Bases(points, lambda: lake.entries(lake.load(layout.CHANGES).properties()))
         self._warnings: list[str] = []
 
     @property
-    def _changes(self) -> SparkChanges:
+    def _changes(self) -> NearbyChanges:
         """The changes of the log as it is now."""
-        return SparkChanges.of(self._lake)
+        return NearbyChanges.of(self._lake)
 
     def warnings(self) -> list[str]:
         """Warnings for the user; each is returned once."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from changeling.replicas.bases import Base
+from changeling.replicas.logged_changes import Changes
 from changeling.replicas.pending_changes import TableDelta
 from changeling.replicas.replica_reader import Replica
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_events import FoldTable
-from changeling.replicas.spark_changes import SparkChanges, read_columns
 
 MANY = 20_000
 """With more keys than this, the whole table is folded again instead of single keys."""
@@ -34,9 +34,9 @@ class MergeTask:
     """Its columns are now known differently: earlier states can no longer be bases."""
 
 
-def late_keys(changes: SparkChanges, table: FoldTable) -> frozenset[str] | None:
+def late_keys(changes: Changes, table: FoldTable) -> frozenset[str] | None:
     """The keys of rows that late changes touch; None where there are too many."""
-    rows = read_columns(changes.frame).limit(MANY + 1).toArrow()
+    rows = changes.to_fold(MANY + 1)
     if rows.num_rows > MANY:
         return None
     return keys_of(rows.to_batches(), table)

@@ -84,7 +84,7 @@ class PendingChanges:
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
         if not end:
-            limits, complete = self._limits(new, fresh, looked or {})
+            limits, complete = self._limits(new, last, fresh, looked or {})
         return self._delta(new, last, fresh, limits, complete)
 
     def _new(self, last: Point, batches: Mapping[str, int]) -> DataFrame:
@@ -99,11 +99,12 @@ class PendingChanges:
         return self._lake.frame(layout.CHANGES).where(wanted)
 
     def _limits(
-        self, new: DataFrame, batches: Mapping[str, int], looked: Mapping[str, datetime]
+        self, new: DataFrame, last: Point, batches: Mapping[str, int], looked: Mapping[str, datetime]
     ) -> tuple[dict[str, str | None], bool]:
         """Where the first transaction begins that is not complete, for each source, and whether all ends are known.
 
-        It is complete where its end is marked, or where every partition has gone past it, or after a wait.
+        It is complete where its end is marked, or where every partition has gone past it, or after a wait. What is late is not
+        waited for: the last point is behind it, so what is left out there would count as applied.
         """
         self._note_partitions(new, batches)
         limits: dict[str, str | None] = dict.fromkeys(batches)
@@ -124,6 +125,10 @@ class PendingChanges:
         for name in batches:
             open_ones = open_ones | ((f.col("source") == name) & (f.col("last") >= passed.get(name, "")))
         for row in found.where(open_ones).collect():
+            held = last.of(row.source).position
+            if held is not None and row["first"] <= held:
+                complete = False
+                continue
             # A run may be slow, or its source unreachable: records that were not read yet may be the rest of the transaction.
             if row.source in looked and row.seen.astimezone(UTC) + self._settle <= looked[row.source]:
                 complete = False

@@ -1,7 +1,7 @@
 """The history of one row: every change that wrote it, moved it or removed it, in order, with the columns that changed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,7 @@ from changeling.iceberg.reader import Tables
 from changeling.log.layout import CHANGES
 from changeling.model import json_text, layout
 from changeling.model.change import Change, Origin
-from changeling.model.errors import UsageError, nearest
+from changeling.model.errors import UsageError
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
 from changeling.replicas.fold import Cell, Fold, Repetitions, RowEvent
@@ -30,6 +30,8 @@ class RowChange:
     """The change itself, as the log has it."""
     before: Image | None
     after: Image | None
+    is_resnapshot: bool = False
+    """The table was snapshotted again: the row is as it was found then, or was not found."""
 
     @property
     def changed(self) -> list[str]:
@@ -56,7 +58,10 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
     places = [
         place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or origins[place] & family
     ]
+    snapshots = [_snapshot_of(origin) for origin in layout.origins(batch)]
     fold, met, last = Fold(), Repetitions(), None
+    # A new snapshot that replaces the table, and has not shown the row yet.
+    emptied: RowChange | None = None
     for place in sorted(places, key=lambda place: (*_order(changes[place], moves), arrivals[place])):
         change, event = changes[place], events[place]
         was = wanted if text_of(change.key) != wanted else _old_key(change, moves)
@@ -67,6 +72,9 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
                 last = _place(change)
                 yield RowChange(batch.slice(place, 1), before, None)
             continue
+        if emptied is not None and snapshots[place] != _snapshot_of(layout.origins(emptied.row)[0]):
+            yield emptied
+            emptied = None
         if change.op is Operation.TRUNCATE:
             fold.truncate()
         elif event is None or met.meet(event.key, event.position, _content(change)):
@@ -74,8 +82,21 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
         else:
             fold.apply(event._replace(origin=_old_key(change, moves)))
         is_own = wanted in origins[place] and not _repeats_move(change, wanted, moves)
-        if is_own or (change.op is Operation.TRUNCATE and before is not None):
-            yield RowChange(batch.slice(place, 1), before, _image(fold, wanted))
+        found = RowChange(batch.slice(place, 1), before, _image(fold, wanted))
+        if change.op is Operation.TRUNCATE and snapshots[place] is not None:
+            emptied = None if before is None else replace(found, is_resnapshot=True)
+        elif is_own and emptied is not None:
+            yield replace(found, before=emptied.before, is_resnapshot=True)
+            emptied = None
+        elif is_own or (change.op is Operation.TRUNCATE and before is not None):
+            yield found
+    if emptied is not None:
+        yield emptied
+
+
+def _snapshot_of(origin: Origin) -> int | None:
+    """The snapshot of a database that a change is from: no topic of Kafka has a blank in its name."""
+    return origin.ordinal if origin.topic is not None and origin.topic.startswith("snapshot ") else None
 
 
 def _content(change: Change) -> tuple[str, ...]:
@@ -189,7 +210,7 @@ def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[t
     ]
     chosen = table.among(places)
     if chosen is None:
-        raise UsageError(f"the log has no table {table}; {nearest(str(table.name), _tables(log))}")
+        raise UsageError(f"the log has no table {table}; {table.nearest(_tables(log))}")
     kept = pa.array([place == chosen for place in places], pa.bool_())
     changes = found.filter(kept).combine_chunks().to_batches()[0]
     batches = rows.column("batch").filter(kept).to_pylist()
@@ -215,6 +236,6 @@ def _of_tables(found: pa.Table) -> pa.Table:
     return found.filter(pc.not_equal(found.column("op"), Operation.MESSAGE.value))
 
 
-def _tables(log: Tables) -> set[str]:
+def _tables(log: Tables) -> set[TableName]:
     names = _of_tables(log.rows(CHANGES, columns=("table", "op"))).column("table").to_pylist()
-    return {str(TableName(**row)) for row in names if row is not None and row["name"] is not None}
+    return {TableName(**row) for row in names if row is not None and row["name"] is not None}

@@ -107,6 +107,10 @@ class SparkChanges:
         rows = changed.orderBy("position", "kind").limit(most).collect()
         return [(row.position, row.schema_id) for row in rows]
 
+    def to_fold(self, most: int) -> pa.Table:
+        """What a fold reads of them, of at most so many."""
+        return read_columns(self.frame).limit(most).toArrow()
+
     def folded(self, spread: Kernel, fold: Kernel) -> pa.Table:
         """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
         events = run(read_columns(self.frame), spread, ROW_EVENTS)

@@ -35,7 +35,7 @@ class SparkStore:
 
     def log_properties(self) -> Mapping[str, str]:
         """The properties of the log's table."""
-        return dict(self._lake.load(layout.CHANGES).properties())
+        return self._lake.entries(self._lake.load(layout.CHANGES).properties())
 
     def snapshots(self, replica: Replica) -> set[int]:
         """Those that a replica still has."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from changeling.model.errors import UsageError
+from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
 
 
@@ -33,6 +33,12 @@ class WantedTable:
             choices = ", ".join(f"{table} of {source}" for source, table in fitting)
             raise UsageError(f"several tables are called {self}: {choices}; {_advice(fitting)}")
         return fitting[0] if fitting else None
+
+    def nearest(self, known: Iterable[TableName]) -> str:
+        """The hint where no table is meant: the closest of these, by as many parts of their names as were given."""
+        given = len(_parts(self.name))
+        ends = (_parts(table)[-given:] for table in known)
+        return nearest(self.name.spelled(), {TableName(*[None] * (3 - len(end)), *end).spelled() for end in ends})  # type: ignore[arg-type]
 
 
 def _may_be(wanted: TableName, table: TableName) -> bool:

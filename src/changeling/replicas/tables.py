@@ -56,7 +56,7 @@ class ReplicaTables:
 
     def _found(self, name: str) -> Replica | None:
         java = self.lake.load(Table(name, pa.schema([])))
-        return found_replica(name, dict(java.properties()), *self._state(java))
+        return found_replica(name, self.lake.entries(java.properties()), *self._state(java))
 
     def _state(self, java: Any) -> tuple[ReplicaState, int | None]:
         current = java.currentSnapshot()

@@ -83,7 +83,7 @@ def _read(values: Sequence[bytes | None], kind: Type, read: Convert, reasons: Re
 
 
 def _one_by_one(texts: list[bytes], places: list[int], kind: Type) -> tuple[pa.Array, Reasons]:
-    read, convert = canonical.reader(kind), _exact_value(kind)
+    read, convert = canonical.reader(kind), storable(kind)
     found: list[object] = []
     reasons: Reasons = {}
     for place, text in zip(places, texts, strict=True):
@@ -135,7 +135,7 @@ def _reason(error: Exception, value: bytes, kind: Type) -> str:
     return f"{shown} is not a value of type {kind}: {error}"
 
 
-def _exact_value(kind: Type) -> Callable[[bytes], object]:
+def storable(kind: Type) -> Callable[[bytes], object]:
     """From the canonical form of a value to what Arrow takes for it; raises `Rejected` where it cannot be stored."""
     if is_exact_decimal(kind):
         return lambda text: _exact_decimal(text, kind)
@@ -171,11 +171,12 @@ def fitted(kind: Type) -> Convert:
 def _shortest_float32(text: bytes) -> bytes:
     if text[:1] == b'"':
         return text
-    (number,) = struct.unpack("<f", struct.pack("<f", _float32(text)))
+    (number,) = struct.unpack("<f", struct.pack("<f", float32(text)))
     return repr(number).encode()
 
 
-def _float32(text: bytes) -> float:
+def float32(text: bytes) -> float:
+    """The number of a canonical text; raises `Rejected` where a float32 cannot hold it."""
     number = float(canonical.text_of(text))
     try:
         struct.pack("<f", number)
@@ -207,7 +208,7 @@ def _nanos(text: bytes, kind: str) -> int:
 
 _VALUES: dict[str, Callable[[bytes], object]] = {
     "bool": lambda text: text == b"true",
-    "float32": _float32,
+    "float32": float32,
     "float64": lambda text: float(canonical.text_of(text)),
     "bytes": lambda text: base64.b64decode(json_text.string(text)),
     "interval": bytes.decode,

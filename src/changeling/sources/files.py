@@ -1,6 +1,5 @@
 """Files as a source: each is read once, whatever its age, and one that changes later is reported."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,24 +10,10 @@ from changeling.files import paths
 from changeling.files.paths import NoFileFound, Place
 from changeling.files.reading import Carrier
 from changeling.formats.options import ReadOptions
+from changeling.sources import files_plan
+from changeling.sources.files_plan import File
 from changeling.sources.source import Foreseen, Input, Spread
 from changeling.spark.files import reader_of
-
-
-class _File(msgspec.Struct, frozen=True, array_like=True):
-    path: str
-    size: int | None
-    tag: str | None
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    """Files to read, and the number of the first among all files of the source."""
-
-    first: int
-    files: tuple[_File, ...]
-
-
-_read_plan = msgspec.json.Decoder(_Plan).decode
 
 
 class FilesSource:
@@ -49,23 +34,23 @@ class FilesSource:
         self.name, self.format, self.options = name, format, options
         self._path, self._folder, self._carrier = path, folder, carrier
         self._most_bytes, self._most_files = batch_bytes, batch_files
-        self._known: dict[str, _File] = {}
+        self._known: dict[str, File] = {}
         self._warnings: list[str] = []
-        self._reported: set[_File] = set()
+        self._reported: set[File] = set()
         self._present: set[str] | None = None
         self._warned: set[str] = set()
-        self._changing: dict[str, _File] = {}
+        self._changing: dict[str, File] = {}
         self._planned: str | None = None
         self.has_more = False
 
     def remember(self, plan: str) -> None:
         """The files of a plan are not planned again."""
-        for file in _read_plan(plan).files:
+        for file in files_plan.parse_plan(plan).files:
             self._known[file.path] = file
 
     def next(self) -> str | None:
         """The new files in the order of their names, up to the limits of a batch; at least one."""
-        chosen: list[_File] = []
+        chosen: list[File] = []
         self.has_more, size = False, 0
         for file in self._listed():
             if self._present is not None and file.path not in self._present:
@@ -89,6 +74,11 @@ class FilesSource:
         self._planned = plan
         return plan
 
+    @property
+    def took_all(self) -> bool:
+        """Whether the last plan has all that there was then."""
+        return not self.has_more
+
     def stop_at_present(self) -> None:
         """Files that appear later are left for another run."""
         self._present = {file.path for file in self._listed()}
@@ -103,7 +93,7 @@ class FilesSource:
 
     def broken(self, plan: str) -> str | None:
         """Which file no longer exists as it was planned."""
-        for file, place in zip(planned := _read_plan(plan).files, self._places(planned), strict=True):
+        for file, place in zip(planned := files_plan.parse_plan(plan).files, self._places(planned), strict=True):
             if what := paths.changed(place):
                 if plan == self._planned:
                     self._changing[file.path] = file
@@ -111,11 +101,15 @@ class FilesSource:
         return None
 
     def input(self, spark: SparkSession, plan: str) -> Input:
-        """The files are opened in the tasks."""
-        planned = _read_plan(plan)
-        places = self._places(planned.files)
-        reader = reader_of(spark, places, self.format, self.options, carrier=self.carrier, first=planned.first)
-        return Input(reader.frame(spark), reader)
+        """The files are opened in the tasks, or by the driver where they are small."""
+        first, places = self.planned(plan)
+        reader = reader_of(spark, places, self.format, self.options, carrier=self.carrier, first=first)
+        return Input(reader.frame(spark), reader, here=reader.few())
+
+    def planned(self, plan: str) -> tuple[int, list[Place]]:
+        """The number of a plan's first file among all files of the source, and its files."""
+        read = files_plan.parse_plan(plan)
+        return read.first, self._places(read.files)
 
     @property
     def carrier(self) -> Carrier:
@@ -128,7 +122,7 @@ class FilesSource:
 
     def spread(self, plan: str) -> Spread:
         """Files and bytes."""
-        files = _read_plan(plan).files
+        files = files_plan.parse_plan(plan).files
         return Spread(bytes=sum(file.size or 0 for file in files), files=len(files))
 
     def close(self) -> None:
@@ -139,24 +133,24 @@ class FilesSource:
         warnings, self._warnings = self._warnings, []
         return warnings
 
-    def _plan(self, files: list[_File]) -> str:
-        return msgspec.json.encode(_Plan(len(self._known), tuple(files))).decode()
+    def _plan(self, files: list[File]) -> str:
+        return msgspec.json.encode(files_plan.Plan(len(self._known), tuple(files))).decode()
 
-    def _is_changing(self, file: _File) -> bool:
+    def _is_changing(self, file: File) -> bool:
         """Whether it may still be written: it was seen changing, and differs from when it was last listed."""
         before = self._changing.pop(file.path, file)
         if before != file:
             self._changing[file.path] = file
         return before != file
 
-    def _listed(self) -> Sequence[_File]:
+    def _listed(self) -> Sequence[File]:
         try:
-            found = paths.expand([self._absolute(self._path)], self._pass_over)
+            found = paths.expand([files_plan.absolute(self._path, self._folder)], self._pass_over)
         except NoFileFound as error:
             if not self._known:
                 self._warn(str(error))
             return []
-        return [_File(self._relative(place.path), place.size, place.tag) for place in found]
+        return [File(files_plan.relative(place.path, self._folder), place.size, place.tag) for place in found]
 
     def _pass_over(self, what: str) -> None:
         self._warn(f"{what}: it is skipped")
@@ -166,16 +160,10 @@ class FilesSource:
             self._warned.add(what)
             self._warnings.append(what)
 
-    def _places(self, files: Sequence[_File]) -> list[Place]:
-        return [Place(self._absolute(file.path), file.size, file.tag) for file in files]
+    def _places(self, files: Sequence[File]) -> list[Place]:
+        return [Place(files_plan.absolute(file.path, self._folder), file.size, file.tag) for file in files]
 
-    def _absolute(self, path: str) -> str:
-        return path if "://" in path else os.path.normpath(self._folder / path)
-
-    def _relative(self, path: str) -> str:
-        return path if "://" in path else os.path.relpath(path, self._folder)
-
-    def _report(self, known: _File, now: _File) -> None:
+    def _report(self, known: File, now: File) -> None:
         if known == now or now in self._reported:
             return
         self._reported.add(now)

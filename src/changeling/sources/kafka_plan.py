@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -21,6 +22,17 @@ class Topic(NamedTuple):
 
     id: str | None
     partitions: dict[int, Span]
+
+
+def is_wanted(topic: str, asked: Iterable[str]) -> bool:
+    """Whether a topic is one of those asked for, which may be patterns; internal ones are only by their names."""
+    internal = topic.startswith("__")
+    return any(topic == one or (is_pattern(one) and not internal and fnmatchcase(topic, one)) for one in asked)
+
+
+def is_pattern(topic: str) -> bool:
+    """Whether it may stand for several topics."""
+    return any(letter in topic for letter in "*?[")
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):

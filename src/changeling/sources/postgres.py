@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 import psycopg
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from changeling.formats.options import ReadOptions
@@ -34,6 +35,8 @@ _PATIENCE = 60.0
 """Seconds until a snapshot that open transactions prevented is tried again."""
 _IDLE_BYTES = 16 * 1024 * 1024
 """How much of the log may pass without a captured change before the slot is advanced anyway."""
+_LEAST_BYTES = 1024 * 1024
+"""Less of the log than this is not worth a task."""
 
 
 class PostgresSource:
@@ -71,6 +74,7 @@ class PostgresSource:
         self._snapshot: RunningSnapshot | None = None
         self._streamed = False
         self._looked = 0
+        self.took_all = False
         self._not_before = 0.0
         self._warnings: list[str] = []
 
@@ -150,14 +154,19 @@ class PostgresSource:
         return "its slot was lost before all of its changes were stored; the tables are snapshotted again"
 
     def input(self, spark: SparkSession, plan: str) -> Input:
-        """One task for the log; one for each part of a table."""
+        """One task for the log, or the driver where it is little; one task for each part of a table."""
         known = plans.parse_plan(plan)
         if isinstance(known, Snapshot):
             return Input(spark.range(0, len(known.parts), 1, max(1, len(known.parts))), self._reader(known))
         # An empty range needs no reader that queries the server.
         rows = 1 if known.start < known.end or known.altered else 0
         reader = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
-        return Input(spark.range(0, rows, 1, 1), reader)
+        here = (
+            pa.record_batch({"id": pa.array(range(rows), pa.int64())})
+            if known.end - known.start <= _LEAST_BYTES
+            else None
+        )
+        return Input(spark.range(0, rows, 1, 1), reader, here=here)
 
     def foreseen(self, plan: str) -> list[Foreseen]:
         """The schemas of the tables in a snapshot."""
@@ -167,8 +176,10 @@ class PostgresSource:
         return self._snapshot.foreseen(known, self._capture.tables())
 
     def spread(self, plan: str) -> Spread:
-        """About how many bytes of the log or of tables."""
-        return Spread(bytes=plans.bytes_of(plans.parse_plan(plan)))
+        """About how many bytes of the log or of tables, and which tables of the snapshot."""
+        known = plans.parse_plan(plan)
+        share = self._snapshot.share(known) if self._snapshot and isinstance(known, Snapshot) else None
+        return Spread(bytes=plans.bytes_of(known), snapshot=share)
 
     def warnings(self) -> list[str]:
         """Warnings for the user, each returned once."""
@@ -188,6 +199,7 @@ class PostgresSource:
             self._opened = None
 
     def _next(self) -> Plan | None:
+        self.took_all = False
         server = self._open()
         assert self._position is not None
         self._capture.release(self._position)
@@ -217,6 +229,7 @@ class PostgresSource:
         flushed = self._capture.flushed()
         end = max(self._position, flushed if self._present is None else min(flushed, self._present))
         most = min(end, self._position + self._settings.batch_bytes)
+        self.took_all = most == end and self._snapshot is None
         if altered := self._altered.at(most):
             return Stream(server.system, self._position, most, altered)
         if end <= self._position or end == self._looked:
@@ -288,8 +301,7 @@ class PostgresSource:
             point.close()
             self._take(self._capture.export_snapshot(), again=True, slot_lost=slot_lost)
             return
-        blocks = plans.PART_BYTES // plans.BLOCK
-        parts = [part for table, leaves in locked.leaves.items() for part in plans.parts_of(table, leaves, blocks)]
+        parts = [part for table, leaves in locked.leaves.items() for part in plans.parts_of(table, leaves)]
         self._snapshot = RunningSnapshot(point, locked, parts, asked, again, slot_lost)
         if not parts:
             self._end_snapshot()
@@ -323,11 +335,8 @@ class PostgresSource:
 
     def _warn_gone(self) -> None:
         """Warns about tables that are no longer captured: their replicas stay."""
-        for name in self._done.gone([*(one.table for one in self._capture.found), *self._capture.chosen.left_out]):
-            self._warnings.append(
-                f"{name} is no longer among the tables that are captured (dropped, renamed, made a partition, or not asked for): "
-                "its replica stays as it was"
-            )
+        present = [*(one.table for one in self._capture.found), *self._capture.chosen.left_out]
+        self._warnings += self._done.gone(present)
 
     def _wanted(self) -> list[CatalogTable]:
         """The tables without a snapshot, the requested ones, and those whose rows changed since without a change in the log."""

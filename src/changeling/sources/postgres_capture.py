@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 import psycopg
 from psycopg import sql
@@ -97,6 +98,17 @@ class Capture:
         with connect(self._settings.url) as connection:
             try:
                 return self._slot.status(connection)
+            except psycopg.Error as error:
+                raise unreachable(self._settings.url, error) from None
+
+    def oldest_unread(self, position: int) -> datetime | None:
+        """When the first published transaction committed that the slot has from a position on; None where it has none.
+
+        Only for a slot that nobody reads at present. It has a connection of its own.
+        """
+        with connect(self._settings.url) as connection:
+            try:
+                return self._slot.first_commit(connection, self.publications, position)
             except psycopg.Error as error:
                 raise unreachable(self._settings.url, error) from None
 

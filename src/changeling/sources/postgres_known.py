@@ -87,10 +87,14 @@ class KnownTables:
                 yield one
 
     def gone(self, present: Iterable[TableName]) -> list[str]:
-        """The tables that no longer exist; each is reported once."""
+        """A warning about each table that no longer exists; each is reported once."""
         gone = sorted(self._prints.keys() - {table.spelled() for table in present} - self._reported_gone)
         self._reported_gone.update(gone)
-        return gone
+        return [
+            f"{name} is no longer among the tables that are captured (dropped, renamed, made a partition, or not asked for): "
+            "its replica stays as it was"
+            for name in gone
+        ]
 
     def _drifted(self, name: str, now: Fingerprint) -> bool:
         return self._drift.outdates(self._snapshotted(name), now)

@@ -84,7 +84,7 @@ def bytes_of(plan: Plan) -> int:
     return sum(PART_BYTES if part.end is None else (part.end - part.first) * BLOCK for part in plan.parts)
 
 
-def parts_of(table: TableName, leaves: list[Leaf], blocks: int) -> Iterator[Part]:
+def parts_of(table: TableName, leaves: list[Leaf], blocks: int = PART_BYTES // BLOCK) -> Iterator[Part]:
     """A table in parts of about `blocks` blocks; at least one, so that an empty table is completed as well."""
     if not leaves:
         yield Part(table, 0, "", "", 0, 0, True)

@@ -28,32 +28,6 @@ _WAITING_SECONDS = 3.0
 """How long a session that waited to alter a table has to complete it."""
 
 
-class ServerProbe:
-    """Queries the server of a source; changes nothing that is captured."""
-
-    def __init__(self, settings: CaptureSettings) -> None:
-        self._capture = Capture(settings)
-
-    def __enter__(self) -> "ServerProbe":
-        self._capture.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._capture.close()
-
-    def tables(self) -> list[TableName]:
-        """The tables that are captured."""
-        return [one.table for one in self._capture.found]
-
-    def present(self) -> int:
-        """The end of the server's log."""
-        return self._capture.present()
-
-    def mark(self) -> None:
-        """Writes a message into the server's log: a running pipeline reads up to there, even if nothing else is written."""
-        self._capture.mark()
-
-
 class TablesAtPoint:
     """A snapshot of all tables, open until it is closed; until then, they cannot be altered."""
 

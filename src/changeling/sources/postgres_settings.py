@@ -1,10 +1,13 @@
 """The settings of a PostgreSQL source."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from changeling.postgres.claim import Claim
 from changeling.postgres.column_rules import ColumnRules
-from changeling.postgres.readiness import WithoutIdentity
+
+if TYPE_CHECKING:
+    from changeling.postgres.claim import Claim
+    from changeling.postgres.readiness import WithoutIdentity
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class CaptureSettings:
     publication: str
     batch_bytes: int = 256 * 1024 * 1024
     """About how many bytes of the log, or of tables, one batch reads."""
-    without_identity: WithoutIdentity = "refuse"
+    without_identity: "WithoutIdentity" = "refuse"
     lag_alarm: int = 1024**3
     """How many bytes the server may retain for the slot before a warning is given."""
     rules: tuple[tuple[str, ColumnRules], ...] = ()
@@ -33,6 +36,8 @@ class CaptureSettings:
         """The names of the publications: of all changes, and of inserts alone."""
         return self.publication, f"{self.publication}_inserts"
 
-    def claim(self) -> Claim:
+    def claim(self) -> "Claim":
         """The claim of the log on the slot."""
+        from changeling.postgres.claim import Claim
+
         return Claim(self.name, self.slot, self.publications, self.reader)

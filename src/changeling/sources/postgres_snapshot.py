@@ -8,7 +8,7 @@ from changeling.postgres.slot import ExportedSnapshot
 from changeling.sources.postgres_capture import LockedTables
 from changeling.sources.postgres_plan import Part, Snapshot, batch
 from changeling.sources.postgres_reading import Tables
-from changeling.sources.source import Foreseen
+from changeling.sources.source import Foreseen, SnapshotShare
 
 
 @dataclass
@@ -46,6 +46,12 @@ class RunningSnapshot:
             for name, table in found.items()
         }
         return [Foreseen(table, published[name].schema_text, encode(plan.point, 0)) for name, table in found.items()]
+
+    def share(self, plan: Snapshot) -> SnapshotShare:
+        """Which of its tables a plan reads."""
+        places = {table: number for number, table in enumerate(self.locked.leaves, 1)}
+        found = [places[part.table] for part in plan.parts]
+        return SnapshotShare(min(found), max(found), len(places))
 
     def took(self, plan: Snapshot) -> bool:
         """Records that a plan is in the log; returns whether it was the last one."""

@@ -25,6 +25,8 @@ class Input:
     reader: Reader
     topics: dict[str, int] | None = None
     """Numbers of the topics, where there are several: partition and offset alone do not identify a record then."""
+    here: pa.RecordBatch | None = None
+    """All rows of the frame, where reading them is too little work for a Spark job: the driver does it."""
 
 
 class Foreseen(msgspec.Struct, frozen=True):
@@ -36,12 +38,38 @@ class Foreseen(msgspec.Struct, frozen=True):
     """The position from which it applies."""
 
 
+class SnapshotShare(msgspec.Struct, frozen=True):
+    """Which of the tables of a snapshot a plan reads, counted from 1."""
+
+    first: int
+    last: int
+    of: int
+
+    def __str__(self) -> str:
+        tables = f"table {self.first}" if self.first == self.last else f"tables {self.first} to {self.last}"
+        return f"snapshot of {tables} of {self.of}"
+
+
 class Spread(msgspec.Struct, frozen=True):
     """The size of a plan, for progress reports."""
 
     records: int | None = None
     bytes: int | None = None
     files: int | None = None
+    snapshot: SnapshotShare | None = None
+
+    def __str__(self) -> str:
+        parts = [
+            None if self.snapshot is None else str(self.snapshot),
+            None if self.files is None else f"{self.files:,} file{'' if self.files == 1 else 's'}",
+            None if self.bytes is None else _size(self.bytes),
+            None if self.records is None else f"{self.records:,} record{'' if self.records == 1 else 's'}",
+        ]
+        return ", ".join(part for part in parts if part) or "rejects"
+
+
+def _size(amount: int) -> str:
+    return f"{amount / 1_000_000:,.1f} MB" if amount >= 100_000 else f"{amount:,} bytes"
 
 
 @runtime_checkable
@@ -79,6 +107,10 @@ class Source(Protocol):
     @property
     def has_more(self) -> bool:
         """Whether there may be more than the last plan of `next`, which is bounded."""
+
+    @property
+    def took_all(self) -> bool:
+        """Whether the last plan of `next` has all that there was then, or there was nothing."""
 
     def stop_at_present(self) -> None:
         """From now on only what exists at this time is planned, so that a source that keeps growing has an end."""

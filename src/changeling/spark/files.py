@@ -1,6 +1,6 @@
 """Files into changes: the tasks that decode the files open them, so that their text never crosses the JVM."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,7 @@ def reader_of(
 
 
 @dataclass(frozen=True)
-class _FilePart:
+class FilePart:
     """A file, or a split of one, and its place among the files."""
 
     ordinal: int
@@ -90,25 +90,31 @@ def _tasks(
     first: int,
     split_bytes: int,
     limit: int,
-) -> list[list[_FilePart]]:
+) -> list[list[FilePart]]:
     """The file parts of each task. Small files share a task, as long as there is enough work for every core."""
     may_split = carrier == "plain" and isinstance(framing, JsonValues)
     large = [place for place in found if may_split and _is_splittable(place, split_bytes)]
     cut = _counted(spark, [splits(place.path, split_bytes) for place in large], limit)
-    tasks: list[list[_FilePart]] = []
     share = sum(place.size or 0 for place in found) // (2 * spark.sparkContext.defaultParallelism)
-    most = max(min(share, split_bytes), _LEAST_BYTES)
+    return shared_out(found, first, max(min(share, split_bytes), _LEAST_BYTES), cut)
+
+
+def shared_out(
+    found: Sequence[Place], first: int, most: int, cut: Mapping[str, Sequence[Split]] | None = None
+) -> list[list[FilePart]]:
+    """The file parts of each task: files of up to `most` bytes together, or one that is larger; those that are `cut`, by split."""
+    tasks: list[list[FilePart]] = []
     room = 0
     for ordinal, place in enumerate(found, first):
-        if parts := cut.get(place.path):
-            tasks += [[_FilePart(ordinal, place, part)] for part in parts]
+        if parts := (cut or {}).get(place.path):
+            tasks += [[FilePart(ordinal, place, part)] for part in parts]
             room = 0
             continue
         size = most if place.size is None else place.size
         if size > room:
             tasks.append([])
             room = most
-        tasks[-1].append(_FilePart(ordinal, place))
+        tasks[-1].append(FilePart(ordinal, place))
         room -= size
     return tasks
 
@@ -160,11 +166,18 @@ class FilesReader:
     format: str
     options: ReadOptions
     carrier: Carrier
-    tasks: list[list[_FilePart]]
+    tasks: list[list[FilePart]]
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The numbers of the tasks, each in a partition of its own."""
         return spark.range(0, len(self.tasks), 1, max(1, len(self.tasks)))
+
+    def few(self) -> pa.RecordBatch | None:
+        """The rows of the frame where all files together are not worth a task; else None."""
+        sizes = [part.place.size for task in self.tasks for part in task]
+        if None in sizes or sum(size or 0 for size in sizes) > _LEAST_BYTES:
+            return None
+        return pa.record_batch({"id": pa.array(range(len(self.tasks)), pa.int64())})
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """Batches of some thousand records: larger ones take longer to cross to the JVM.
@@ -177,7 +190,7 @@ class FilesReader:
                 if what := places.changed(part.place):
                     raise ChangelingError(f"{part.place.path} was changed while it was read: {what}")
 
-    def _read(self, part: _FilePart) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    def _read(self, part: FilePart) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         if part.split is not None:
             number = part.split.first
             for values in lines(part.split):
@@ -221,7 +234,7 @@ def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _records(values: pa.Array, part: _FilePart, first: int) -> pa.RecordBatch:
+def _records(values: pa.Array, part: FilePart, first: int) -> pa.RecordBatch:
     count = len(values)
     known = {
         "file": pa.repeat(pa.scalar(part.place.path, pa.string()), count),

@@ -61,12 +61,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 def start(conf: SparkConf) -> JavaGateway:
     """A new JVM with these settings; raises `ChangelingError` where there is no Java, or one that is too old."""
-    java = _java()
-    if java is None:
-        raise ChangelingError(f"Java {JAVA_NEEDED} or later is needed for Spark, and none was found: {_HINT}")
-    version = _version(java)
-    if version is not None and version < JAVA_NEEDED:
-        raise ChangelingError(f"Java {JAVA_NEEDED} or later is needed for Spark, {java} is {version}: {_HINT}")
+    java, _ = find_java()
     read_end, write_end = os.pipe()
     threading.Thread(target=_forward_stderr, args=(read_end,), name="spark-stderr", daemon=True).start()
     # `how_it_ended` reports a broken connection, so py4j need not.
@@ -82,6 +77,17 @@ def start(conf: SparkConf) -> JavaGateway:
         raise ChangelingError(f"Spark's JVM ({java}) did not start: {error}") from error
     finally:
         os.close(write_end)
+
+
+def find_java() -> tuple[Path, int | None]:
+    """The Java that Spark would be started with, and its version where it tells; raises `ChangelingError` where none will do."""
+    java = _java()
+    if java is None:
+        raise ChangelingError(f"Java {JAVA_NEEDED} or later is needed for Spark, and none was found: {_HINT}")
+    version = _version(java)
+    if version is not None and version < JAVA_NEEDED:
+        raise ChangelingError(f"Java {JAVA_NEEDED} or later is needed for Spark, {java} is {version}: {_HINT}")
+    return java, version
 
 
 def how_it_ended(wait: float = 0.0) -> str | None:

@@ -45,12 +45,20 @@ def resolve(coordinates: tuple[str, ...], folder: Path | None = None) -> list[Pa
 
     Raises `ChangelingError` where Java is missing or a jar cannot be fetched.
     """
-    folder = folder or cache_folder() / "jars"
-    missing = [coordinate for coordinate in coordinates if not _file(coordinate, folder).exists()]
-    if missing:
+    folder = folder or _jar_folder()
+    if missing := missing_of(coordinates, folder):
         folder.mkdir(parents=True, exist_ok=True)
         _fetch(missing, folder)
     return [_file(coordinate, folder) for coordinate in coordinates]
+
+
+def missing_of(coordinates: tuple[str, ...], folder: Path | None = None) -> list[str]:
+    """Those of these coordinates that `resolve` would fetch."""
+    return [one for one in coordinates if not _file(one, folder or _jar_folder()).exists()]
+
+
+def _jar_folder() -> Path:
+    return cache_folder() / "jars"
 
 
 def _file(coordinate: str, folder: Path) -> Path:

@@ -40,12 +40,7 @@ _PASSED_ON_SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION
 
 
 def session(**config: str) -> SparkSession:
-    """The active session, or a new one: on all local cores unless `spark.master` (or spark-submit) says otherwise.
-
-    `config` takes any Spark settings, `session(**{"spark.master": "local[2]"})`; they override ours, and are applied to an
-    active session as far as Spark can change them there. The jars of Iceberg and Kafka come from a cache that is filled at the
-    first start. Raises `ChangelingError` where Java 17 or later is missing, or a jar cannot be fetched.
-    """
+    """The active session, or a new one with these settings: see `changeling.lake_session`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.config(map=dict(config)).getOrCreate()

@@ -1,0 +1,46 @@
+"""`changeling check`: whether a pipeline can run, and what to do where it cannot; needs no Spark, and alters nothing."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from changeling.cli.arguments import add_pipeline
+from changeling.model.printable import printable_lines
+
+if TYPE_CHECKING:
+    from changeling.pipelines.checking import Check
+
+_SIGNS = {"ok": "✓", "warning": "!", "failed": "✗"}
+_GRAVEST_FIRST = (2, 1, 3)
+
+
+def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the verb."""
+    parser = verbs.add_parser("check", help="whether a pipeline can run", description=__doc__)
+    parser.add_argument("file", nargs="?", metavar="PIPELINE", help="the pipeline (default: the one *.yaml here)")
+    add_pipeline(parser)
+    parser.add_argument("--json", action="store_true", help="lines of JSON, one a check")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Prints a line a check: all is well, or what to do. The exit code is the one that a run would have."""
+    from changeling.pipelines.checking import checks
+    from changeling.pipelines.loading import find
+
+    wanted = checks(find(parsed.file or parsed.pipeline))
+    width = max(len(check.subject) for check in wanted)
+    codes = {_tell(check, width, parsed.json) for check in wanted}
+    return next((code for code in _GRAVEST_FIRST if code in codes), 0)
+
+
+def _tell(check: "Check", width: int, as_json: bool) -> int:
+    found = check.look()
+    if as_json:
+        line = json.dumps({"check": check.subject, "status": found.status, "text": found.text}, ensure_ascii=False)
+    else:
+        text = printable_lines(found.text).replace("\n", f"\n{' ' * (width + 2)}")
+        line = f"{_SIGNS[found.status]} {check.subject:<{width}}  {text}"
+    # Some checks take seconds.
+    print(line, flush=True)
+    return found.code

@@ -1,0 +1,79 @@
+"""Reads small tables in this process, where Spark runs: Iceberg's library says which files to read, Arrow reads them without a job."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions.visitors import bind
+from pyiceberg.io.pyarrow import expression_to_pyarrow
+from pyiceberg.schema import Schema
+
+from changeling.iceberg.conditions import EVERYTHING, Condition, all_of, columns_in, is_set
+from changeling.iceberg.data_files import DataFile, OpenFile, listed
+from changeling.iceberg.measured_scan import NeedsSpark
+from changeling.iceberg.parquet_files import numbered
+from changeling.iceberg.table import Table
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Size of the files that are read in this process: above it, the start of a Spark job is the smaller part of the work."""
+MOST_FILES = 64
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """A table at its current snapshot, loaded by Iceberg's library."""
+
+    java: Any
+    jvm: Any
+    table: Table
+    unbounded: bool = False
+    """Everything is read here, whatever its size."""
+
+    def rows(self, where: Condition = EVERYTHING, columns: Sequence[str] = ("*",)) -> pa.Table:
+        """The rows that meet a condition; raises `NeedsSpark` where that is too much."""
+        names = self.table.columns.names if "*" in columns else list(columns)
+        files = self._files(where)
+        size = sum(file.size for file in files)
+        if not self.unbounded and (size > MOST_BYTES or len(files) > MOST_FILES):
+            raise NeedsSpark(f"{len(files):,} files of {size / 1e6:,.1f} MB have to be read")
+        read = self._columns({*names, *columns_in(where)})
+        found = [read.empty_table(), *(_live_rows(file, read) for file in files)]
+        return self.matching(pa.concat_tables(found), where).select(names)
+
+    def first(self, where: Condition, column: str) -> pa.Table:
+        """One row that meets a condition and has a value in a column, with that column alone; none where there is none."""
+        wanted = all_of([where, is_set(column)])
+        return self.rows(wanted, [column]).slice(0, 1)
+
+    def matching(self, rows: pa.Table, where: Condition) -> pa.Table:
+        """Those of some rows of the table that meet a condition."""
+        return rows if where == EVERYTHING else rows.filter(self._expression(where))
+
+    def _expression(self, where: Condition) -> pc.Expression:
+        return expression_to_pyarrow(bind(self._schema, where, case_sensitive=True), self._schema)
+
+    def _files(self, where: Condition) -> list[DataFile]:
+        snapshot = self.java.currentSnapshot()
+        return listed(self.java, self.jvm, None if snapshot is None else snapshot.snapshotId(), where)
+
+    def _columns(self, names: set[str]) -> pa.Schema:
+        known = numbered(self.table, msgspec.json.decode(self._schema_json))
+        return pa.schema([field for field in known if field.name in names])
+
+    @cached_property
+    def _schema_json(self) -> str:
+        return str(self.jvm.org.apache.iceberg.SchemaParser.toJson(self.java.schema()))
+
+    @cached_property
+    def _schema(self) -> Schema:
+        return Schema.model_validate_json(self._schema_json)
+
+
+def _live_rows(file: DataFile, columns: pa.Schema) -> pa.Table:
+    with OpenFile(file) as opened:
+        rows = opened.columns(columns)
+        return rows if file.vector is None else rows.filter(pa.array(opened.live()))

@@ -1,0 +1,236 @@
+"""Looks at all that a run needs before it starts: Java, the catalog, sources, feeds and targets. Starts no Spark, alters nothing."""
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+from uuid import uuid4
+
+from changeling.files import paths, s3
+from changeling.files.paths import NoFileFound
+from changeling.log import layout
+from changeling.log.source_state import stored_state
+from changeling.model.errors import ChangelingError, nearest
+from changeling.model.extras import naming_extras
+from changeling.model.printable import printable
+from changeling.pipelines.definition import (
+    Feed,
+    FilesSource,
+    FilesTopic,
+    KafkaSource,
+    KafkaTopic,
+    PostgresSource,
+    PostgresTarget,
+    Source,
+)
+from changeling.pipelines.kafka_sources import cluster_of, topics_of
+from changeling.pipelines.lakehouse import tables_of
+from changeling.pipelines.loading import Loaded, WrongPipelineFile, load
+from changeling.pipelines.postgres_sources import capture_settings
+from changeling.pipelines.record_samples import Sample, sample_of_files, sample_of_topics
+from changeling.pipelines.starting import reach_target
+
+_LISTED = 5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found out about one thing that a run needs."""
+
+    text: str
+    status: Literal["ok", "warning", "failed"] = "ok"
+    code: int = 0
+    """The exit code that a run would have for it."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing to look at."""
+
+    subject: str
+    look: Callable[[], Finding]
+
+
+def checks(path: str | Path) -> list[Check]:
+    """All checks of a pipeline file; where the file has problems, these alone.
+
+    Each is made when it is called, and reports every error as a finding, without secrets.
+    """
+    try:
+        loaded = load(path)
+    except WrongPipelineFile as wrong:
+        return [Check("file", partial(Finding, problem, "failed", wrong.exit_code)) for problem in wrong.problems]
+    definition = loaded.definition
+    looks: dict[str, Callable[[], Finding]] = {
+        "file": partial(_file, loaded),
+        "java": partial(_java, loaded),
+        "lake": partial(_lake, loaded),
+        **{f"source {one.name}": partial(_source, loaded, one) for one in definition.sources},
+        **{f"feed {one.name}": partial(_feed, loaded, one) for one in definition.feeds},
+        **{f"target {one.name}": partial(_target, loaded, one) for one in definition.targets},
+    }
+    return [Check(subject, partial(_found, loaded, look)) for subject, look in looks.items()]
+
+
+def _found(loaded: Loaded, look: Callable[[], Finding]) -> Finding:
+    try:
+        with naming_extras():
+            found = look()
+    except ChangelingError as error:
+        found = Finding(str(error), "failed", error.exit_code)
+    except OSError as error:
+        found = Finding(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "), "failed", 1)
+    return dataclasses.replace(found, text=loaded.redacted(found.text))
+
+
+def _file(loaded: Loaded) -> Finding:
+    definition = loaded.definition
+    counts = {
+        "source": len(definition.sources),
+        "table": len(definition.tables),
+        "feed": len(definition.feeds),
+        "target": len(definition.targets),
+    }
+    told = [f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count]
+    return Finding(f"{loaded.path.name}: {', '.join(told)}")
+
+
+def _java(loaded: Loaded) -> Finding:
+    from changeling.spark import gateway, jars
+
+    java, version = gateway.find_java()
+    needed = jars.ICEBERG + jars.KAFKA + (jars.S3 if loaded.warehouse.startswith(s3.SCHEME) else ())
+    missing = len(jars.missing_of(needed))
+    fetched = f"; the first run fetches {missing} jars" if missing else ""
+    return Finding(f"{'Java' if version is None else f'Java {version}'} at {java}{fetched}")
+
+
+def _lake(loaded: Loaded) -> Finding:
+    place = loaded.definition.warehouse
+    if loaded.warehouse.startswith(s3.SCHEME) and not loaded.definition.catalog:
+        s3.check_bucket(s3.bucket_and_key(loaded.warehouse)[0])
+    elif "://" not in loaded.warehouse:
+        _check_writable(Path(loaded.warehouse))
+    tables = tables_of(loaded)
+    if tables.load(layout.CHANGES.name) is None:
+        return Finding(f"{place}: the first run makes its tables")
+    count = len(tables.names()) + len(tables.in_namespace(f"{loaded.definition.name}_replica").names())
+    return Finding(f"{place}: {count:,} tables")
+
+
+def _check_writable(folder: Path) -> None:
+    """Raises `ChangelingError` where the user may not write the folder, or make it."""
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    if not existing.is_dir():
+        raise ChangelingError(f"{existing} is no folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ChangelingError(f"{existing} may not be written: change its rights, or the warehouse")
+
+
+def _source(loaded: Loaded, source: Source) -> Finding:
+    if isinstance(source, PostgresSource):
+        return _database(loaded, source)
+    return _files(loaded, source) if isinstance(source, FilesSource) else _topics(loaded, source)
+
+
+def _files(loaded: Loaded, source: FilesSource) -> Finding:
+    skipped: list[str] = []
+    try:
+        places = paths.expand([loaded.resolve(source.path)], skipped.append)
+    except NoFileFound as error:
+        return Finding(f"{error}; files are read once they are there", "warning")
+    size = sum(place.size or 0 for place in places)
+    count = f"{len(places):,} file{'' if len(places) == 1 else 's'}, {_bytes(size)}"
+    found = _of_sample(source, sample_of_files(source, loaded.read_options(source), places), count)
+    if skipped and found.status == "ok":
+        return Finding(f"{found.text}; skipped: {'; '.join(skipped[:_LISTED])}", "warning")
+    return found
+
+
+def _topics(loaded: Loaded, source: KafkaSource) -> Finding:
+    cluster = cluster_of(source)
+    if cluster is None:
+        return Finding("cannot be looked at without Spark: the settings are for Kafka's Java client alone", "warning")
+    with cluster as opened:
+        topics, missing = topics_of(source, opened)
+        spans = {name: opened.spans(name, partitions, committed=True) for name, partitions in topics.items()}
+        records = sum(end - begin for parts in spans.values() for begin, end in parts)
+        listed = _listed(topics)
+        if missing:
+            absent = "; ".join(f"there is no topic {name!r} yet; {nearest(name, opened.topics())}" for name in missing)
+            return Finding("; ".join(filter(None, [absent, listed])), "warning")
+        if not topics:
+            return Finding(f"no topic matches {', '.join(source.topics)} yet; it is read once it is there", "warning")
+        sample = sample_of_topics(source, loaded.read_options(source), opened, topics)
+    return _of_sample(source, sample, f"{listed}: {records:,} records")
+
+
+def _of_sample(source: FilesSource | KafkaSource, sample: Sample, what: str) -> Finding:
+    if not sample.records:
+        return Finding(f"{what}; no records yet")
+    if not sample.reasons:
+        tables = f", changes of {_listed(sample.tables)}" if sample.tables else ""
+        return Finding(f"{what}; the first {sample.records:,} can be read{tables}")
+    told = "".join(f"\n{count:,}: {reason}" for reason, count in Counter(sample.reasons).most_common(_LISTED))
+    hint = f"\nthey look like {' or '.join(sample.resembles)}: `format:` says so" if sample.resembles else ""
+    text = f"{what}; of the first {sample.records:,} records {len(sample.reasons):,} cannot be read{told}{hint}"
+    return Finding(text, "failed", 1) if source.on_error == "fail" else Finding(text, "warning", 3)
+
+
+def _database(loaded: Loaded, source: PostgresSource) -> Finding:
+    from changeling.sources.postgres_check import check_capture
+
+    tables = tables_of(loaded)
+    log = tables.load(layout.CHANGES.name)
+    begun = stored_state(tables, layout.CHANGES).batch(source.name) > 0
+    # A log that does not exist yet is not the one that has claimed a slot.
+    reader = str(uuid4()) if log is None else str(log.metadata.table_uuid)
+    found = check_capture(dataclasses.replace(capture_settings(loaded, source), reader=reader), begun=begun)
+    text = f"{_listed([f'{one.schema}.{one.name}' for one in found.tables])}; {found.rows:,} rows of them read"
+    if found.left_out:
+        told = "".join(f"\nleft out: {table}: {why}" for table, why in found.left_out.items())
+        return Finding(text + told, "warning", 3)
+    if not found.tables or found.warnings:
+        warnings = found.warnings or ["no table matches yet"]
+        return Finding("\n".join([*warnings, *([text] if found.tables else [])]), "warning")
+    return Finding(text)
+
+
+def _feed(loaded: Loaded, feed: Feed) -> Finding:
+    if isinstance(feed.topic, KafkaTopic):
+        from changeling.feeds.kafka_cluster import Cluster
+        from changeling.feeds.kafka_settings import librdkafka_settings
+
+        cluster = Cluster(feed.topic.servers, librdkafka_settings(feed.topic.kafka, f"feed {feed.name!r}"))
+        try:
+            return Finding(f"Kafka at {feed.topic.servers}: {len(cluster.topics()):,} topics")
+        finally:
+            cluster.close()
+    if not isinstance(feed.topic, FilesTopic):
+        return Finding(f"a table of the lake, with the changes of {feed.table}")
+    place = loaded.resolve(feed.topic.path)
+    if place.startswith(s3.SCHEME):
+        s3.check_bucket(s3.bucket_and_key(place)[0])
+    else:
+        _check_writable(Path(place))
+    return Finding(f"files in {feed.topic.path}")
+
+
+def _target(loaded: Loaded, target: PostgresTarget) -> Finding:
+    reach_target(target)
+    return Finding("can be reached")
+
+
+def _bytes(size: int) -> str:
+    return f"{size:,} bytes" if size < 1_000_000 else f"{size / 1_000_000:,.1f} MB"
+
+
+def _listed(names: Collection[str]) -> str:
+    """The first names, and how many more there are."""
+    first = [printable(name) for name in list(names)[:_LISTED]]
+    more = len(names) - len(first)
+    return ", ".join([*first, *([f"and {more:,} more"] if more > 0 else [])])

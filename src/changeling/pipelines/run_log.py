@@ -1,0 +1,204 @@
+"""The log of a run: every event as one record of Python's `logging`, of the logger `changeling.run`.
+
+A record has the sentence for people as its message, and the same as data: `event`, `pipeline`, and `members` with what the event has.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from changeling.feeds.publish import FeedReport
+    from changeling.log.ingest import Report
+    from changeling.log.schema_registry import Version
+    from changeling.replicas.merge import Report as Merged
+    from changeling.sources.source import Spread
+    from changeling.targets.postgres_target import TargetReport
+
+LOGGER = logging.getLogger("changeling.run")
+# Programs that use Changeling decide themselves what becomes of its log.
+logging.getLogger("changeling").addHandler(logging.NullHandler())
+
+_RATED = 1000
+"""Records from which on their number in a second means something."""
+
+
+class RunLog:
+    """A listener that logs."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+        self._waiting = False
+
+    def log(self, level: int, event: str, text: str, **members: Any) -> None:
+        """One event; members that are None are left out."""
+        known = {name: value for name, value in members.items() if value is not None}
+        LOGGER.log(level, "%s", text, extra={"event": event, "pipeline": self._pipeline, "members": known})
+
+    def prepares(self, what: str) -> None:
+        """`preparing`."""
+        self.log(logging.INFO, "preparing", what)
+
+    def looks(self, source: str) -> None:
+        """Not logged: it happens every second."""
+
+    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+        """`reading`."""
+        self._waiting = False
+        members: dict[str, Any] = {"files": spread.files, "bytes": spread.bytes, "records": spread.records}
+        self.log(
+            logging.DEBUG, "reading", f"{source} batch {batch}: reading {spread}", source=source, batch=batch, **members
+        )
+
+    def done(self, report: "Report") -> None:
+        """`batch`, a warning where records were rejected, and `schema` for each new one."""
+        outcome, source, batch = report.outcome, report.source, report.batch
+        parts = [counted(outcome.read, "record"), counted(outcome.changed, "change")]
+        parts += [f"{outcome.rejected:,} rejected"] * bool(outcome.rejected)
+        parts += [f"{outcome.late:,} late"] * bool(outcome.late)
+        speed = rate(outcome.read, report.seconds)
+        text = f"{source} batch {batch}: {_stage(report.spread)}{', '.join(parts)} in {report.seconds:.1f} s"
+        self.log(
+            logging.WARNING if outcome.rejected else logging.INFO,
+            "batch",
+            text + (f", {speed} a second" if speed else ""),
+            source=source,
+            batch=batch,
+            read=outcome.read,
+            accepted=outcome.read - outcome.rejected,
+            rejected=outcome.rejected,
+            changes=outcome.changed,
+            late=outcome.late,
+            seconds=round(report.seconds, 3),
+        )
+        for version in report.schemas:
+            self._schema(source, batch, version)
+
+    def _schema(self, source: str, batch: int, version: "Version") -> None:
+        note = f": {version.note}" if version.note else ""
+        self.log(
+            logging.WARNING if version.status == "aside" else logging.INFO,
+            "schema",
+            f"  schema {version.id}: {version.table} version {version.version}, {version.origin}, {version.status}{note}",
+            source=source,
+            batch=batch,
+            table=str(version.table),
+            schema_id=version.id,
+            version=version.version,
+            origin=version.origin,
+            status=version.status,
+            note=version.note,
+        )
+
+    def merges(self) -> None:
+        """`merging`."""
+        self.log(logging.DEBUG, "merging", "replicas: merging what is new in the log")
+
+    def merged(self, report: "Merged") -> None:
+        """`merge`, where replicas were changed; a warning where something was quarantined."""
+        tables = report.tables
+        if not tables:
+            return
+        changes, late, asides = (
+            sum(getattr(table, name) for table in tables) for name in ("changes", "late", "asides")
+        )
+        parts = [f"{counted(changes, 'change')} in {counted(len(tables), 'table')}"]
+        parts += [f"{late:,} late"] * bool(late)
+        parts += [f"{asides:,} quarantined"] * bool(asides)
+        self.log(
+            logging.WARNING if asides else logging.INFO,
+            "merge",
+            f"replicas: point {report.point.number}, {', '.join(parts)} in {report.seconds:.1f} s",
+            point=report.point.number,
+            changes=changes,
+            late=late,
+            quarantined=asides,
+            tables=[
+                {"source": table.source, "table": str(table.table), "changes": table.changes, "late": table.late}
+                for table in tables
+            ],
+            seconds=round(report.seconds, 3),
+        )
+
+    def mirrored(self, report: "TargetReport") -> None:
+        """`target`."""
+        written, deleted = sum(one.written for one in report.tables), sum(one.deleted for one in report.tables)
+        self.log(
+            logging.INFO,
+            "target",
+            f"target {report.target}: point {report.point.number}, {counted(written, 'row')} written, {deleted:,} deleted "
+            f"in {report.seconds:.1f} s",
+            target=report.target,
+            point=report.point.number,
+            written=written,
+            deleted=deleted,
+            seconds=round(report.seconds, 3),
+        )
+
+    def published(self, report: "FeedReport") -> None:
+        """`feed`, where the commit has records."""
+        if not report.records:
+            return
+        kind = "row of the initial scan" if report.scanned else "change"
+        parts = [counted(report.changes, kind, "rows of the initial scan" if report.scanned else None)]
+        parts += [f"{report.late:,} late"] * bool(report.late)
+        parts += [f"{report.rejected:,} rejected"] * bool(report.rejected)
+        self.log(
+            logging.WARNING if report.rejected else logging.INFO,
+            "feed",
+            f"feed {report.feed}: point {report.point}, {', '.join(parts)} as {counted(report.records, 'record')}",
+            feed=report.feed,
+            point=report.point,
+            changes=report.changes,
+            records=report.records,
+            late=report.late,
+            rejected=report.rejected,
+            scanned=report.scanned,
+        )
+
+    def copied(self, feed: str, records: int, place: str) -> None:
+        """`copy`."""
+        text = f"feed {feed}: {counted(records, 'record')} to {place}"
+        self.log(logging.INFO, "copy", text, feed=feed, records=records, place=place)
+
+    def warns(self, source: str, text: str) -> None:
+        """`warning`."""
+        self.log(logging.WARNING, "warning", f"{source}: {text}", source=source)
+
+    def fails(self, part: str, error: str) -> None:
+        """Not logged: a warning says it, or the error that ends the run."""
+
+    def recovers(self, part: str) -> None:
+        """`recovered`."""
+        self.log(logging.INFO, "recovered", f"{part}: works again", source=part)
+
+    def waits(self, seconds: float) -> None:
+        """`waiting`, once after each batch."""
+        if not self._waiting:
+            self._waiting = True
+            self.log(logging.DEBUG, "waiting", f"all read; next look in {seconds:g} s", seconds=seconds)
+
+    def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
+        """`reloaded`, a warning where something was not taken up."""
+        parts = [f"taken up: {', '.join(taken)}"] * bool(taken) + [f"not taken up: {'; '.join(left)}"] * bool(left)
+        self.log(
+            logging.WARNING if left else logging.INFO,
+            "reloaded",
+            f"the pipeline file has changed; {'; '.join(parts) or 'it says the same'}",
+            taken=list(taken),
+            left=list(left),
+        )
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number of things: `1 record`, `2,000 records`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def rate(records: int, seconds: float) -> str:
+    """How many a second; empty for too few to tell."""
+    return f"{records / max(seconds, 0.001):,.0f}" if records >= _RATED else ""
+
+
+def _stage(spread: "Spread") -> str:
+    return f"{spread.snapshot}, " if spread.snapshot is not None else ""

@@ -1,0 +1,86 @@
+"""Changes of the log where Spark runs: in this process where few have to be read, else by a Spark job."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from changeling.iceberg.conditions import Condition
+from changeling.iceberg.lake import Lake
+from changeling.iceberg.measured_scan import NeedsSpark
+from changeling.log import layout
+from changeling.replicas.arrow_changes import ArrowChanges
+from changeling.replicas.logged_changes import Changes, MarkedReads
+from changeling.replicas.spark_changes import SparkChanges
+
+if TYPE_CHECKING:
+    from changeling.spark.adapter import Kernel
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class NearbyChanges:
+    """The changes of a lake that are meant, as they are read in this process."""
+
+    lake: Lake
+    here: ArrowChanges
+
+    @staticmethod
+    def of(lake: Lake) -> "NearbyChanges":
+        """All changes of the log as it is now."""
+        return NearbyChanges(lake, ArrowChanges(lake.planned(layout.CHANGES)))
+
+    def where(self, *conditions: Condition) -> "NearbyChanges":
+        """Those of them for which all conditions hold."""
+        return replace(self, here=self.here.where(*conditions))
+
+    def held(self) -> "NearbyChanges":
+        """The same changes, read once where they are few."""
+        try:
+            return replace(self, here=self.here.held())
+        except NeedsSpark:
+            return self
+
+    def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The least value of a column, and what other columns have there; None where no change has one."""
+        return self._asked(lambda changes: changes.least(column, *others))
+
+    def greatest(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The same for the greatest value."""
+        return self._asked(lambda changes: changes.greatest(column, *others))
+
+    def some(self, column: str) -> Any:
+        """The value of a column in some change that has one; None where none has."""
+        return self._asked(lambda changes: changes.some(column))
+
+    def distinct(self, *columns: str) -> list[tuple[Any, ...]]:
+        """The different values of some columns."""
+        return self._asked(lambda changes: changes.distinct(*columns))
+
+    def rows(self, *columns: str, alike: pa.Table | None = None) -> pa.Table:
+        """Some columns of all changes; only of those that have the values of a row of `alike` in its columns, none of them NULL."""
+        return self._asked(lambda changes: changes.rows(*columns, alike=alike))
+
+    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+        """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
+        return self._asked(lambda changes: changes.reads(paths))
+
+    def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
+        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `most`."""
+        return self._asked(lambda changes: changes.runs(kinds, most))
+
+    def to_fold(self, most: int) -> pa.Table:
+        """What a fold reads of them, of at most so many."""
+        return self._asked(lambda changes: changes.to_fold(most))
+
+    def folded(self, spread: "Kernel", fold: "Kernel") -> pa.Table:
+        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
+        return self._asked(lambda changes: changes.folded(spread, fold))
+
+    def _asked(self, question: Callable[[Changes], Answer]) -> Answer:
+        try:
+            return question(self.here)
+        except NeedsSpark:
+            return question(SparkChanges.of(self.lake).where(self.here.condition))
