@@ -90,7 +90,7 @@ def plain_changes(
             except OddOnes as error:
                 odd.append(group[~error.plain])
                 group = group[error.plain]
-            except (ValueError, TypeError, OverflowError, RecursionError):
+            except (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowCapacityError):
                 # A value that has no place in its column: the way record by record finds out whose it is.
                 others.append(group)
                 break

@@ -99,7 +99,7 @@ def written(
         except OddOnes as error:
             group = group[error.plain]
             continue
-        except (ValueError, TypeError, OverflowError, RecursionError):
+        except (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowCapacityError):
             return None
         places = group[made.places]
         plain = np.zeros(batch.num_rows, np.bool_)
