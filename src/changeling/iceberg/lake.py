@@ -217,10 +217,14 @@ class Lake:
 
     def tag_newest(self, table: Table, tag: str, entry: str) -> None:
         """Tags the newest snapshot whose summary has an entry."""
-        with translated_errors():
+
+        def set_tag() -> None:
             found = next((number for number, summary in self._snapshots(table, tag) if entry in summary), None)
             if found is not None:
                 self.spark.sql(f"ALTER TABLE {self.name(table)} CREATE OR REPLACE TAG `{tag}` AS OF VERSION {found}")
+
+        # Iceberg retries commits of rows, and none of tags.
+        self.repeated(set_tag)
 
     def tags(self, table: Table) -> dict[str, datetime]:
         """The tags of a table, each with the time of its snapshot."""

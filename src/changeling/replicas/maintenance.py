@@ -98,7 +98,8 @@ def _maintain(
     lake, table = tables.lake, replica.table
     before = lake.size(table)
     rewritten = compact(lake, table)
-    _tag(tables, replica, kept)
+    # Iceberg retries commits of rows, and none of tags.
+    lake.repeated(lambda: _tag(tables, replica, kept))
     expired = lake.expire(table, now - keep_snapshots)
     orphans = remove_orphans(lake, table, now - _ORPHANS_AFTER)
     return Done(replica.name, before.files, lake.size(table).files, rewritten, expired, 0, orphans)
