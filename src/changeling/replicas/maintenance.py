@@ -98,8 +98,7 @@ def _maintain(
     lake, table = tables.lake, replica.table
     before = lake.size(table)
     rewritten = compact(lake, table)
-    # Iceberg retries commits of rows, and none of tags.
-    lake.repeated(lambda: _tag(tables, replica, kept))
+    _tag(tables, replica, kept)
     expired = lake.expire(table, now - keep_snapshots)
     orphans = remove_orphans(lake, table, now - _ORPHANS_AFTER)
     return Done(replica.name, before.files, lake.size(table).files, rewritten, expired, 0, orphans)
@@ -107,6 +106,11 @@ def _maintain(
 
 def _tag(tables: ReplicaTables, replica: Replica, kept: list[Point]) -> None:
     """Tags the snapshots of these points, in one commit, and no others."""
+    # Iceberg retries commits of rows, and none of tags.
+    tables.lake.repeated(lambda: _set_tags(tables, replica, kept))
+
+
+def _set_tags(tables: ReplicaTables, replica: Replica, kept: list[Point]) -> None:
     there = tables.snapshots(replica)
     wanted = {f"{TAG}{point.number}": replica.snapshot_in(point.tables) for point in kept}
     held = {name: snapshot for name, snapshot in wanted.items() if snapshot in there}
