@@ -13,9 +13,12 @@ from changeling.pipelines.postgres_sources import capture_settings
 
 
 def check_servers(loaded: Loaded, lock: Lock, listener: Listener, *, once: bool) -> None:
-    """Tells what cannot be reached: with `once` as an error; else as warnings, since a run tries again until it can be."""
+    """Reports what cannot be reached: sources with `once` as an error; else as warnings, since they are tried again.
+
+    A target that cannot be reached holds up neither the replicas nor other targets.
+    """
     failed: list[ChangelingError] = []
-    for name, reach in _servers(loaded):
+    for name, reach in (*_sources(loaded), *_targets(loaded)):
         try:
             reach()
         except ChangelingError as error:
@@ -23,19 +26,23 @@ def check_servers(loaded: Loaded, lock: Lock, listener: Listener, *, once: bool)
             lock.failed(text, name)
             if isinstance(error, UsageError):
                 raise
-            failed.append(error)
-            if not once:
+            if once and any(name == source.name for source in loaded.definition.sources):
+                failed.append(error)
+            else:
                 listener.warns(name, f"{text}; it is tried again once Spark has started")
-    if once and failed:
+    if failed:
         raise failed[0] if len(failed) == 1 else ChangelingError("\n".join(map(str, failed)))
 
 
-def _servers(loaded: Loaded) -> Iterator[tuple[str, Callable[[], None]]]:
+def _sources(loaded: Loaded) -> Iterator[tuple[str, Callable[[], None]]]:
     for source in loaded.definition.sources:
         if isinstance(source, PostgresSource):
             yield source.name, partial(_reach_database, loaded, source)
         elif isinstance(source, KafkaSource):
             yield source.name, partial(_reach_cluster, source)
+
+
+def _targets(loaded: Loaded) -> Iterator[tuple[str, Callable[[], None]]]:
     for target in loaded.definition.targets:
         yield target.name, partial(reach_target, target)
 
