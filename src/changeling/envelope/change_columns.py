@@ -10,6 +10,9 @@ from changeling.model import layout
 from changeling.model.operation import Image
 from changeling.model.table import TableName
 
+SHOWN = (Image.FULL.value, Image.PARTIAL.value)
+"""Images that have values."""
+
 
 class ChangeColumns(NamedTuple):
     """What plain records say; each is a row operation with a position of its own."""

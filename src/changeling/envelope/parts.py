@@ -17,7 +17,7 @@ from changeling.model import layout
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
 
-_LENGTHS = pa.array([f"{digits:02d}" for digits in range(100)], pa.string())
+_LENGTHS = [f"{digits:02d}" for digits in range(100)]
 _COMPONENT = r"^[0-9]{2}(?:0|[1-9][0-9]*)$"
 
 
@@ -111,7 +111,7 @@ def positions(*components: pa.Array) -> pa.Array:
         if (pc.min(component).as_py() or 0) < 0:
             component = pc.if_else(pc.greater_equal(component, 0), component, None)
         digits = component.cast(pa.string())
-        parts += [_LENGTHS.take(pc.binary_length(digits)), digits, "."]
+        parts += [pa.array(_LENGTHS, pa.string()).take(pc.binary_length(digits)), digits, "."]
     return pc.binary_join_element_wise(*parts[:-1], "")
 
 

@@ -18,6 +18,12 @@ Value = TypeVar("Value", bound=Hashable)
 _NEWLINE = ord("\n")
 
 
+def is_one_of(texts: pa.Array, values: Sequence[str]) -> pa.Array:
+    """Which texts are one of some values."""
+    # No array at import: PyArrow loads pandas for the first one, before the command line can leave it out.
+    return pc.is_in(texts, pa.array(values, pa.string()))
+
+
 def lines(texts: pa.Array) -> memoryview:
     """All texts of a column as the lines of one."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.text_columns import Mask, as_mask
+from changeling.envelope.change_columns import SHOWN
+from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.envelope.written import Written, written
 from changeling.formats.capabilities import LABELS
 from changeling.formats.format import Format
@@ -16,8 +17,7 @@ from changeling.formats.transcode import Transcoder
 from changeling.formats.transcode_columns import transcoded
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
-_ROWS = pa.array([operation.value for operation in ROW_OPERATIONS], pa.string())
-_IN_FULL = pa.array([Image.FULL.value, Image.PARTIAL.value], pa.string())
+_ROWS = [operation.value for operation in ROW_OPERATIONS]
 
 
 class PlainRecords(NamedTuple):
@@ -44,7 +44,7 @@ class PlainWriter:
         """
         if self._encode is None:
             return None
-        candidates, lost = as_mask(pc.is_in(batch.column("op"), _ROWS)) & ~unsettled, {}
+        candidates, lost = as_mask(is_one_of(batch.column("op"), _ROWS)) & ~unsettled, {}
         if transcoder is not None:
             for feature, mask in _needed(batch).items():
                 if feature in self._format.carries:
@@ -83,7 +83,7 @@ def _needed(batch: pa.RecordBatch) -> Mapping[str, Mask]:
     found = {
         "delete": pc.invert(written_row),
         "keyless": pc.is_null(batch.column("key")),
-        "before": pc.is_in(before_image, _IN_FULL),
+        "before": is_one_of(before_image, SHOWN),
         "keys-only": pc.and_(written_row, pc.equal(after_image, Image.NONE.value)),
         "after": pc.and_(written_row, pc.not_equal(after_image, Image.NONE.value)),
         "partial": pc.or_(pc.equal(after_image, Image.PARTIAL.value), pc.equal(before_image, Image.PARTIAL.value)),

@@ -5,10 +5,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.envelope.change_columns import SHOWN
 from changeling.envelope.keys import lacking
 from changeling.envelope.parts import are_positions
 from changeling.envelope.shapes import decoded
-from changeling.envelope.text_columns import Part, column, joined, quoted
+from changeling.envelope.text_columns import Part, column, is_one_of, joined, quoted
 from changeling.envelope.written import Departures, RecordColumns, texts_of
 from changeling.formats.format import EncodeBatch
 from changeling.formats.xtdb.encode import XtdbWrite
@@ -21,7 +22,6 @@ from changeling.model.table import TableName
 _NANOS_PER_MS = 1_000_000
 _POSITION = r"^[0-9]{2}(?P<number>[0-9]+)\.[0-9]{2}(?P<order>[0-9]+)$"
 _ID = r'^\{"[^"\\]*":(?P<id>"[^"\\]*"|[^",{\[]+)\}$'
-_IN_FULL = pa.array([Image.FULL.value, Image.PARTIAL.value], pa.string())
 _LETTERS = {operation.value: letter for operation, letter in LETTERS.items()}
 
 
@@ -56,7 +56,7 @@ def batch_encoder(options: XtdbWrite) -> EncodeBatch:
             source = _source(changes, number, options)
             before, after = (_documents(changes, side, ids, key, names) for side in ("before", "after"))
             by_key = _is_delete(changes)
-        shown = pc.is_in(changes.column("before_image"), _IN_FULL)
+        shown = is_one_of(changes.column("before_image"), SHOWN)
         alone = joined(b'{"_id":', ids, b"}").cast(pa.string())
         before = pc.if_else(shown, before, pc.if_else(by_key, alone, None))
         values = joined(
