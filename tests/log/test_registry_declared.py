@@ -116,10 +116,17 @@ def inferred(number: int, columns: str, note: str | None = None) -> Version:
     return version(number, schema(columns, "id"), None, origin="inferred", note=note)
 
 
+def advised(column: str) -> str:
+    return (
+        f"{column}: numbers of any size, stored as text. For columns of numbers, with the digits that they have, write under tables: "
+        f'- {{name: "shop.public.users", columns: {{"{column}": "decimal(18,2)"}}}}'
+    )
+
+
 def test_samples_give_the_narrowest_type_of_what_they_show() -> None:
     shown = sampled(id="int", flag="bool", price="int number", name="text", doc="json", mixed="bool text", empty="")
     columns = "id int64, flag bool, price decimal, name string, doc json, mixed json"
-    assert Registry().infer("bus", [shown]) == [inferred(1, columns)]
+    assert Registry().infer("bus", [shown]) == [inferred(1, columns, advised("price"))]
 
 
 def test_samples_only_ever_widen() -> None:
@@ -127,7 +134,7 @@ def test_samples_only_ever_widen() -> None:
     registry.infer("bus", [sampled(id="int", n="int", name="text")])
     assert registry.infer("bus", [sampled(id="int")]) == []
     assert registry.infer("bus", [sampled(name="text", n="int", id="int")]) == []
-    decimal = inferred(2, "id int64, n decimal, name string", "widens n from int64 to decimal")
+    decimal = inferred(2, "id int64, n decimal, name string", f"widens n from int64 to decimal; {advised('n')}")
     assert registry.infer("bus", [sampled(n="number")]) == [decimal]
     assert registry.infer("bus", [sampled(n="int")]) == []
     more = inferred(3, "id int64, n decimal, name string, note string", "adds note")
