@@ -1,6 +1,5 @@
 """What is found out about servers before a run: nothing is altered, and no Spark is started."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -65,30 +64,34 @@ def test_missing_rights_and_wrong_rules_are_told(tmp_path: Path, database: Datab
     assert f'\n    GRANT SELECT ON "public"."users" TO "{user.name}";' in told.text
 
 
-@pytest.mark.services
-def test_a_run_tells_soon_what_it_cannot_reach(
-    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No Spark can be started here: what is told was found before."""
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+class SparkIsWanted(Exception):
+    """What a run looks at before it starts Spark is done."""
+
+
+def test_a_run_reports_what_it_cannot_reach_before_it_starts_spark(tmp_path: Path, database: Database) -> None:
     nowhere = database.url.replace(database.name, "nowhere")
     target = f'targets:\n  - {{name: copy, type: postgres, url: "{nowhere}", tables: ["*"]}}\n'
     made = Pipeline.load(pipeline(tmp_path, postgres(nowhere), more=target))
-    with pytest.raises(ChangelingError, match=r'(?s)database "nowhere" does not exist.*database "nowhere" does not'):
-        made.run(once=True)
     warned: list[tuple[str, str]] = []
 
     class Listener(SilentListener):
         def warns(self, source: str, text: str) -> None:
             warned.append((source, text))
 
-    # It would go on trying, were there a Java.
-    with pytest.raises(ChangelingError, match="Java 17 or later"):
+        def prepares(self, what: str) -> None:
+            raise SparkIsWanted
+
+    with pytest.raises(ChangelingError, match='database "nowhere" does not exist'):
+        made.run(once=True, listener=Listener())
+    assert [name for name, _ in warned] == ["copy"]
+    errors = {row["name"]: row["last_error"] for row in made.status() if row["kind"] != "table"}
+    assert 'database "nowhere" does not exist' in errors["pg"]
+    warned.clear()
+    # Without `once`, it goes on trying.
+    with pytest.raises(SparkIsWanted):
         made.run(listener=Listener())
     assert [name for name, _ in warned] == ["pg", "copy"]
     assert all('database "nowhere" does not exist' in text for _, text in warned)
-    errors = {row["name"]: row["last_error"] for row in made.status() if row["kind"] != "table"}
-    assert 'database "nowhere" does not exist' in errors["pg"]
 
 
 def kafka(servers: str, *topics: str, **settings: str) -> str:
@@ -120,9 +123,7 @@ def test_a_refused_login_is_told_soon(tmp_path: Path, guarded_broker: Broker) ->
         return {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": user.jaas()}
 
     file = pipeline(tmp_path, kafka(guarded_broker.password_servers, "nothing*", **login(User("alice", "hush-hush"))))
-    began = time.monotonic()
     told = found(file, "source bus")
-    assert time.monotonic() - began < 10
     assert (told.status, told.code) == ("failed", 1)
     assert "the login was refused" in told.text
     assert "hush-hush" not in told.text
