@@ -64,7 +64,7 @@ def catalog(warehouse: str, folder: Path, given: Mapping[str, str]) -> Catalog:
 def prepare(database: Path) -> None:
     """Creates the embedded catalog as Iceberg's two clients would: theirs is not atomic, and fails where both do it at once."""
     database.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(database, timeout=60)) as connection, connection:
+    with closing(sqlite3.connect(database, timeout=60, isolation_level=None)) as connection:
         for statement in _TABLES:
             connection.execute(statement)
 

@@ -73,8 +73,12 @@ class Tables:
         return self._namespace
 
     def _open(self) -> PyIcebergCatalog | None:
-        if self._settings.database is not None and not self._settings.database.exists():
-            return None
+        if self._settings.database is not None:
+            if not self._settings.database.exists():
+                return None
+            if self._catalog is None:
+                # It may be there and have no tables yet: whoever creates it does that just now.
+                prepare(self._settings.database)
         check_place(self._settings, self._namespace)
         if self._catalog is None:
             self._catalog = load_catalog(NAME, **self._settings.pyiceberg)
