@@ -27,6 +27,8 @@ from tests.golden.test_golden import CASES as GOLDEN
 from tests.golden.test_golden import options_of, records_of
 
 FORMATS = [name for name in registry.names() if registry.get(name).batch_encoder is not None]
+LOSSY = ("ydb-debezium", "ydb-json")
+"""Formats whose places are not those of XTDB's transactions: such changes lose them, where that is allowed."""
 OPTIONS: list[dict[str, Any]] = [{}, {"drop": "all"}, {"drop": "all", "keyed": False}]
 
 
@@ -79,7 +81,8 @@ def _mixed(every: list[Change], seed: int) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("supplied", [True, False])
 def test_changes_of_all_kinds(name: str, options: dict[str, Any], supplied: bool) -> None:
-    assert check_same(name, _mixed(list(CASES.values()), seed=11), options, supplied) > 0
+    by_columns = check_same(name, _mixed(list(CASES.values()), seed=11), options, supplied)
+    assert by_columns > 0 or (name in LOSSY and not options)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -110,9 +113,10 @@ def test_golden_changes_of_every_format(case: Any) -> None:
 def test_plain_rows_are_written_by_columns(name: str) -> None:
     read, _ = changeling.decode(list(events(300)), "xtdb")
     (plain,) = read.combine_chunks().to_batches()
-    assert check_same(name, [plain], {}) == 300
+    options = {"drop": "all"} if name in LOSSY else {}
+    assert check_same(name, [plain], options) == 300
     canonical = plain.set_column(8, layout.CHANGES.field(8), pa.repeat(pa.scalar("canonical"), 300))
-    assert check_same(name, [canonical], {}) == 300
+    assert check_same(name, [canonical], options) == 300
     columns = {
         "_id": "string",
         "age": "int32",
@@ -121,9 +125,9 @@ def test_plain_rows_are_written_by_columns(name: str) -> None:
         "items": "json",
     }
     known, _ = changeling.decode(list(events(300)), "xtdb", columns=columns, key="_id")
-    assert check_same(name, known.combine_chunks().to_batches(), {}) == 300
+    assert check_same(name, known.combine_chunks().to_batches(), options) == 300
     typed = canonical.set_column(15, layout.CHANGES.field(15), known["schema"].combine_chunks())
-    assert check_same(name, [typed], {}) == 300
+    assert check_same(name, [typed], options) == 300
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -154,4 +158,5 @@ def test_a_moved_row_shifts_those_behind_it_in_its_transaction(name: str) -> Non
         for order in (1, 2)
     ]
     given = [batch([first, *later]), batch(later)]
-    assert check_same(name, given, {"drop": frozenset(FEATURES)}) == 4
+    settled = 4 if registry.get(name).counts_transactions else 8
+    assert check_same(name, given, {"drop": frozenset(FEATURES)}) == settled

@@ -237,7 +237,35 @@ def test_headers_come_back() -> None:
         ),
         (event("c", None, {"a": 1}, position="17"), "'17' is not a position"),
         (event("c", None, {"a": 1}, ts_ns=2**70), "lies outside the years 1677 to 2262"),
-        (event("c", None, {"a": 1}, lsn=-1), "a position cannot be negative"),
+        (event("c", None, {"a": 1}, lsn=-1), "source.lsn is -1: a position cannot be negative"),
+        (
+            event("c", None, {"a": 1}, connector="mysql", file="log.1", pos=-1),
+            "source.pos is -1: a position cannot be negative",
+        ),
+        (
+            event("c", None, {"a": 1}, connector="mongodb", ord=-1),
+            "source.ord is -1: a position cannot be negative",
+        ),
+        (
+            event("c", None, {"a": 1}, sequence='["-3","7"]'),
+            "source.sequence: a position cannot be negative",
+        ),
+        (
+            event("c", None, {"a": 1}, connector="xtdb-cdc", tx_id=1)
+            | {"transaction": {"id": "1", "data_collection_order": -1}},
+            "transaction.data_collection_order: a position cannot be negative",
+        ),
+        (
+            event("c", None, {"a": 1}) | {"transaction": {"id": "1", "total_order": "x"}},
+            "transaction.total_order is 'x', which is no integer",
+        ),
+        (
+            event("c", None, {"a": 1}) | {"transaction": {"id": "1", "data_collection_order": "x"}},
+            "transaction.data_collection_order is 'x', which is no integer",
+        ),
+        (event("c", None, {"a": 1}, ts_ms="a"), "source.ts_ms is 'a', which is no integer"),
+        ({**event("c", None, {"a": 1}, ts_ms=None), "ts_ms": "a"}, "ts_ms is 'a', which is no integer"),
+        ({"status": "END", "id": "1", "ts_ms": "a"}, "ts_ms is 'a', which is no integer"),
         (
             {
                 "schema": {"fields": [{"field": "after", "fields": [{"field": "a", "type": "int7"}]}]},
@@ -257,7 +285,10 @@ def test_headers_come_back() -> None:
     ],
 )
 def test_rejects_say_what_is_wrong(record: Any, expected: str) -> None:
-    assert expected in reason(record)
+    found = reason(record)
+    assert expected in found
+    # What is inside of `source` is named so, and nothing else.
+    assert "source" in expected or f"source.{expected}" not in found
 
 
 def test_a_row_without_its_key_columns_is_rejected() -> None:

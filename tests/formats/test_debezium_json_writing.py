@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 import changeling
+from changeling.formats import registry
 from changeling.model import layout
-from changeling.model.change import Change, Transaction
+from changeling.model.change import Change, Record, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position
 from changeling.model.table import Column, TableName, TableSchema
@@ -323,3 +324,21 @@ def test_the_rest_of_a_row_that_moved_is_named_as_lost_where_a_dialect_has_no_wo
     changes, _ = changeling.decode([json.dumps(value)], "debezium-json", key="id")
     _, refused = changeling.encode(changes, "ydb-json", drop=frozenset({"position", "commit_time"}))
     assert refused["feature"].to_pylist() == ["key-change"]
+
+
+@pytest.mark.parametrize("form", [name for name in registry.names() if name != "debezium-json"])
+def test_a_named_origin_is_lost_in_every_other_dialect(form: str) -> None:
+    value = {
+        "before": None,
+        "after": {"id": 2, "n": "b", "big": "__debezium_unavailable_value"},
+        "source": {"connector": "postgresql", "db": "d", "schema": "s", "table": "t", "lsn": 7},
+        "op": "c",
+    }
+    record = Record(json.dumps(value).encode(), b'{"id":2}', (("__debezium.oldkey", b'{"id":1}'),))
+    origin = pa.array([{"ordinal": 0, "record": 0}], layout.ORIGIN)
+    changes, _ = changeling.decode(layout.records_batch([record], origin), "debezium-json")
+    others = frozenset({"position", "commit_time", "partial", "schema", "catalog"})
+    records, refused = changeling.encode(changes, form, drop=others)
+    assert (records.num_rows, refused["feature"].to_pylist()) == (0, ["key-change"])
+    records, refused = changeling.encode(changes, form, drop=others | {"key-change"})
+    assert (records.num_rows, refused.num_rows) == (0, 0)

@@ -33,25 +33,28 @@ def keys_of(values: Sequence[tuple[str, pa.Array]]) -> pa.Array:
     return joined(*parts, b"}")
 
 
-def in_rows(rows: pa.Array, names: Names) -> tuple[list[pa.Array], Mask]:
-    """The values of these columns of rows (as binary, or text), and whether each row has all of them in canonical form."""
+def values_in(rows: pa.Array, names: Names) -> list[pa.Array]:
+    """The values of these columns of rows; null where a row lacks one. Raises `OddOnes` where some are no objects."""
     found = decoded(rows, _columns(names))
-    plain = np.ones(len(rows), np.bool_)
-    values = []
+    made = []
     for place in range(len(names)):
         raws = list(map(attrgetter(f"column_{place}"), found))
         absent = [raw is msgspec.UNSET for raw in raws]
-        if any(absent):
-            plain &= ~np.array(absent, np.bool_)
-            raws = [_NULL if missing else raw for raw, missing in zip(raws, absent, strict=True)]
-        values.append(column(raws))
-        plain &= are_canonical(values[-1])
+        if not any(absent):
+            made.append(column(raws))
+            continue
+        values = column([_NULL if raw is msgspec.UNSET else raw for raw in raws])
+        made.append(pc.if_else(pa.array(absent), None, values))
+    return made
+
+
+def in_rows(rows: pa.Array, names: Names) -> tuple[list[pa.Array], Mask]:
+    """The values of these columns of rows (as binary, or text), and whether each row has all of them in canonical form."""
+    values = values_in(rows, names)
+    plain = np.ones(len(rows), np.bool_)
+    for value in values:
+        plain &= are_canonical(value)
     return values, plain
-
-
-def lacking(rows: pa.Array, name: str) -> Mask:
-    """Whether each row (an object) has no column of that name."""
-    return np.array([row.column_0 is msgspec.UNSET for row in decoded(rows, _columns((name,)))], np.bool_)
 
 
 _NULL = msgspec.Raw(b"null")
@@ -66,15 +69,20 @@ def _columns(names: Names) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(msgspec.defstruct("Columns", fields, gc=False))
 
 
+def behind_key(rows: pa.Array, columns: pa.Array) -> tuple[Mask, pa.Array]:
+    """Whether rows begin with the columns of their keys (compact objects), and what stands behind these."""
+    lengths = byte_lengths(columns)
+    heads = every(cut(columns, np.column_stack((lengths - 1, np.ones_like(lengths)))), 0, 2)
+    begins, rest = starts(rows, heads)
+    return begins & as_mask(pc.or_(pc.starts_with(rest, b","), pc.starts_with(rest, b"}"))), rest
+
+
 def fit_rows(columns: pa.Array, key: pa.Array, names: Names | None, rows: pa.Array) -> Mask:
     """Whether rows begin with the columns of their keys, or contain equal ones elsewhere.
 
     `columns` are the keys as they are spelled (compact objects), `key` are the canonical ones, `names` the columns of all of them.
     """
-    lengths = byte_lengths(columns)
-    heads = every(cut(columns, np.column_stack((lengths - 1, np.ones_like(lengths)))), 0, 2)
-    begins, rest = starts(rows, heads)
-    fits = begins & as_mask(pc.or_(pc.starts_with(rest, b","), pc.starts_with(rest, b"}")))
+    fits, _ = behind_key(rows, columns)
     if not fits.all() and names is not None:
         values, plain = in_rows(rows, names)
         fits |= plain & as_mask(pc.equal(keys_of(list(zip(names, values, strict=True))), key.cast(pa.binary())))

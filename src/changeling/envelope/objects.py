@@ -1,5 +1,8 @@
 """Objects of JSON in columns: whether they are such, nested not too deep, and compact."""
 
+import functools
+import re
+
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -27,6 +30,14 @@ def are_objects(texts: pa.Array) -> Mask:
     except OddOnes as error:
         return error.plain
     return are_shallow(given)
+
+
+@functools.lru_cache(maxsize=1024)
+def in_order(names: tuple[str, ...]) -> str:
+    """A pattern of objects of plain values with exactly these members, in this order."""
+    value = r'(?:"(?:[^"\\]|\\.)*"|[^"{\[\s,}]+)'
+    members = r"\s*,\s*".join(rf"{re.escape(json_text.quote(name).decode())}\s*:\s*{value}" for name in names)
+    return rf"^\{{\s*{members}\s*\}}$"
 
 
 def are_shallow(texts: pa.Array) -> Mask:

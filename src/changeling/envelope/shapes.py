@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.text_columns import Mask, Part, as_mask, byte_lengths, cut, every, joined, lengths_of, lines
+from changeling.envelope.text_columns import Mask, as_mask, byte_lengths, cut, every, lengths_of, lines
 from changeling.model import json_text
 
 Names = tuple[str, ...]
@@ -96,8 +96,6 @@ class Shape(NamedTuple):
         values = lengths_of(
             [_NOTHING if one is msgspec.UNSET else one for one in found] if self.optional else list(found)
         )
-        if values is None:
-            raise OddOnes(np.zeros(len(texts), np.bool_))
         step = 2 * len(self.names) + 1
         lengths = np.empty((len(texts), step), np.int64)
         lengths[:, 1::2] = values.reshape(len(texts), len(self.names))
@@ -165,8 +163,6 @@ def items(texts: pa.Array, count: int) -> list[pa.Array]:
         require(as_mask(pc.equal(texts, b"[]")))
         return []
     found = lengths_of(list(chain.from_iterable(map(_in_order, decoded(texts, _array_decoder(count))))))
-    if found is None:
-        raise OddOnes(np.zeros(len(texts), np.bool_))
     step = 2 * count + 1
     lengths = np.ones((len(texts), step), np.int64)
     lengths[:, 1::2] = found.reshape(len(texts), count)
@@ -185,17 +181,3 @@ def _array_decoder(count: int) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(
         msgspec.defstruct("Array", fields, array_like=True, gc=False, forbid_unknown_fields=True)
     )
-
-
-def shell(texts: dict[str, pa.Array], taken: tuple[str, ...]) -> list[Part]:
-    """The parts of objects of these members, without the values that are kept elsewhere: they are null."""
-    parts: list[Part] = []
-    for name, text in texts.items():
-        head = (b"," if parts else b"{") + json_text.head(name)
-        if not text.null_count:
-            parts += [head, b"null" if name in taken else text]
-        elif name in taken:
-            parts.append(pc.if_else(pc.is_valid(text), head + b"null", b""))
-        else:
-            parts.append(pc.fill_null(joined(head, text), b""))
-    return [*parts, b"}"]

@@ -30,22 +30,15 @@ def lines(texts: pa.Array) -> memoryview:
     return memoryview(pc.binary_join(whole, b"\n" if texts.type == pa.binary() else "\n")[0].as_buffer())
 
 
-def lengths_of(texts: Sequence[Any]) -> Lengths | None:
-    """The number of bytes of each text (of `msgspec.Raw`); None where one contains a line break, as JSON may between its parts."""
-    joined = np.frombuffer(b"\n".join(texts), np.uint8)
-    breaks = np.flatnonzero(joined == _NEWLINE)
-    if len(breaks) != len(texts) - 1:
-        return None
-    return np.diff(breaks, prepend=-1, append=len(joined)) - 1
+def lengths_of(texts: Sequence[Any]) -> Lengths:
+    """The number of bytes of each text (of `msgspec.Raw`)."""
+    return np.fromiter(map(len, texts), np.int64, len(texts))
 
 
 def column(texts: Sequence[Any]) -> pa.Array:
     """Texts (of `msgspec.Raw`) as a column."""
-    lengths = lengths_of(texts) if texts else None
-    if lengths is None:
-        return pa.array([bytes(text) for text in texts], pa.binary())
     ends = np.zeros(len(texts) + 1, np.int32)
-    np.cumsum(lengths, out=ends[1:])
+    np.cumsum(lengths_of(texts), out=ends[1:])
     return _binary(ends, pa.py_buffer(b"".join(texts)))
 
 
@@ -97,14 +90,6 @@ def starts(texts: pa.Array, heads: pa.Array) -> tuple[Mask, pa.Array]:
     front = np.minimum(whole, byte_lengths(heads))
     pieces = cut(texts, np.column_stack((front, whole - front)))
     return as_mask(pc.equal(every(pieces, 0, 2), heads)), every(pieces, 1, 2)
-
-
-def ends(texts: pa.Array, tails: pa.Array) -> tuple[Mask, pa.Array]:
-    """Whether each text ends with what is at its place in `tails`, and the texts without as many bytes."""
-    whole = byte_lengths(texts)
-    back = np.minimum(whole, byte_lengths(tails))
-    pieces = cut(texts, np.column_stack((whole - back, back)))
-    return as_mask(pc.equal(every(pieces, 1, 2), tails)), every(pieces, 0, 2)
 
 
 def as_mask(values: pa.Array) -> Mask:

@@ -9,11 +9,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from changeling.envelope.events import Plain, plain_changes
-from changeling.envelope.parts import positions
-from changeling.envelope.text_columns import as_mask, byte_lengths, counts_of
+from changeling.envelope.groups import Plain, plain_changes
+from changeling.envelope.reading import arrivals
+from changeling.envelope.text_columns import byte_lengths, counts_of
 from changeling.formats.format import Decode, Format
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text, layout
@@ -61,10 +60,8 @@ class Decoder:
         decode, source = self._decode_batch, self._source
         if decode is None or len(suspects) == batch.num_rows:
             return None
-        candidates = as_mask(pc.is_valid(batch.column("value")))
-        if suspects:
-            candidates = candidates.copy()
-            candidates[list(suspects)] = False
+        candidates = np.ones(batch.num_rows, np.bool_)
+        candidates[list(suspects)] = False
         return plain_changes(batch, candidates, lambda records: decode(records, source))
 
     def _one_by_one(
@@ -166,25 +163,16 @@ def reason_of(error: BaseException) -> str:
 def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.RecordBatch, form: Format) -> None:
     if all(change.position is not None for change in changes):
         return
-    arrivals = _arrivals(batch.column("origin"))
+    places_of_arrival = arrivals(batch.column("origin")).to_pylist()
     before, ordinal = -1, 0
     for change, place in zip(changes, places, strict=True):
         ordinal = ordinal + 1 if place == before else 0
         before = place
         if change.position is None:
             change.arrived = True
-            arrival = f"{arrivals[place]}.{encode(ordinal)}" if ordinal else arrivals[place]
+            arrival = f"{places_of_arrival[place]}.{encode(ordinal)}" if ordinal else places_of_arrival[place]
             front = form.before_arrival(change)
             change.position = f"{encode(*front)}.{arrival}" if front else arrival
-
-
-def _arrivals(origin: pa.StructArray) -> list[str]:
-    """The positions of records whose dialect has none: partition and offset, or the file's ordinal and the record."""
-    _, ordinal, record, _, partition, offset = origin.flatten()
-    by_offset = pc.is_valid(offset)
-    outer = pc.fill_null(pc.if_else(by_offset, partition.cast(pa.int64()), ordinal), 0)
-    found: list[str] = positions(outer, pc.fill_null(pc.coalesce(offset, record), 0)).to_pylist()
-    return found
 
 
 def _rejects(batch: pa.RecordBatch, reasons: dict[int, str]) -> pa.RecordBatch:

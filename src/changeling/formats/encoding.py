@@ -10,11 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.envelope.positions import positions
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, needed
 from changeling.formats.counted_transactions import CountedTransactions, beside, unsettled
 from changeling.formats.decoding import collector_at_rest, reason_of
 from changeling.formats.format import Counts, Encode, Format, LeftOut, Outgoing
+from changeling.formats.key_changes import check_origin
 from changeling.formats.options import WriteOptions
 from changeling.formats.plain_writing import PlainRecords, PlainWriter
 from changeling.formats.transaction_progress import TransactionProgress, Transactions
@@ -136,7 +138,7 @@ class Encoder:
         counted = CountedTransactions(
             numbering.transactions, batch, None if plain is None or supplied is not None else plain.written.plain
         )
-        placed: dict[int, Placed] = {} if plain is None else _own_places(plain)
+        placed: dict[int, Placed] = {} if plain is None else _placed(plain, batch)
         rest = batch if len(others) == count else batch.take(pa.array(others))
         columns = zip(
             others.tolist(),
@@ -231,6 +233,7 @@ class Encoder:
             for feature in needed(out.change, out.arrived):
                 if feature not in self._format.carries:
                     out.lose(feature, FEATURES[feature])
+            check_origin(out)
         transcoder = self._transcoder(encoding)
         if transcoder is not None:
             out.change = transcoder(out.change, out.lose)
@@ -246,10 +249,16 @@ class Encoder:
         return self._transcoders[encoding]
 
 
-def _own_places(plain: PlainRecords) -> dict[int, Placed]:
+def _placed(plain: PlainRecords, batch: pa.RecordBatch) -> dict[int, Placed]:
     """The positions of the records that were written by columns."""
-    parts = zip(*(part.to_pylist() for part in plain.written.positions), strict=True)
-    return {place: Placed(found, own=True) for place, found in zip(plain.written.places.tolist(), parts, strict=False)}
+    found = plain.written.positions
+    if not found:
+        return {}
+    places = pa.array(plain.written.places)
+    given = pc.if_else(batch.column("arrived"), None, batch.column("position")).take(places)
+    own = pc.fill_null(pc.equal(positions(*found), given), False).to_pylist()
+    parts = zip(*(part.to_pylist() for part in found), strict=True)
+    return {place: Placed(*one) for place, *one in zip(places.to_pylist(), parts, own, strict=True)}
 
 
 def _last_before(place: int, records: list[Record], places: list[int], plain: PlainRecords | None) -> Record | None:

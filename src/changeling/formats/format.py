@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from changeling.envelope.written import Departures, RecordColumns
+from changeling.envelope.departures import Departures, RecordColumns
 from changeling.formats.capabilities import SKIPPING
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions, WriteOptions

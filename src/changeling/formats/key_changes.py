@@ -4,12 +4,31 @@ from collections.abc import Callable
 
 import msgspec
 
+from changeling.envelope.cells import Cell, Cells
 from changeling.formats.format import Outgoing
 from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 
 _NEW = frozenset({Operation.INSERT, Operation.READ})
+_OLD_KEY = "old_key"
+"""The member of `meta` that holds the key which the row had, where the record of the create names it."""
+
+
+def old_key_of(meta: str | bytes | None) -> str | None:
+    """The key that a row had before, where the record of its create names it."""
+    text = meta.decode() if isinstance(meta, bytes) else meta
+    if text is None or f'"{_OLD_KEY}"' not in text:
+        return None
+    found = json_text.members(text).get(_OLD_KEY)
+    return None if found is None else found.decode()
+
+
+def check_origin(out: Outgoing) -> None:
+    """A new row in part whose record names the row that it was: another dialect has no place for that beside the delete."""
+    change = out.change
+    if change.op in _NEW and change.after_image is Image.PARTIAL and (old := old_key_of(change.meta)) is not None:
+        out.lose("key-change", f"the rest of the new row is that of row {old[:60]}, which its record names")
 
 
 def _equal(one: bytes, other: bytes) -> bool:
@@ -57,3 +76,18 @@ def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal, *, in
             after_image=image,
         ),
     ]
+
+
+def rows_to_write(cells: Cells, out: Cell, *, in_part: bool = False) -> list[Cell]:
+    """The rows of a change, as `rows_of` gives them, with nothing between the members of images. Changes of a group have one each."""
+    if cells.many:
+        out.check_rows()
+        return [out.change]
+    return [
+        msgspec.structs.replace(row, before=_compact(row.before), after=_compact(row.after))
+        for row in rows_of(out, in_part=in_part)
+    ]
+
+
+def _compact(image: str | bytes | None) -> bytes | None:
+    return None if image is None else json_text.join(json_text.members(image).items())

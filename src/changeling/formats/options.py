@@ -38,6 +38,11 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """The known schema of a table: names are compared as far as both have the parts."""
         return next((schema for schema in self._fitting(table) if schema.columns), None)
 
+    def schema_text(self, table: TableName | None) -> str | None:
+        """The known schema of a table as text."""
+        found = self.schema_of(table)
+        return None if found is None else found.to_json()
+
     def schema_with_id(self, number: int) -> TableSchema | None:
         """The known schema of that registry number."""
         return next((schema for schema in (*self.schemas, *self.registry) if schema.id == number), None)

@@ -4,19 +4,21 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.change_columns import SHOWN
+from changeling.envelope.departures import Written, written
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
-from changeling.envelope.written import Written, written
-from changeling.formats.capabilities import LABELS
+from changeling.formats.capabilities import LABELS, SKIPPING
 from changeling.formats.format import Format
 from changeling.formats.options import WriteOptions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.transcode_columns import transcoded
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
+_SHOWN = (Image.FULL.value, Image.PARTIAL.value)
+"""Images that have values."""
 _ROWS = [operation.value for operation in ROW_OPERATIONS]
 
 
@@ -57,9 +59,13 @@ class PlainWriter:
                 batch, fits = transcoded(batch, transcoder)
                 candidates &= fits
         native = transcoder is None
-        found = written(batch, candidates, native, self._encode)
+        found = written(batch, candidates, native, self._drop - SKIPPING, self._encode)
         if found is None:
             return None
+        for feature, places in found.lost.items():
+            mask = np.zeros(batch.num_rows, np.bool_)
+            mask[places] = True
+            lost[feature] = lost[feature] | mask if feature in lost else mask
         dropped = Counter({feature: int((mask & found.plain).sum()) for feature, mask in lost.items()})
         return PlainRecords(found, +dropped, self._relabelled(batch, native, found.plain))
 
@@ -83,7 +89,7 @@ def _needed(batch: pa.RecordBatch) -> Mapping[str, Mask]:
     found = {
         "delete": pc.invert(written_row),
         "keyless": pc.is_null(batch.column("key")),
-        "before": is_one_of(before_image, SHOWN),
+        "before": is_one_of(before_image, _SHOWN),
         "keys-only": pc.and_(written_row, pc.equal(after_image, Image.NONE.value)),
         "after": pc.and_(written_row, pc.not_equal(after_image, Image.NONE.value)),
         "partial": pc.or_(pc.equal(after_image, Image.PARTIAL.value), pc.equal(before_image, Image.PARTIAL.value)),

@@ -1,5 +1,6 @@
 """The registry of formats. A new dialect is one line here."""
 
+import difflib
 import functools
 import importlib
 
@@ -34,7 +35,8 @@ def get(name: str) -> Format:
     """The format of that name or alias; raises `UsageError` with the closest known name."""
     name = ALIASES.get(name, name)
     if name not in _FOLDERS:
-        raise UsageError(f"there is no format {name!r}; {nearest(name, _FOLDERS)}")
+        near = difflib.get_close_matches(name, ALIASES, n=1)
+        raise UsageError(f"there is no format {name!r}; {nearest(name, [*_FOLDERS, *near])}")
     module = importlib.import_module(f"changeling.formats.{_FOLDERS[name]}")
     found: Format = module.FORMAT
     if found.name != name:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from changeling.envelope.one import ONE
 from changeling.formats.dataworks import message_key, sequence
 from changeling.formats.dataworks.csv_rows import CsvStyle
 from changeling.formats.dataworks.envelope import (
@@ -169,7 +170,7 @@ def _time(out: Outgoing) -> bytes:
     millis, rest = divmod(nanos, sequence.NANOS_PER_MILLI)
     if rest:
         out.lose("commit_time", "a record's time has milliseconds, this one has more digits")
-    if sequence.means_seconds(millis):
+    if sequence.means_seconds(ONE, millis):
         out.lose("commit_time", f"the time {millis} in milliseconds has ten digits, which readers take for seconds")
         return b"null"
     return str(millis).encode()

@@ -5,18 +5,19 @@ from collections.abc import Mapping
 
 import msgspec
 
+from changeling.envelope.cells import Cell, Cells
 from changeling.model import json_text
 from changeling.model.json_text import quote
 
 TEXT, BASE64 = "message_key", "message_key_base64"
 
 
-def kept(message_key: bytes | None, key: bytes | None) -> list[tuple[str, bytes]]:
+def kept(cells: Cells, message_key: Cell, key: Cell) -> list[tuple[str, Cell]]:
     """The member of `meta` that restores a message key; none where the change's key does."""
-    if message_key is None or message_key == key:
+    if message_key is None or not cells.any(differs := cells.present(message_key) & ~cells.equal(message_key, key)):
         return []
     try:
-        return [(TEXT, quote(message_key.decode()))]
+        return [(TEXT, cells.where(differs, cells.quoted(message_key), None))]
     except UnicodeDecodeError:
         return [(BASE64, quote(base64.b64encode(message_key).decode()))]
 

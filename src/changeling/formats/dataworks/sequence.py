@@ -2,21 +2,24 @@
 
 import re
 
+from changeling.envelope.cells import Cell, Cells, Condition
 from changeling.model import times
 from changeling.model.errors import Rejected
 from changeling.model.position import encode as position_of
 
 NANOS_PER_MILLI = 1_000_000
 _FILE_AND_OFFSET = re.compile(r"[^:]*?\.?([0-9]+):([0-9]+)")
-_SECONDS = range(10**9, 10**10)
 
 
-def position(text: str, side: str) -> str:
+def position(cells: Cells, text: Cell, is_before: Condition) -> Cell:
     """The position of a record by its sequence id, the before side first.
 
     Ids are digits, ordered as numbers; older ones name a binlog file and an offset, as in `mysql-bin.000010:7461`.
     """
-    half = 1 if side == "after" else 0
+    half = cells.where(is_before, 0, 1)
+    (number,) = cells.captured(text, r"(?P<number>[0-9]{1,18})")
+    if cells.only(cells.present(number)):
+        return cells.position(number, half)
     if text.isascii() and text.isdigit():
         return position_of(_number(text), half)
     if match := _FILE_AND_OFFSET.fullmatch(text):
@@ -32,11 +35,13 @@ def _number(digits: str) -> int:
     return int(digits)
 
 
-def means_seconds(number: int) -> bool:
+def means_seconds(cells: Cells, number: Cell) -> Condition:
     """Whether a time counts seconds: ten digits do, any other count is of milliseconds."""
-    return abs(number) in _SECONDS
+    positive = ~cells.less(number, 10**9) & cells.less(number, 10**10)
+    return positive | (~cells.less(number, 1 - 10**10) & cells.less(number, 1 - 10**9))
 
 
-def nanos(number: int) -> int:
+def nanos(cells: Cells, number: Cell) -> Cell:
     """A time in milliseconds, or in seconds where it has ten digits, as nanoseconds."""
-    return times.from_units(number, times.NANOS_PER_SECOND if means_seconds(number) else NANOS_PER_MILLI)
+    milliseconds = cells.only(~means_seconds(cells, number))
+    return cells.time(number, NANOS_PER_MILLI if milliseconds else times.NANOS_PER_SECOND)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from changeling.envelope.one import ONE
 from changeling.formats.dataworks import message_key, sequence
 from changeling.formats.dataworks_message import schema
 from changeling.formats.dataworks_message.envelope import BEFORE_HALF, NAMES, OPERATIONS, Envelope, Payload, Side
@@ -47,7 +48,7 @@ class _Reader:
         value = record.value
         if value is None:
             key = message_key.as_key(record.key)
-            meta = json_text.join([("tombstone", b"true"), *message_key.kept(record.key, key)])
+            meta = json_text.join([("tombstone", b"true"), *message_key.kept(ONE, record.key, key)])
             return [Change(op=Operation.MESSAGE, key=key, meta=meta)]
         try:
             found = _envelope(value)
@@ -108,7 +109,7 @@ class _Reader:
             raise Rejected(f"op {name} with a row: only inserts, updates and deletes have one")
         if number is not None:
             behind = change.after is not None or op is Operation.COMMIT
-            change.position = sequence.position(number, "after" if behind else "before")
+            change.position = sequence.position(ONE, number, not behind)
         elif op is Operation.BARRIER:
             # Without a position of its own a heartbeat cannot say what came before it.
             change.op = Operation.MESSAGE
@@ -237,5 +238,5 @@ def _keep(change: Change, record: Record, name: str, kept: Kept) -> None:
     elif NAMES.get(change.op) != name:
         kept.insert(0, ("op", quote(name)))
     if record.key is not None:
-        kept.extend(message_key.kept(record.key, change.key if isinstance(change.key, bytes) else None))
+        kept.extend(message_key.kept(ONE, record.key, change.key if isinstance(change.key, bytes) else None))
     change.meta = json_text.join(kept)

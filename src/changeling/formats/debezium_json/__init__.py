@@ -1,14 +1,13 @@
 """`debezium-json`: Debezium's change events as JSON, of every connector, and the dialects that follow its envelope."""
 
+from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
-from changeling.formats.debezium_json.columns import batch_decoder
-from changeling.formats.debezium_json.decode import decoder
-from changeling.formats.debezium_json.encode import encoder
 from changeling.formats.debezium_json.envelope import SIGNS
 from changeling.formats.debezium_json.options import DebeziumRead, DebeziumWrite
 from changeling.formats.debezium_json.origin import extraction_time
+from changeling.formats.debezium_json.read import reader
 from changeling.formats.debezium_json.types import TYPES
-from changeling.formats.debezium_json.write_columns import batch_encoder
+from changeling.formats.debezium_json.write import writer
 from changeling.formats.format import Format
 
 FORMAT = Format(
@@ -16,10 +15,10 @@ FORMAT = Format(
     summary="Debezium's change events, with and without the schema part; XTDB's, YDB's and Arcion's forms of them too",
     read_options=DebeziumRead,
     write_options=DebeziumWrite,
-    decoder=decoder,
-    encoder=encoder,
-    batch_decoder=batch_decoder,
-    batch_encoder=batch_encoder,
+    decoder=reading.one_by_one(reader),
+    encoder=writing.one_by_one(writer),
+    batch_decoder=reading.by_columns(reader, "debezium-json"),
+    batch_encoder=writing.by_columns(writer),
     carries=carrying(all_but=("barrier", "keys-only")),
     types=TYPES,
     position="by connector: log positions, file and offset, or SCNs; the place of arrival where it is unknown",

@@ -1,15 +1,19 @@
 """Records that are no rows: tombstones, transaction marks, schema changes, heartbeats."""
 
+import functools
+
 import msgspec
 
+from changeling.envelope.cells import Cell, Cells
+from changeling.envelope.one import ONE
+from changeling.envelope.reading import ChangeCells
 from changeling.formats.debezium_json.envelope import Boundary, Source
 from changeling.formats.debezium_json.message import Members, Message, key_columns, members, remembered
-from changeling.formats.debezium_json.origin import commit_time, finest, place_of, table_of, transaction_id
+from changeling.formats.debezium_json.origin import commit_time, finest, place_of, table_of_topic, transaction_id
 from changeling.formats.debezium_json.positions import position_of
 from changeling.model import json_text, position
 from changeling.model.change import Change, Record, Transaction
 from changeling.model.errors import Rejected
-from changeling.model.json_text import quote
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
 
@@ -20,21 +24,24 @@ _SCHEMA_CHANGE = frozenset({"ddl", "tableChanges", "historyRecord"})
 _CLOCKS = frozenset({"ts_ms", "ts_us", "ts_ns"})
 
 
-def tombstone(record: Record, message: Message, declared: TableName | None) -> Change:
+def tombstone(cells: Cells, record: Cell, message: Message, declared: TableName | None) -> ChangeCells:
     """A message without a value: it lets a compacted topic forget the key, and says nothing about the row."""
-    columns, _ = key_columns(message.key)
-    try:
-        table = table_of(declared, None, None, None, record.topic)
-    except Rejected:
-        table = None
-    change = Change(
+    columns, _ = key_columns(cells, message.key)
+    key = None if columns is None else cells.key_in_row(columns, None)
+    kept = b"" if record.value is None else cells.joined(b',"record":', record.value)
+    return ChangeCells(
         op=Operation.MESSAGE,
-        table=table,
-        key=None if columns is None else json_text.canonical_key(columns.items()),
+        table=cells.each(functools.partial(_table_or_none, declared), record.topic),
+        key=key,
+        meta=cells.joined(b'{"tombstone":true', kept, *_outside_value(cells, record, message, key), b"}"),
     )
-    kept = b',"record":%b' % record.value if record.value is not None else b""
-    change.meta = b'{"tombstone":true%b%b}' % (kept, _outside_value(record, message, change.key))
-    return change
+
+
+def _table_or_none(declared: TableName | None, topic: str | None) -> TableName | None:
+    try:
+        return table_of_topic(declared, None, None, topic)
+    except Rejected:
+        return None
 
 
 def other(record: Record, message: Message) -> Change:
@@ -45,7 +52,7 @@ def other(record: Record, message: Message) -> Change:
     elif "source" in envelope and not _SCHEMA_CHANGE.isdisjoint(envelope):
         change = _schema_change(envelope)
     elif envelope and envelope.keys() <= _CLOCKS:
-        change = Change(op=Operation.MESSAGE, commit_time=commit_time(Source(), envelope))
+        change = Change(op=Operation.MESSAGE, commit_time=commit_time(ONE, Source(), envelope))
     else:
         raise Rejected(
             "not an event of Debezium: it has no `op`; a flattened record (ExtractNewRecordState) has no operation"
@@ -53,7 +60,7 @@ def other(record: Record, message: Message) -> Change:
     head = b'{"record":%b' % (record.value or b"null")
     if change.op is Operation.DDL and envelope.get("ddl", b"null") != b"null":
         head = b'{"statement":%b,%b' % (envelope["ddl"], head[1:])
-    change.meta = head + _outside_value(record, message, None) + b"}"
+    change.meta = head + b"".join(_outside_value(ONE, record, message, None)) + b"}"
     return change
 
 
@@ -69,10 +76,11 @@ def _with_history(envelope: Members) -> Members:
     return {**history, **envelope}
 
 
-def _outside_value(record: Record, message: Message, key: str | bytes | None) -> bytes:
+def _outside_value(cells: Cells, record: Cell, message: Message, key: Cell) -> list[Cell]:
     """What is kept in addition to the value: the key, and the topic, which no table's name implies."""
-    kept_outside = remembered(msgspec.structs.replace(message, wrapper=None, pair=()), key)
-    return kept_outside if record.topic is None else b'%b,"topic":%b' % (kept_outside, quote(record.topic))
+    topic = cells.joined(b',"topic":', cells.quoted(record.topic))
+    kept_outside = remembered(cells, message._replace(wrapper=None, pair=()), key)
+    return [*kept_outside, cells.where(cells.present(record.topic), topic, b"")]
 
 
 def _transaction_mark(envelope: Members) -> Change:
@@ -85,7 +93,7 @@ def _transaction_mark(envelope: Members) -> Change:
     return Change(
         op=op,
         position=found.position,
-        commit_time=finest(found),
+        commit_time=finest(ONE, found),
         transaction=Transaction(transaction_id(found.id), complete=True if op is Operation.COMMIT else None),
     )
 
@@ -96,6 +104,6 @@ def _schema_change(envelope: Members) -> Change:
     return Change(
         op=Operation.DDL,
         table=TableName(*place_of(source), name) if name else None,
-        position=position_of(source, (source.connector or "").lower(), None),
-        commit_time=commit_time(source, envelope),
+        position=position_of(ONE, source, None),
+        commit_time=commit_time(ONE, source, envelope),
     )

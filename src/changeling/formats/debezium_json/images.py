@@ -1,6 +1,7 @@
 """The two images of a row: which columns the database did not send, and how complete that makes an image."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -37,16 +38,16 @@ def with_unavailable(image: bytes, note: bytes, placeholder: Placeholder) -> byt
     return json_text.join(pairs)
 
 
-def before_image(before: Set[str], after: Set[str] | None, key: Set[str] | None) -> Image:
+def before_image(before: Mapping[str, Any], after: Mapping[str, Any] | None, key: Mapping[str, Any] | None) -> Image:
     """How complete the row before is, by its columns and those after: few of them are the key, or part of the row.
 
     Databases that do not log full rows send only the key; a delete has no row to compare with.
     """
     if after is not None and len(before) >= len(after):
         return Image.FULL
-    if key is not None and before == key:
+    if key is not None and before.keys() == key.keys():
         return Image.KEY
-    return Image.PARTIAL if after is not None and before < after else Image.FULL
+    return Image.PARTIAL if after is not None and before.keys() < after.keys() else Image.FULL
 
 
 def with_key(columns: Columns, key: Columns) -> Columns:

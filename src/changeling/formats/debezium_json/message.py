@@ -1,15 +1,14 @@
 """A message split into wrapper, envelope and key, and assembled again from what was kept of it."""
 
 import base64
-import functools
 from collections.abc import Set
-from itertools import compress
+from typing import NamedTuple
 
 import msgspec
 
+from changeling.envelope.cells import Cell, Cells
 from changeling.model import json_text
 from changeling.model.change import Record
-from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -18,18 +17,22 @@ Members = dict[str, bytes]
 Headers = tuple[tuple[str, bytes | None], ...]
 
 _PAIR = ("key", "value")
+_BINARY = (
+    "this is Avro or another binary form in Confluent's framing (first byte 0x00), and only JSON is read:"
+    " set the connector's converter to org.apache.kafka.connect.json.JsonConverter"
+)
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
-    """The parts of one record.
+class Message(NamedTuple):
+    """The parts of a record.
 
     `wrapper` is set if the envelope was in a `payload`, `pair` if key and value were in one object: it has their names in
     order.
     """
 
-    envelope: Members | None
-    wrapper: Members | None
-    key: bytes | None
+    envelope: dict[str, Cell] | None
+    wrapper: dict[str, Cell] | None
+    key: Cell
     pair: tuple[str, ...] = ()
     headers: Headers = ()
 
@@ -39,80 +42,69 @@ def members(text: str | bytes) -> Members:
     return {name: bytes(value) for name, value in _members(text).items()}
 
 
-_payload = json_text.named("payload", members)
-
-
 def names_of(text: str | bytes) -> Set[str]:
     """The names of an object's members."""
     return _members(text).keys()
 
 
-def take_apart(record: Record) -> Message:
-    """The parts of a record; raises `Rejected` if it is not JSON."""
-    value = record.value
+def take_apart(cells: Cells, record: Cell) -> Message:
+    """The parts of a record; one that is not JSON is rejected."""
+    value, key, headers = record.value, record.key, record.headers
     if value is None:
-        return Message(None, None, record.key, headers=record.headers)
-    if value[:1] == b"\0":
-        raise Rejected(
-            "this is Avro or another binary form in Confluent's framing (first byte 0x00), and only JSON is read:"
-            " set the connector's converter to org.apache.kafka.connect.json.JsonConverter"
-        )
-    found = members(value)
+        return Message(None, None, key, headers=headers)
+    cells.expect(~cells.starts(value, b"\0"), _BINARY)
+    found = cells.members(value)
     if "op" in found:
-        return Message(found, None, record.key, headers=record.headers)
-    if found.keys() == set(_PAIR) and found["value"][:1] == b"{":
-        inner = take_apart(Record(found["value"]))
-        return msgspec.structs.replace(inner, key=None if found["key"] == b"null" else found["key"], pair=tuple(found))
-    if "payload" in found:
-        payload = found["payload"]
-        return Message(None if payload == b"null" else _payload(payload), found, record.key, headers=record.headers)
-    return Message(found, None, record.key, headers=record.headers)
+        return Message(found, None, key, headers=headers)
+    if found.keys() == set(_PAIR) and cells.branch(cells.starts(found["value"], b"{")):
+        cells.alone()
+        inner = take_apart(cells, Record(found["value"]))
+        return inner._replace(key=None if found["key"] == b"null" else found["key"], pair=tuple(found))
+    if "payload" not in found:
+        return Message(found, None, key, headers=headers)
+    payload = cells.value(found, "payload")
+    envelope = cells.members(payload, "payload") if cells.only(cells.present(payload)) else None
+    return Message(envelope, found, key, headers=headers)
 
 
-def key_columns(key: bytes | None) -> tuple[Members | None, bytes | None]:
-    """The columns of a message key and its schema part; no columns where the key is not an object."""
-    if key is None or key.lstrip()[:1] != b"{":
+def key_columns(cells: Cells, key: Cell) -> tuple[Cell, Cell]:
+    """The columns of a message key, an object, and its schema part; no columns where the key is not an object."""
+    if key is None or not cells.branch(cells.starts(key, b"{")):
         return None, None
     try:
-        found = members(key)
+        names = set(cells.names(key))
     except msgspec.DecodeError:
         return None, None
-    payload = found.get("payload")
-    if payload is not None and found.keys() <= {"schema", "payload"}:
-        return (members(payload) if payload[:1] == b"{" else None), found.get("schema")
-    return found, None
+    if "payload" not in names or not names <= {"schema", "payload"}:
+        cells.only(~(cells.starts(key, b'{"payload":') | cells.starts(key, b'{"schema":')))
+        return key, None
+    found = cells.members(key)
+    return (found["payload"] if cells.only(cells.starts(found["payload"], b"{")) else None), found.get("schema")
 
 
-def shell(parts: Members, taken: tuple[str, ...]) -> bytes:
-    """These members without the values that the change itself contains."""
-    template, kept = _template(tuple(parts), taken)
-    return template % tuple(compress(parts.values(), kept))
-
-
-@functools.lru_cache(maxsize=1024)
-def _template(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[bytes, list[bool]]:
-    """Cached, since records repeat few orders of members: only the values remain to be filled in."""
-    kept = [name not in taken for name in names]
-    heads = [quote(name).replace(b"%", b"%%") for name in names]
-    body = b",".join(head + (b":%b" if keep else b":null") for head, keep in zip(heads, kept, strict=True))
-    return b"{%b}" % body, kept
-
-
-def remembered(message: Message, canonical_key: str | bytes | None) -> bytes:
-    """The members of `meta` with the wrapper, the message key and the headers, each with a comma in front."""
-    meta = b"" if not message.headers else b',"headers":%b' % quote([_header(*pair) for pair in message.headers])
+def remembered(cells: Cells, message: Message, canonical_key: Cell) -> list[Cell]:
+    """The members of `meta` with the headers, the wrapper and the message key, each with a comma in front."""
+    meta: list[Cell] = []
+    if message.headers:
+        meta.append(b',"headers":%b' % quote([_header(*pair) for pair in message.headers]))
     if message.wrapper is not None:
-        meta += b',"wrapper":%b' % shell(message.wrapper, ("payload",))
-    if message.key is not None and message.key != canonical_key:
-        try:
-            json_text.compact(message.key)
-        except ValueError:
-            meta += b',"key_text":%b' % quote(message.key.decode(errors="replace"))
-        else:
-            meta += b',"key":%b' % message.key
-    if not message.pair:
-        return meta
-    return meta + (b',"pair":true' if message.pair == _PAIR else b',"pair":%b' % quote(message.pair))
+        meta += [b',"wrapper":', cells.shell(message.wrapper, ("payload",))]
+    key = message.key
+    if key is not None and cells.any(differs := ~cells.equal(key, canonical_key)):
+        is_json = cells.many or _is_json(key)
+        noted = cells.joined(b',"key":', key) if is_json else b',"key_text":%b' % quote(key.decode(errors="replace"))
+        meta.append(cells.where(differs, noted, b""))
+    if message.pair:
+        meta.append(b',"pair":true' if message.pair == _PAIR else b',"pair":%b' % quote(message.pair))
+    return meta
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        json_text.compact(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _header(name: str, value: bytes | None) -> list[object]:
@@ -136,10 +128,10 @@ def _header_bytes(value: str | dict[str, str] | None) -> bytes | None:
     return None if value is None else value.encode()
 
 
-def put_together(envelope: bytes, meta: Members, canonical_key: bytes | None) -> tuple[bytes, bytes | None]:
+def put_together(cells: Cells, envelope: Cell, meta: dict[str, Cell], canonical_key: Cell) -> tuple[Cell, Cell]:
     """The value and the key of the message that this envelope came in."""
     if "wrapper" in meta:
-        envelope = shell_filled(meta["wrapper"], {"payload": envelope})
+        envelope = cells.filled_shell(cells.members(meta["wrapper"]), {"payload": envelope})
     key = meta.get("key", canonical_key)
     if "key_text" in meta:
         key = json_text.string(meta["key_text"]).encode()
@@ -147,8 +139,3 @@ def put_together(envelope: bytes, meta: Members, canonical_key: bytes | None) ->
         names = _PAIR if meta["pair"] == b"true" else map(json_text.string, json_text.items(meta["pair"]))
         return json_text.join((name, key or b"null" if name == "key" else envelope) for name in names), key
     return envelope, key
-
-
-def shell_filled(text: bytes, filling: dict[str, bytes]) -> bytes:
-    """The members of a shell with these values in them."""
-    return json_text.join((name, filling.get(name, value)) for name, value in members(text).items())

@@ -1,10 +1,13 @@
 """The position of an event in its source's log, by the connector that read it."""
 
+import functools
 import re
 from collections.abc import Callable
 
 import msgspec
 
+from changeling.envelope.cells import Cell, Cells
+from changeling.envelope.one import ONE
 from changeling.formats.debezium_json.envelope import MONGODB, XTDB, YDB, Number, Source
 from changeling.model import position
 from changeling.model.change import Transaction
@@ -15,18 +18,19 @@ _sequence = msgspec.json.Decoder(list[int | str | None]).decode
 Parts = tuple[int, ...] | None
 _REDO_RECORD = re.compile(r"0x([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})")
 """A place in Oracle's redo log: sequence, block and offset, as in `0x000004.00000010.0010`."""
+_PLACES = (
+    *("lsn", "pos", "row", "commit_lsn", "change_lsn", "event_serial_no", "scn", "commit_scn"),
+    *("ord", "tord", "ts_ms", "tx_id", "step", "txId"),
+)
+"""The members of `source` that positions are made of."""
 _ORDERED = frozenset({XTDB, YDB})
 """Connectors whose own numbers distinguish the changes of a row: the order inside the transaction is one of them, or not needed."""
 
 
 def number(name: str, value: Number) -> int | None:
     """An integer, or one printed as text; raises `Rejected` on other text."""
-    if value is None or isinstance(value, int):
-        return value
-    try:
-        return int(value)
-    except ValueError:
-        raise Rejected(f"source.{name} is {value[:40]!r}, which is no integer") from None
+    found: int | None = ONE.integer(value, f"source.{name}")
+    return found
 
 
 def _postgresql(source: Source, order: int) -> Parts:
@@ -43,11 +47,8 @@ def _postgresql(source: Source, order: int) -> Parts:
 
 
 def _mysql(source: Source, order: int) -> Parts:
-    digits = (source.file or "").rpartition(".")[2]
-    at = number("pos", source.pos)
-    if at is None or not (digits.isascii() and digits.isdigit()):
-        return None
-    return int(digits), at, number("row", source.row) or 0
+    file, at, row = _mysql_log(ONE, source)
+    return None if file is None or at is None else (file, at, row)
 
 
 def _log_number(name: str, value: Number) -> int | None:
@@ -117,17 +118,63 @@ _BY_CONNECTOR: dict[str, Callable[[Source, int], Parts]] = {
 }
 
 
-def position_of(source: Source, connector: str, transaction: Transaction | None) -> str | None:
+def position_of(cells: Cells, source: Source, transaction: Cell) -> Cell:
     """The sortable position of an event, or None where its source has none."""
-    if isinstance(source.position, str):
-        position.decode(source.position)
-        return source.position
+    text = cells.as_text(source.position)
+    if cells.branch(cells.present(text)):
+        cells.check_position(text)
+        return text
+    connector = cells.common(cells.each(_lower, source.connector))
+    if connector in _LOGS:
+        own = _LOGS[connector](cells, source)
+        found = cells.fields(transaction)
+        places = [found.total, found.order] if cells.any(cells.present(found.id)) else []
+        if cells.branch(cells.all_present((*own, *places))) and (cells.many or min(own) >= 0):
+            return cells.position(*own, *(cells.at_least(place, 0) for place in places))
+    return cells.each_row(functools.partial(_by_connector, connector), source, transaction)
+
+
+def _lower(connector: str | None) -> str:
+    return (connector or "").lower()
+
+
+def _postgresql_log(cells: Cells, source: Source) -> tuple[Cell, ...]:
+    return cells.captured(source.sequence, r'\["(?P<commit>[0-9]{1,18})","(?P<own>[0-9]{1,18})"\]')
+
+
+def _mysql_log(cells: Cells, source: Source) -> tuple[Cell, ...]:
+    (file,) = cells.captured(source.file, r"(?:.*\.)?(?P<number>[0-9]{1,18})")
+    at, row = cells.integer(source.pos, "source.pos"), cells.integer(source.row, "source.row")
+    return file, at, cells.first(row, 0)
+
+
+_LOGS: dict[str, Callable[[Cells, Source], tuple[Cell, ...]]] = {
+    "postgresql": _postgresql_log,
+    "mysql": _mysql_log,
+    "mariadb": _mysql_log,
+}
+"""The usual positions of the most common connectors; what is unusual is read as of any other."""
+
+
+def _by_connector(connector: str, source: Source, transaction: Transaction | None) -> str | None:
     read = _BY_CONNECTOR.get(connector)
     order = 0 if transaction is None else transaction.order or 0
     parts = None if read is None else read(source, order)
     if parts is None:
         return None
+    if min(parts) < 0:
+        raise _negative(source)
     return position.encode(*parts) if connector in _ORDERED else position.encode(*parts, *_inside(transaction))
+
+
+def _negative(source: Source) -> Rejected:
+    """Names the member that makes a position negative."""
+    for name in _PLACES:
+        found = _log_number(name, getattr(source, name))
+        if found is not None and found < 0:
+            return Rejected(f"source.{name} is {found}: a position cannot be negative")
+    other = "transaction.data_collection_order" if source.sequence is None else "source.sequence"
+    return Rejected(f"{other}: a position cannot be negative")
 
 
 def _inside(transaction: Transaction | None) -> tuple[int, ...]:

@@ -3,16 +3,15 @@
 import functools
 from collections.abc import Mapping
 
-from changeling.formats.debezium_json.envelope import Marks
+from changeling.envelope.cells import Cell, Cells
 from changeling.formats.debezium_json.options import DebeziumWrite
-from changeling.formats.format import Outgoing
 from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.json_text import quote
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
 
-Pairs = list[tuple[str, bytes | str]]
+_MILLISECOND, _MICROSECOND = 1_000_000, 1_000
 
 
 def server_name(options: DebeziumWrite) -> str:
@@ -34,39 +33,62 @@ def kept_topic(change: Change, meta: Mapping[str, bytes], options: DebeziumWrite
     return topic_of(change.table, server_name(options))
 
 
-def milliseconds(nanos: int | None) -> bytes:
-    """A time in milliseconds; `clock` has the finer digits."""
-    return b"null" if nanos is None else str(nanos // 1_000_000).encode()
-
-
-def clock(nanos: int | None) -> Pairs:
-    """The finer clocks, where a time needs them."""
-    if nanos is None or not nanos % 1_000_000:
-        return []
-    return [("ts_us", str(nanos // 1_000).encode()), ("ts_ns", str(nanos).encode())]
-
-
-def source_of(out: Outgoing, change: Change, options: DebeziumWrite, marks: Marks | None = None) -> bytes:
-    """The source block of one event; an empty text replaces a part of the name that the table does not have."""
-    server, database, table = names_in_source(options, change.table)
-    millis, finer = milliseconds(change.commit_time), clock(change.commit_time)
-    snapshot = b'"true"' if change.op is Operation.READ else b'"false"'
-    text = b'%b,"ts_ms":%b,"snapshot":%b,"db":%b' % (server, millis, snapshot, database)
-    if finer:
-        text += b"," + json_text.join(finer)[1:-1]
-    text += table
-    if change.position is not None and not out.arrived:
-        text += b',"position":"%b"' % change.position.encode()
-    return text + (b"}" if marks is None else b',"changeling":%b}' % quote(marks))
-
-
-@functools.lru_cache(maxsize=4096)
-def names_in_source(options: DebeziumWrite, table: TableName | None) -> tuple[bytes, bytes, bytes]:
-    """The server, the database and the table, as all events of one table have them."""
-    name = server_name(options)
-    server = json_text.join(
-        [("version", quote(options.version)), ("connector", quote(options.connector)), ("name", quote(name))]
+def clock(cells: Cells, nanos: Cell) -> tuple[Cell, Cell]:
+    """A time in milliseconds, and the finer clocks, each with a comma in front, where it needs them."""
+    millis = cells.units(nanos, _MILLISECOND)
+    finer = cells.present(nanos) & ~cells.equal(cells.time(millis, _MILLISECOND), nanos)
+    if not cells.any(finer):
+        return cells.digits(millis), b""
+    clocks = cells.joined(
+        b',"ts_us":', cells.digits(cells.units(nanos, _MICROSECOND)), b',"ts_ns":', cells.digits(nanos)
     )
-    schema, own = (table.schema or "", table.name) if table else ("", "")
-    tail = b',"schema":%b,"table":%b' % (quote(schema), quote(own))
-    return server[:-1], quote((table and table.catalog) or ""), tail
+    return cells.digits(millis), cells.where(finer, clocks, b"")
+
+
+def transaction_text(cells: Cells, transaction: Cell) -> Cell:
+    """The transaction block of an event."""
+    found = cells.fields(transaction)
+    text = cells.joined(
+        b'{"id":',
+        cells.quoted(found.id),
+        b',"total_order":',
+        cells.digits(found.total),
+        b',"data_collection_order":',
+        cells.digits(found.order),
+        b"}",
+    )
+    return cells.where(cells.present(found.id), text, b"null")
+
+
+def source_of(cells: Cells, out: Cell, change: Cell, options: DebeziumWrite, marks: Cell = b"") -> Cell:
+    """The source block of one event; an empty text replaces a part of the name that the table does not have."""
+    millis, finer = clock(cells, change.commit_time)
+    placed = cells.present(change.position) & ~cells.mask(out.arrived)
+    return cells.joined(
+        _server(options) + b',"ts_ms":',
+        millis,
+        b',"snapshot":"',
+        cells.where(cells.equal(change.op, Operation.READ), b"true", b"false"),
+        b'","db":',
+        cells.each(_database, change.table),
+        finer,
+        cells.each(_table, change.table),
+        cells.where(placed, cells.joined(b',"position":"', cells.first(change.position, ""), b'"'), b""),
+        marks,
+        b"}",
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _server(options: DebeziumWrite) -> bytes:
+    names = (("version", options.version), ("connector", options.connector), ("name", server_name(options)))
+    return json_text.join((name, quote(value)) for name, value in names)[:-1]
+
+
+def _database(table: TableName | None) -> bytes:
+    return quote((table and table.catalog) or "")
+
+
+def _table(table: TableName | None) -> bytes:
+    schema, name = (table.schema or "", table.name) if table else ("", "")
+    return b',"schema":%b,"table":%b' % (quote(schema), quote(name))

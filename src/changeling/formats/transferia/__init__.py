@@ -1,10 +1,10 @@
 """`transferia`: Transferia's change items, and the record of its data model (seed 003)."""
 
+from changeling.envelope import reading
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.framing import JsonValues
-from changeling.formats.transferia.columns import batch_decoder
-from changeling.formats.transferia.decode import TransferiaRead, decoder
+from changeling.formats.transferia.decode import TransferiaRead, reader
 from changeling.formats.transferia.encode import TransferiaWrite, encoder
 from changeling.formats.transferia.types import TYPES
 
@@ -13,9 +13,9 @@ FORMAT = Format(
     summary="Transferia's change items (shape item), or the records of its data model (shape seed)",
     read_options=TransferiaRead,
     write_options=TransferiaWrite,
-    decoder=decoder,
+    decoder=reading.one_by_one(reader),
     encoder=encoder,
-    batch_decoder=batch_decoder,
+    batch_decoder=reading.by_columns(reader, "transferia"),
     carries=carrying(all_but=("begin", "barrier", "keys-only")),
     types=TYPES,
     framing=lambda options: JsonValues(arrays=True),

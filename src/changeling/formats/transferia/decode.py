@@ -4,10 +4,12 @@ import base64
 from collections.abc import Sequence
 from typing import Literal
 
-from changeling.formats.format import Decode
+from changeling.envelope.cells import Cells
+from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats.options import ReadOptions
 from changeling.formats.transferia.item_decode import ItemReader, NotAnItem
 from changeling.formats.transferia.seed_decode import SeedReader
+from changeling.formats.transferia.usual_items import UsualItems
 from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, UsageError
@@ -35,10 +37,11 @@ def refuse_proto(serialization: str) -> None:
         raise UsageError("transferia: serialization=proto is not supported; values are read and written as json")
 
 
-def decoder(options: TransferiaRead) -> Decode:
-    """A function from one wire record to its changes: one, or those of an array."""
+def reader(options: TransferiaRead) -> Reader:
+    """A function from a record to its changes: one, or those of an array."""
     refuse_proto(options.serialization)
     item, seed, shape = ItemReader(options), SeedReader(options), options.shape
+    usual = UsualItems(options)
 
     def one(value: bytes) -> Change:
         if shape == "seed" or (shape is None and value.startswith(_SEED_START)):
@@ -50,8 +53,13 @@ def decoder(options: TransferiaRead) -> Decode:
                 raise
             return seed.decode(value)
 
-    def decode(record: Record) -> Sequence[Change]:
+    def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         value = record.value
+        if value is not None and shape != "seed" and cells.branch(cells.starts(value, b"{")):
+            found = usual.read(cells, record)
+            if found is not None:
+                return found
+        cells.alone()
         if value is None:
             return [_with_message_key(_tombstone(record.key, options.table), record.key)]
         if value[:1] == b"{" or value.lstrip()[:1] != b"[":
@@ -67,7 +75,7 @@ def decoder(options: TransferiaRead) -> Decode:
                 raise Rejected(f"item {place} of {len(items)}: {error}") from None
         return changes
 
-    return decode
+    return read
 
 
 def _tombstone(message_key: bytes | None, table: TableName | None) -> Change:

@@ -5,6 +5,7 @@ import operator
 import msgspec
 from msgspec import UNSET
 
+from changeling.envelope.one import ONE
 from changeling.formats.member_order import is_usual
 from changeling.formats.options import ReadOptions
 from changeling.formats.transferia import control, row_plan, schemas
@@ -96,8 +97,8 @@ class ItemReader:
 
     def _row(self, item: Item, op: Operation, extras: Extras | None, meta: dict[str, bytes]) -> Change:
         row = self._row_plan(item, extras)
-        new, keys = item.columnvalues or [], item.oldkeys
-        old = (keys.keyvalues or []) if keys else []
+        keys = item.oldkeys
+        new, old = ([bytes(raw) for raw in raws or []] for raws in (item.columnvalues, keys and keys.keyvalues))
         if len(new) != row.new_count:
             raise Rejected(f"{row.new_count} columnnames, but {len(new)} columnvalues")
         if len(old) != row.old_count:
@@ -106,9 +107,9 @@ class ItemReader:
         change = Change(
             op=op,
             table=plan.table,
-            key=row_plan.key_of(row, new, old),
-            after=None if row.after is None else row_plan.image(row.after, new),
-            before=None if row.before is None else row_plan.image(row.before, new if row.before_in_columns else old),
+            key=row_plan.key_of(ONE, row, new, old),
+            after=row_plan.after_of(ONE, row, new),
+            before=row_plan.before_of(ONE, row, new, old),
             after_image=row.after_image,
             before_image=row.before_image,
             schema=plan.schema,

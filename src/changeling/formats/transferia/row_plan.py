@@ -1,17 +1,18 @@
 """What rows of one form share: computed once for each table, list of columns and list of old columns."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Raw
 
+from changeling.envelope.cells import Cell, Cells
 from changeling.formats.transferia import schemas
 from changeling.formats.transferia.envelope import ROW_KINDS
 from changeling.formats.transferia.schemas import Plan
 from changeling.model import json_text
 from changeling.model.errors import Rejected
-from changeling.model.json_text import canonical, quote
+from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
 
 _list = msgspec.json.Decoder(list[str] | None).decode
@@ -76,20 +77,22 @@ def _source(name: str, new: Sequence[str], old: Sequence[str]) -> tuple[str, boo
     raise Rejected(f"the item lacks key column {name!r}: neither columnnames nor oldkeys names it")
 
 
-def image(heads: tuple[bytes, ...], values: Sequence[Raw]) -> bytes:
+def image(cells: Cells, heads: tuple[bytes, ...], values: Sequence[Cell]) -> Cell:
     """The text of an image."""
-    if not heads:
-        return b"{}"
-    return b"%b}" % b"".join([part for pair in zip(heads, values, strict=True) for part in pair])
+    return cells.joined(*chain.from_iterable(zip(heads, values, strict=True)), b"}") if heads else b"{}"
 
 
-def key_of(row: RowPlan, new: Sequence[Raw], old: Sequence[Raw]) -> bytes | None:
-    """The canonical text of the key."""
-    if len(row.key) == 1:
-        name, is_old, place = row.key[0]
-        return b"{%b:%b}" % (quote(name), canonical(bytes(old[place] if is_old else new[place])))
-    if not row.key:
-        return None
-    return json_text.canonical_key(
-        (name, bytes(old[place] if is_old else new[place])) for name, is_old, place in row.key
-    )
+def key_of(cells: Cells, row: RowPlan, new: Sequence[Cell], old: Sequence[Cell]) -> Cell:
+    """The canonical key."""
+    columns = {name: (old if is_old else new)[place] for name, is_old, place in row.key}
+    return cells.key(columns) if columns else None
+
+
+def before_of(cells: Cells, row: RowPlan, new: Sequence[Cell], old: Sequence[Cell]) -> Cell:
+    """The row before the change, or the part of it that an item has."""
+    return None if row.before is None else image(cells, row.before, new if row.before_in_columns else old)
+
+
+def after_of(cells: Cells, row: RowPlan, new: Sequence[Cell]) -> Cell:
+    """The row after the change."""
+    return None if row.after is None else image(cells, row.after, new)

@@ -1,20 +1,19 @@
 """`xtdb`: the events of XTDB's topics, one a changed document (seed 002)."""
 
+from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.type_table import CANONICAL
-from changeling.formats.xtdb.columns import batch_decoder
-from changeling.formats.xtdb.decode import XtdbRead, decoder
-from changeling.formats.xtdb.encode import XtdbWrite, encoder
-from changeling.formats.xtdb.write_columns import batch_encoder
+from changeling.formats.xtdb.read import XtdbRead, reader
+from changeling.formats.xtdb.write import XtdbWrite, writer
 
 FORMAT = Format(
     name="xtdb",
     summary="XTDB's CDC topics: a Debezium envelope around whole documents",
     read_options=XtdbRead,
     write_options=XtdbWrite,
-    decoder=decoder,
-    encoder=encoder,
+    decoder=reading.one_by_one(reader),
+    encoder=writing.one_by_one(writer),
     carries=carrying(
         "read",
         "insert",
@@ -32,8 +31,8 @@ FORMAT = Format(
         "types",
     ),
     types=CANONICAL,
-    batch_decoder=batch_decoder,
-    batch_encoder=batch_encoder,
+    batch_decoder=reading.by_columns(reader, "xtdb"),
+    batch_encoder=writing.by_columns(writer),
     position="tx_id, data_collection_order",
     counts_transactions=True,
     signs=(("op", "source.tx_id"), ("payload.op", "payload.source.tx_id")),

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from changeling.envelope.cells import Cell, Cells
 from changeling.formats.format import Outgoing
 from changeling.formats.transaction_progress import number_of
 from changeling.model import position
@@ -13,14 +14,33 @@ INT64 = 2**63
 class Place(NamedTuple):
     """The places of one event."""
 
-    tx_id: int
-    order: int
-    total: int | None
+    tx_id: Cell
+    order: Cell
+    total: Cell
     """None where the event belongs to no transaction."""
 
 
-def places(out: Outgoing, events: int) -> list[Place]:
+def places_of(cells: Cells, out: Cell, events: int) -> list[Place]:
     """The places of a change's events: one, or two where it moves its row to another key.
+
+    Those of an event that was read are its own, and so are those of a change whose position is the number of its transaction and
+    the order inside, or 0 where it has none.
+    """
+    number, order = cells.components(cells.where(out.arrived, None, out.change.position), 2)
+    declared = cells.fields(out.change.transaction)
+    together = cells.present(declared.id)
+    own = cells.present(number)
+    if not out.native:
+        named = cells.equal(declared.id, cells.digits(number)) & cells.equal(declared.order, order)
+        own &= ((together & named) | (~together & cells.equal(order, 0))) & cells.less(order, INT64 // 2)
+    if events == 1 and (cells.many or not (out.halves or out.progress.moved)) and cells.only(own):
+        out.placed = None if out.native else (number, order)
+        return [Place(number, order, cells.where(together, cells.first(declared.total, number), None))]
+    return _places(out, events)
+
+
+def _places(out: Outgoing, events: int) -> list[Place]:
+    """The places of events whose change has others.
 
     All events of a transaction have its id as `tx_id`, and are numbered from 0, unless the change itself declares all of it:
     its position is the id and the order inside. A position that begins with the id is the place in the entire log too.

@@ -1,21 +1,23 @@
 """`ydb-debezium`: YDB's changefeeds with FORMAT = DEBEZIUM_JSON, in every mode (seed 004)."""
 
+from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
-from changeling.formats.ydb_debezium.columns import batch_decoder
-from changeling.formats.ydb_debezium.decode import YdbDebeziumRead, decoder
-from changeling.formats.ydb_debezium.encode import YdbDebeziumWrite, encoder
+from changeling.formats.ydb_debezium.read import YdbDebeziumRead, reader
+from changeling.formats.ydb_debezium.write import writer
 from changeling.formats.ydb_json.envelope import Mode
+from changeling.formats.ydb_json.topic import ChangefeedWrite
 from changeling.formats.ydb_json.types import TYPES
 
 FORMAT = Format(
     name="ydb-debezium",
     summary="YDB's changefeeds, FORMAT = DEBEZIUM_JSON: images as the MODE shows them, the key in the message key",
     read_options=YdbDebeziumRead,
-    write_options=YdbDebeziumWrite,
-    decoder=decoder,
-    encoder=encoder,
-    batch_decoder=batch_decoder,
+    write_options=ChangefeedWrite,
+    decoder=reading.one_by_one(reader),
+    encoder=writing.one_by_one(writer),
+    batch_encoder=writing.by_columns(writer),
+    batch_decoder=reading.by_columns(reader, "ydb-debezium"),
     carries=carrying(
         "read",
         "insert",

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from changeling.envelope.key_in_row import check_key
 from changeling.formats.format import Decode
-from changeling.formats.key_in_row import check_key
 from changeling.formats.options import ReadOptions
 from changeling.formats.ydb_dynamodb import attributes, envelope, images
 from changeling.formats.ydb_dynamodb.envelope import BATCH, EVENT_SOURCE, EVENTS

@@ -5,13 +5,12 @@ from typing import Literal
 
 from changeling.formats.format import Encode, Outgoing
 from changeling.formats.key_changes import rows_of
-from changeling.formats.options import WriteOptions
 from changeling.formats.ydb_dynamodb import envelope
 from changeling.formats.ydb_dynamodb.envelope import EVENT_SOURCE, EVENT_VERSION, MOST_SEQUENCE_DIGITS, SEQUENCE_DIGITS
 from changeling.formats.ydb_dynamodb.images import print_image
 from changeling.formats.ydb_dynamodb.views import View, same_key_value, view_of
 from changeling.formats.ydb_json.envelope import Mode
-from changeling.formats.ydb_json.topic import topic_of
+from changeling.formats.ydb_json.topic import ChangefeedWrite, topic_of
 from changeling.model import json_text, position
 from changeling.model.change import Change, Record
 from changeling.model.json_text import quote
@@ -20,11 +19,9 @@ from changeling.model.operation import Operation
 _Members = dict[str, bytes]
 
 
-class YdbDynamodbWrite(WriteOptions, frozen=True, kw_only=True):
+class YdbDynamodbWrite(ChangefeedWrite, frozen=True, kw_only=True):
     """Options of a writer of stream records."""
 
-    mode: str | None = None
-    """The changefeed's MODE; without one each record shows what its change has."""
     region: str | None = None
     """`awsRegion`; without one that of the record that was read, else empty."""
     shard: str = "0"
@@ -33,16 +30,6 @@ class YdbDynamodbWrite(WriteOptions, frozen=True, kw_only=True):
     """Columns that are NULL: as `{"NULL":true}`, like Amazon, or left out, like YDB."""
     time_unit: Literal["seconds", "milliseconds"] = "seconds"
     """What `ApproximateCreationDateTime` counts: seconds, with a fraction where there is one, or milliseconds, like YDB."""
-    feed: str | None = None
-    """The changefeed's name, the last part of the topic's path; without one records keep their topic, and others get `feed`."""
-
-    def __post_init__(self) -> None:
-        Mode.named(self.mode)
-
-    @property
-    def names_topic(self) -> bool:
-        """A feed was named."""
-        return self.feed is not None
 
 
 def encoder(options: YdbDynamodbWrite) -> Encode:

@@ -1,19 +1,22 @@
 """`ydb-json`: YDB's changefeeds with FORMAT = JSON, in every mode (seed 004)."""
 
+from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
-from changeling.formats.ydb_json.decode import YdbJsonRead, decoder
-from changeling.formats.ydb_json.encode import YdbJsonWrite, encoder
 from changeling.formats.ydb_json.envelope import FLAGS, Mode
+from changeling.formats.ydb_json.read import YdbJsonRead, reader
 from changeling.formats.ydb_json.types import TYPES
+from changeling.formats.ydb_json.write import YdbJsonWrite, writer
 
 FORMAT = Format(
     name="ydb-json",
     summary="YDB's changefeeds, FORMAT = JSON: a key array, a flag, and what the MODE shows of the row",
     read_options=YdbJsonRead,
     write_options=YdbJsonWrite,
-    decoder=decoder,
-    encoder=encoder,
+    decoder=reading.one_by_one(reader),
+    batch_decoder=reading.by_columns(reader, "ydb-json"),
+    encoder=writing.one_by_one(writer),
+    batch_encoder=writing.by_columns(writer),
     carries=carrying(
         "upsert",
         "delete",

@@ -1,7 +1,9 @@
 """Which columns a record shows: what each mode requires, and what a change must have for it."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from changeling.envelope.cells import Cell, Cells
 from changeling.formats.format import Outgoing
 from changeling.formats.ydb_json.envelope import Mode
 from changeling.model import json_text
@@ -11,23 +13,48 @@ Columns = dict[str, bytes]
 _NEW_ROWS = (Operation.INSERT, Operation.READ)
 
 
-@dataclass
-class Written:
+class Shown(NamedTuple):
     """A record's flag with its columns, and its images where it has them."""
 
+    flag: Cell
+    columns: Cell = b"{}"
+    new_image: Cell = None
+    old_image: Cell = None
+
+
+def shown(cells: Cells, out: Cell, mode: Mode | None, reset: bool) -> Shown:
+    """The columns of a row's record; a mode that needs what the change lacks is a loss."""
+    change = out.change
+    deleted = cells.equal(change.op, Operation.DELETE)
+    before, after = (cells.equal(image, Image.FULL) for image in (change.before_image, change.after_image))
+    usual = (after | deleted) & ~cells.equal(change.op, Operation.REPLACE)
+    usual &= ~cells.equal(change.before_image, Image.PARTIAL)
+    if mode is None and cells.only(usual):
+        return Shown(
+            flag=cells.where(deleted, b"erase", b"update"),
+            new_image=cells.where(after & ~deleted, cells.without_key(change.after, change.key), None),
+            old_image=cells.where(before, cells.without_key(change.before, change.key), None),
+        )
+    cells.alone()
+    made = _written(out, mode, reset)
+    new, old = (None if image is None else json_text.join(image.items()) for image in (made.new_image, made.old_image))
+    return Shown(made.flag.encode(), json_text.join(made.columns.items()), new, old)
+
+
+@dataclass
+class _Written:
     flag: str
     columns: Columns = field(default_factory=dict)
     new_image: Columns | None = None
     old_image: Columns | None = None
 
 
-def written(out: Outgoing, mode: Mode | None, reset: bool) -> Written:
-    """The columns of a row's record; a mode that needs what the change lacks is a loss."""
+def _written(out: Outgoing, mode: Mode | None, reset: bool) -> _Written:
     change = out.change
     before = _without_key(out, change.before) if change.before_image is Image.FULL else None
     if change.op is Operation.DELETE:
-        return Written("erase", old_image=_old_image(out, mode, before))
-    made = Written("reset" if reset and change.op is Operation.REPLACE else "update")
+        return _Written("erase", old_image=_old_image(out, mode, before))
+    made = _Written("reset" if reset and change.op is Operation.REPLACE else "update")
     after = _after(out, made.flag)
     made.old_image = _old_image(out, mode, before)
     whole = change.after_image is Image.FULL or change.op is Operation.REPLACE

@@ -1,6 +1,25 @@
-"""Topics of changefeeds: the path of the table, then the feed's name."""
+"""Topics of changefeeds: what is written to them, and their names: the path of the table, then the feed's name."""
 
+from changeling.formats.options import WriteOptions
+from changeling.formats.ydb_json.envelope import Mode
 from changeling.model.table import TableName
+
+
+class ChangefeedWrite(WriteOptions, frozen=True, kw_only=True):
+    """Options that writers of all forms of changefeeds have."""
+
+    mode: str | None = None
+    """The changefeed's MODE; without one each record shows what its change has."""
+    feed: str | None = None
+    """The changefeed's name, the last part of the topic's path; without one records keep their topic, and others get `feed`."""
+
+    def __post_init__(self) -> None:
+        Mode.named(self.mode)
+
+    @property
+    def names_topic(self) -> bool:
+        """A feed was named."""
+        return self.feed is not None
 
 
 def table_of(topic: str | None) -> TableName | None:

@@ -1,5 +1,6 @@
 """Changes on their way into records, by columns: those that a dialect writes as they are, and their records."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -7,41 +8,69 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.events import Group
+from changeling.envelope.columns import Distinct
+from changeling.envelope.groups import UNFIT
 from changeling.envelope.keys import canonical_objects, fit_rows
+from changeling.envelope.many import Many
 from changeling.envelope.objects import are_compact, are_objects
 from changeling.envelope.shapes import Names, OddOnes
-from changeling.envelope.text_columns import Mask, Part, distinct_rows, joined
+from changeling.envelope.text_columns import Mask, Places, as_mask, distinct_rows
 from changeling.model import layout
+from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
 
-_ATTEMPTS = 4
+_ATTEMPTS = 16
 
 
-class Departures(Group):
+class ChangeView:
+    """The columns of changes under the names of the parts of a change."""
+
+    def __init__(self, changes: pa.RecordBatch) -> None:
+        self._changes = changes
+
+    def __getattr__(self, name: str) -> pa.Array:
+        return self._changes.column(name)
+
+    @functools.cached_property
+    def table(self) -> Distinct:
+        """The tables."""
+        columns = [part.to_pylist() for part in self._changes.column("table").flatten()]
+        found, places = distinct_rows(columns)
+        return Distinct([None if row[2] is None else TableName(*row) for row in found], places)
+
+
+class Departures(Many):
     """Changes of rows that are written together."""
 
-    def __init__(self, changes: pa.RecordBatch, native: bool) -> None:
+    def __init__(self, changes: pa.RecordBatch, native: bool, drop: frozenset[str] = frozenset()) -> None:
         super().__init__(changes.num_rows)
-        self.changes = changes
+        self.drop = drop
+        """What may be lost, and leaves something worth writing."""
+        self.lost: dict[str, Mask] = {}
+        """Which changes lose it."""
+        self.change = ChangeView(changes)
         self.native = native
         """They were read from the dialect that is written."""
+        self.arrived = as_mask(changes.column("arrived"))
+        self.placed: tuple[pa.Array, ...] | None = None
+        """The components of the positions that the records have, where readers use them: they are the changes' own."""
 
-    def column(self, name: str) -> pa.Array:
-        """A column of the changes."""
-        return self.changes.column(name)
-
-    def tables(self) -> tuple[list[TableName], pa.Array]:
-        """The distinct tables, and which of them each change belongs to; changes without one are not plain."""
-        table = self.column("table")
-        self.expect(pc.is_valid(table))
-        self.check()
-        found, places = distinct_rows([part.to_pylist() for part in table.flatten()])
-        return [TableName(*row) for row in found], places
+    def check_rows(self) -> None:
+        """Changes leave that are not one full row each, or whose images cannot be written as they are."""
+        deleted = self.equal(self.change.op, Operation.DELETE)
+        for image, kind in (
+            (self.change.before, self.change.before_image),
+            (self.change.after, self.change.after_image),
+        ):
+            self.expect(self.present(image) == ~self.equal(kind, Image.NONE))
+        self.expect(self.equal(self.change.after_image, self.where(deleted, Image.NONE, Image.FULL)))
+        key, names = self.keys()
+        self.check_image(self.change.before, key, names)
+        self.check_image(self.change.after, key, names)
 
     def keys(self) -> tuple[pa.Array, Names | None]:
         """The keys, and their columns where all changes have the same; keys that are not canonical are not plain."""
-        given = self.column("key")
+        given = self.change.key
         self.expect(pc.is_valid(given))
         self.check()
         key, names = canonical_objects(given.cast(pa.binary()))
@@ -72,6 +101,8 @@ class Written(NamedTuple):
     plain: Mask
     """For each change of the batch, whether it is among them."""
     positions: tuple[pa.Array, ...]
+    lost: dict[str, Places]
+    """The places of the changes that lose a feature."""
 
 
 class RecordColumns(NamedTuple):
@@ -86,20 +117,25 @@ class RecordColumns(NamedTuple):
 
 
 def written(
-    batch: pa.RecordBatch, candidates: Mask, native: bool, write: Callable[[Departures], RecordColumns]
+    batch: pa.RecordBatch,
+    candidates: Mask,
+    native: bool,
+    drop: frozenset[str],
+    write: Callable[[Departures], RecordColumns],
 ) -> Written | None:
-    """The records of the candidates that `write` takes; None where it takes none."""
+    """The records of the candidates that `write` takes; None where it takes none. `drop` may be lost."""
     group = np.flatnonzero(candidates)
     for _ in range(_ATTEMPTS):
         if not len(group):
             return None
         changes = batch if len(group) == batch.num_rows else batch.take(pa.array(group))
+        departures = Departures(changes, native, drop)
         try:
-            made = write(Departures(changes, native))
+            made = write(departures)
         except OddOnes as error:
             group = group[error.plain]
             continue
-        except (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowCapacityError):
+        except UNFIT:
             return None
         places = group[made.places]
         plain = np.zeros(batch.num_rows, np.bool_)
@@ -111,17 +147,6 @@ def written(
             made.topic,
             batch.column("origin").take(pa.array(places)),
         ]
-        return Written(pa.record_batch(columns, schema=layout.RECORDS), places, plain, made.positions)
+        lost = {feature: group[mask] for feature, mask in departures.lost.items()}
+        return Written(pa.record_batch(columns, schema=layout.RECORDS), places, plain, made.positions, lost)
     return None
-
-
-def texts_of(numbers: pa.Array) -> pa.Array:
-    """Integers as JSON, `null` where there is none."""
-    return pc.fill_null(numbers.cast(pa.string()), "null")
-
-
-def where(condition: pa.Array, *parts: Part) -> Part:
-    """These parts where a condition holds, and nothing elsewhere."""
-    if not pc.any(condition).as_py():
-        return b""
-    return pc.if_else(condition, joined(*parts), b"")

@@ -1,0 +1,282 @@
+"""Cells of many records or changes, as columns: a list of values, a column of Arrow, or distinct values and where they are."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.envelope.cells import Absent, Cell, Cells, Condition, Reason
+from changeling.envelope.shapes import OddOnes
+from changeling.envelope.text_columns import Mask, as_mask, distinct, is_one_of, joined
+from changeling.model import layout
+from changeling.model.operation import Operation
+
+_SOLE = r'^\{"[^"\\]*":(?P<value>"[^"\\]*"|[^",{\[]+)\}$'
+_names = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_texts = msgspec.json.Decoder(str | None)
+
+
+class Distinct(NamedTuple):
+    """A column of few values: these, and which of them each record has."""
+
+    values: list[Any]
+    places: pa.Array
+
+
+class Structs:
+    """Objects of known members: each attribute is the column of one."""
+
+    def __init__(self, names: Sequence[str], structs: Sequence[Any]) -> None:
+        self.structs = structs
+        absent = [one is None for one in structs]
+        if any(absent):
+            self.__dict__.update(
+                {name: [None if one is None else getattr(one, name) for one in structs] for name in names}
+            )
+        else:
+            # Every struct is visited once, for all of its leaves: most of the time is spent on fetching them from memory.
+            columns = zip(*map(msgspec.structs.astuple, structs), strict=True)
+            self.__dict__.update(zip(names, columns, strict=True))
+
+
+class Fields:
+    """The fields of a column of structs, null where the struct is."""
+
+    def __init__(self, structs: pa.StructArray) -> None:
+        names = [structs.type.field(place).name for place in range(structs.type.num_fields)]
+        self.__dict__.update(zip(names, structs.flatten(), strict=True))
+
+
+class Columns(Cells):
+    """What needs no look into JSON: conditions, choices, functions of values."""
+
+    many = True
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._plain: Mask | None = None
+
+    def expect(self, condition: Condition, reason: Reason = "") -> None:
+        found = condition if isinstance(condition, np.ndarray) else as_mask(condition)
+        self._plain = found if self._plain is None else self._plain & found
+
+    def check(self) -> None:
+        """Raises `OddOnes` where some records must leave."""
+        if self._plain is not None and not self._plain.all():
+            raise OddOnes(self._plain)
+
+    def only(self, condition: Condition) -> bool:
+        self.expect(condition)
+        self.check()
+        return True
+
+    def branch(self, condition: Condition) -> bool:
+        first = bool(condition[0])
+        self.only(condition == first)
+        return first
+
+    def refuse(self, reason: Reason) -> NoReturn:
+        raise OddOnes(np.zeros(self.count, np.bool_))
+
+    def alone(self) -> None:
+        self.refuse("")
+
+    def any(self, condition: Condition) -> bool:
+        return bool(condition.any())
+
+    def all(self, condition: Condition) -> bool:
+        return bool(condition.all())
+
+    def each(self, function: Callable[..., Any], *cells: Cell) -> Cell:
+        self.check()
+        rows, places = self._distinct(cells)
+        made, failed = [], []
+        for row in rows:
+            try:
+                made.append(function(*row))
+            except (ValueError, RecursionError):
+                made.append(None)
+                failed.append(len(made) - 1)
+        if failed:
+            self.only(~np.isin(places.to_numpy(), failed))
+        return Distinct(made, places)
+
+    def each_row(self, function: Callable[..., Any], *cells: Cell) -> Cell:
+        self.check()
+        columns = [self._listed(cell) for cell in cells]
+        try:
+            return list(map(function, *columns))
+        except (ValueError, RecursionError):
+            self.only(np.fromiter(map(_accepts(function), *columns), np.bool_, self.count))
+            raise
+
+    def holds(self, function: Callable[..., bool], *cells: Cell) -> Condition:
+        found = self.each(function, *cells)
+        return np.array(found.values, np.bool_)[found.places.to_numpy()]
+
+    def common(self, cell: Cell) -> Any:
+        found = self._coded(cell)
+        first = found.values[found.places[0].as_py()]
+        self.only(np.array([value == first for value in found.values], np.bool_)[found.places.to_numpy()])
+        return first
+
+    def _listed(self, cell: Cell) -> Sequence[Any]:
+        if isinstance(cell, Structs):
+            return cell.structs
+        if isinstance(cell, Distinct):
+            return [cell.values[place] for place in cell.places.to_pylist()]
+        if isinstance(cell, pa.StructArray):
+            return layout.transactions(cell)
+        return cell.to_pylist() if isinstance(cell, pa.Array) else [cell] * self.count
+
+    def _distinct(self, cells: Sequence[Cell]) -> tuple[list[tuple[Any, ...]], pa.Array]:
+        """The distinct rows of some cells, and which of them each record has."""
+        columns = [self._coded(cell) for cell in cells]
+        varying = [place for place, column in enumerate(columns) if len(column.values) > 1]
+        if not varying:
+            return [tuple(column.values[0] for column in columns)], pa.array(np.zeros(self.count, np.int32))
+        codes = columns[varying[0]].places.to_numpy().astype(np.int64)
+        if len(varying) == 1:
+            (own,) = varying
+            values = [[column.values[0]] * len(columns[own].values) for column in columns]
+            values[own] = columns[own].values
+            return list(zip(*values, strict=True)), columns[own].places
+        for place in varying[1:]:
+            codes = codes * len(columns[place].values) + columns[place].places.to_numpy()
+        _, firsts, places = np.unique(codes, return_index=True, return_inverse=True)
+        at = pa.array(firsts)
+        rows = [[column.values[code] for code in column.places.take(at).to_pylist()] for column in columns]
+        return list(zip(*rows, strict=True)), pa.array(places.astype(np.int32))
+
+    def _coded(self, cell: Cell) -> Distinct:
+        if isinstance(cell, Distinct):
+            return cell
+        if isinstance(cell, pa.Array):
+            found = cell.dictionary_encode(null_encoding="encode")
+            return Distinct(found.dictionary.to_pylist(), found.indices)
+        if isinstance(cell, np.ndarray):
+            return Distinct([False, True], pa.array(cell.astype(np.int32)))
+        if isinstance(cell, list | tuple):
+            return Distinct(*distinct(cell))
+        return Distinct([cell], pa.array(np.zeros(self.count, np.int32)))
+
+    def array(self, cell: Cell, kind: pa.DataType | None = None) -> pa.Array:
+        """A cell as a column of Arrow."""
+        if isinstance(cell, Distinct):
+            cell = pa.array(cell.values, kind).take(cell.places)
+        elif isinstance(cell, list | tuple):
+            cell = pa.array(cell, kind)
+        elif not isinstance(cell, pa.Array):
+            cell = pa.repeat(pa.scalar(cell, kind), self.count)
+        return cell if kind is None or cell.type == kind else cell.cast(kind)
+
+    def _operand(self, cell: Cell) -> Any:
+        """A cell as Arrow's functions take it, which know constants."""
+        return self.array(cell) if isinstance(cell, Distinct | list | tuple) else cell
+
+    def mask(self, truth: Any) -> Condition:
+        if isinstance(truth, bool):
+            return np.full(self.count, truth)
+        return truth if isinstance(truth, np.ndarray) else as_mask(truth)
+
+    def present(self, cell: Cell) -> Condition:
+        if isinstance(cell, Distinct):
+            return np.array([value is not None for value in cell.values], np.bool_)[cell.places.to_numpy()]
+        if cell is None or not isinstance(cell, Distinct | list | tuple | pa.Array):
+            return np.full(self.count, cell is not None)
+        return as_mask(pc.is_valid(self.array(cell)))
+
+    def equal(self, cell: Cell, other: Cell) -> Condition:
+        if cell is None or other is None:
+            return np.zeros(self.count, np.bool_)
+        given = self._operand(cell)
+        return as_mask(pc.equal(given, _like(self._operand(other), given.type)))
+
+    def one_of(self, cell: Cell, values: Sequence[str]) -> Condition:
+        return as_mask(is_one_of(self.array(cell, pa.string()), values))
+
+    def where(self, condition: Condition, cell: Cell, other: Cell) -> Cell:
+        if condition.all():
+            return cell
+        if not condition.any():
+            return other
+        one, two = self._operand(cell), self._operand(other)
+        if isinstance(one, pa.Array):
+            two = _like(two, one.type)
+        elif isinstance(two, pa.Array):
+            one = _like(one, two.type)
+        return pc.if_else(pa.array(condition), one, two)
+
+    def first(self, *cells: Cell) -> Cell:
+        given = [self._operand(cell) for cell in cells if cell is not None]
+        given = [cell for cell in given if not isinstance(cell, pa.Array) or cell.null_count < len(cell)]
+        if not given:
+            return None
+        if not isinstance(given[0], pa.Array) or not given[0].null_count:
+            return given[0]
+        return pc.coalesce(given[0], *(_like(cell, given[0].type) for cell in given[1:]))
+
+    def joined(self, *parts: Cell) -> Cell:
+        if any(part is None for part in parts):
+            return None
+        given = [self._operand(part) for part in parts]
+        return joined(*given) if any(isinstance(part, pa.Array) for part in given) else b"".join(given)
+
+    def as_text(self, cell: Cell) -> Cell:
+        if cell is None:
+            return None
+        try:
+            return self.array(cell, pa.string())
+        except (pa.ArrowInvalid, TypeError):
+            return pa.array([one if isinstance(one, str) else None for one in cell], pa.string())
+
+    def at_least(self, number: Cell, least: int) -> Cell:
+        return None if number is None else pc.max_element_wise(number, least, skip_nulls=False)
+
+    def integer(self, cell: Cell, name: str) -> Cell:
+        if cell is None:
+            return None
+        try:
+            return pa.array(cell, pa.int64())
+        except (pa.ArrowInvalid, TypeError, OverflowError):
+            self.only(np.fromiter((one is None or (type(one) is int and abs(one) < 2**63) for one in cell), np.bool_))
+            raise
+
+    def less(self, number: Cell, limit: int) -> Condition:
+        given = self.array(number, pa.int64())
+        return self.present(given) if limit >= 2**63 else as_mask(pc.less(given, limit))
+
+    def fields(self, struct: Cell) -> Any:
+        if struct is None or isinstance(struct, pa.StructArray):
+            return Absent() if struct is None else Fields(struct)
+        known = next((one for one in struct if one is not None), None)
+        return Absent() if known is None else Structs(known.__struct_fields__, struct)
+
+    def lose(self, out: Any, condition: Condition, feature: str, why: Reason) -> None:
+        if feature in out.drop:
+            out.lost[feature] = out.lost.get(feature, np.zeros(self.count, np.bool_)) | condition
+        else:
+            self.expect(~condition)
+
+
+def _accepts(function: Callable[..., Any]) -> Callable[..., bool]:
+    def accepts(*values: Any) -> bool:
+        try:
+            function(*values)
+        except (ValueError, RecursionError):
+            return False
+        return True
+
+    return accepts
+
+
+def _like(value: Any, kind: pa.DataType) -> Any:
+    """A column, or a constant, of the type of another one."""
+    if isinstance(value, pa.Array):
+        return value if value.type == kind else value.cast(kind)
+    if isinstance(value, Operation):
+        value = value.value
+    return pa.scalar(value, kind)

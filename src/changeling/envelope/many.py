@@ -1,0 +1,319 @@
+"""The cells of a group of records or changes: JSON and the parts of envelopes, by columns."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.envelope import keys
+from changeling.envelope.cells import Absent, Cell, Condition, Members, Part
+from changeling.envelope.columns import Columns, Structs
+from changeling.envelope.objects import are_objects, are_shallow, in_order
+from changeling.envelope.positions import are_positions, positions
+from changeling.envelope.shapes import Names, OddOnes, Shape, decoded, items, only_first_is_odd
+from changeling.envelope.text_columns import Places, as_mask, byte_lengths, contained, cut, every, placed, quoted
+from changeling.model import json_text, layout
+
+_SOLE = r'^\{"[^"\\]*":(?P<value>"[^"\\]*"|[^",{\[]+)\}$'
+_NATURAL = "^(?:0|[1-9][0-9]{0,18})$"
+_names = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_texts = msgspec.json.Decoder(str | None)
+
+
+class Many(Columns):
+    """The cells of a group, some of whose records may have to leave it."""
+
+    def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
+        self.check()
+        found = self._coded(value)
+        codes = found.places.to_numpy()
+        made: list[tuple[Places, Sequence[Cell]]] = []
+        for code in np.unique(codes):
+            rows = np.flatnonzero(codes == code)
+            part = Many(len(rows))
+            try:
+                own = function(part, found.values[code], *(self._taken(cell, rows) for cell in cells))
+                part.check()
+            except OddOnes as error:
+                plain = np.ones(self.count, np.bool_)
+                plain[rows] = error.plain
+                raise OddOnes(plain) from None
+            made.append((rows, [None if cell is None else part.array(cell, pa.binary()) for cell in own]))
+        columns = zip(*(own for _, own in made), strict=True)
+        places = [rows for rows, _ in made]
+        return [
+            placed([(rows, cell) for rows, cell in zip(places, column, strict=True) if cell is not None], self.count)
+            for column in columns
+        ]
+
+    def _taken(self, cell: Cell, rows: Places) -> Cell:
+        if not isinstance(cell, pa.Array):
+            return cell
+        found = cell if len(rows) == self.count else cell.take(pa.array(rows))
+        return None if found.null_count == len(found) else found
+
+    def by_names(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
+        there = self.present(text)
+        if not there.any():
+            return None
+        self.check()
+        rows = pa.array(np.flatnonzero(there))
+        columns = []
+        for given in (text, *others):
+            one = pa.nulls(self.count, pa.binary()) if given is None else self.array(given, pa.binary())
+            columns.append(decoded(pc.fill_null(one.take(rows), b"null"), _names))
+        return placed([(rows.to_numpy(), pa.array(map(function, *columns), size=len(rows)))], self.count)
+
+    def starts(self, cell: Cell, head: bytes) -> Condition:
+        if cell is None:
+            return np.zeros(self.count, np.bool_)
+        given = self.array(cell, pa.binary())
+        found = as_mask(pc.starts_with(given, head))
+        if found.all():
+            return found
+        return as_mask(pc.match_substring_regex(given, rf"^[ \t\r\n]*{re.escape(head.decode())}"))
+
+    def matches(self, cell: Cell, pattern: str) -> Condition:
+        if cell is None:
+            return np.zeros(self.count, np.bool_)
+        return as_mask(pc.match_substring_regex(cell, f"^(?:{pattern})$"))
+
+    def contains(self, cell: Cell, parts: Sequence[bytes]) -> Condition:
+        found = np.zeros(self.count, np.bool_)
+        for part in contained(cell, parts) if cell is not None else ():
+            found |= as_mask(pc.match_substring(cell, part))
+        return found
+
+    def members(self, text: Cell, name: str = "", optional: Names = (), usual: Names = ()) -> Members:
+        given = self._objects(text)
+        shape = self._shape(given)
+        return dict((shape.with_optional(optional, usual) if optional else shape).members(given))
+
+    def names(self, text: Cell) -> tuple[str, ...]:
+        return self._shape(self._objects(text)).names
+
+    def _objects(self, text: Cell) -> pa.Array:
+        self.only(self.present(text))
+        return self.array(text, pa.binary())
+
+    def _shape(self, texts: pa.Array) -> Shape:
+        found = Shape.of(texts[0].as_py())
+        if found is None:
+            raise only_first_is_odd(self.count)
+        return found
+
+    def items(self, text: Cell, count: int, wrong: Callable[[int], str]) -> list[Cell]:
+        self.check()
+        return list(items(self.array(text, pa.binary()), count))
+
+    def natural(self, raw: Cell) -> Cell:
+        fits = pc.match_substring_regex(raw, _NATURAL)
+        return pc.if_else(fits, raw, None).cast(pa.string()).cast(pa.int64())
+
+    def is_set(self, cell: Cell) -> Condition:
+        if cell is None:
+            return np.zeros(self.count, np.bool_)
+        return np.fromiter((one is not msgspec.UNSET and one is not None for one in cell), np.bool_, self.count)
+
+    def struct(self, part: Part, text: Cell) -> Any:
+        if text is None:
+            return Absent()
+        self.check()
+        if not text.null_count and not part.nullable:
+            return Structs(part.fields, decoded(text, part.decoder))
+        found = decoded(pc.fill_null(text, b"null"), part.decoder_or_none)
+        if not part.nullable:
+            self._check_nulls(text, found)
+        return Structs(part.fields, found)
+
+    def _check_nulls(self, texts: pa.Array, found: Sequence[Any]) -> None:
+        """Only what is missing is nothing: the JSON value `null` is another thing."""
+        self.only(np.fromiter((one is not None for one in found), np.bool_, len(found)) | as_mask(pc.is_null(texts)))
+
+    def text(self, raw: Cell) -> Cell:
+        if raw is None:
+            return None
+        self.check()
+        found = decoded(pc.fill_null(raw, b"null") if raw.null_count else raw, _texts)
+        self._check_nulls(raw, found)
+        return pa.array(found, pa.string())
+
+    def document(self, members: Mapping[str, Cell], side: str) -> Cell:
+        raw = self.value(members, side)
+        if raw is None:
+            return None
+        head = raw.drop_null()[0].as_py()[:1]
+        self.only(self.starts(self.first(raw, head), head))
+        if head != b'"':
+            self.only(self.starts(self.first(raw, b"{"), b"{"))
+            return raw
+        found = self.text(raw)
+        self.only(self.starts(self.first(found, "{"), b"{"))
+        return found
+
+    def shell(self, members: Mapping[str, Cell], taken: Sequence[str]) -> Cell:
+        parts: list[Cell] = []
+        for name, text in members.items():
+            head = (b"," if parts else b"{") + json_text.head(name)
+            if not isinstance(text, pa.Array) or not text.null_count:
+                parts += [head, b"null" if name in taken else text]
+            else:
+                # Objects lack the member where it is null, which is not the JSON value of that name.
+                own = head + b"null" if name in taken else self.joined(head, pc.fill_null(text, b""))
+                parts.append(pc.if_else(pc.is_valid(text), own, b""))
+        return self.joined(*parts, b"}") if parts else b"{}"
+
+    def quoted(self, text: Cell) -> Cell:
+        return b"null" if text is None else quoted(self.array(text, pa.string()))
+
+    def digits(self, number: Cell) -> Cell:
+        return b"null" if number is None else pc.fill_null(self.array(number, pa.int64()).cast(pa.string()), "null")
+
+    def captured(self, text: Cell, pattern: str) -> tuple[Cell, ...]:
+        if text is None:
+            return (None,) * re.compile(pattern).groups
+        found = pc.extract_regex(self.array(text, pa.string()), f"^(?:{pattern})$")
+        return tuple(part.cast(pa.int64()) for part in found.flatten())
+
+    def behind(self, text: Cell, pattern: str) -> tuple[Cell, ...]:
+        found = pc.extract_regex(self.array(text, pa.string()), f"^(?P<front>{pattern})")
+        self.only(as_mask(pc.is_valid(found)) & as_mask(pc.ends_with(text, b"}")))
+        front, *groups = found.flatten()
+        lengths = byte_lengths(front)
+        pieces = cut(text, np.column_stack((lengths, byte_lengths(text) - lengths)))
+        return *groups, every(pieces, 1, 2)
+
+    def number(self, text: Cell) -> Cell:
+        if text is None:
+            return None
+        given = self.array(text, pa.string())
+        self.only(pc.fill_null(pc.match_substring_regex(given, "^-?[0-9]{1,18}$"), True))
+        return given.cast(pa.int64())
+
+    def changed(self, text: Cell, mark: bytes, function: Callable[[str], str]) -> Cell:
+        if text is None:
+            return None
+        given = self.array(text, pa.string())
+        if not contained(given, [mark]):
+            return given
+        return self.array(self.each(lambda one: None if one is None else function(one), given), pa.string())
+
+    def check_position(self, text: Cell) -> None:
+        self.only(are_positions(self.array(text, pa.string())))
+
+    def printed(self, number: Cell) -> Cell:
+        return None if number is None else self.array(number, pa.int64()).cast(pa.string())
+
+    def position(self, *numbers: Cell) -> Cell:
+        found = positions(*(self.array(number, pa.int64()) for number in numbers))
+        self.only(pc.is_valid(found))
+        return found
+
+    def time(self, number: Cell, unit: int) -> Cell:
+        return None if number is None else pc.multiply_checked(self.array(number, pa.int64()), unit)
+
+    def transaction(self, name: Cell, order: Cell = None, total: Cell = None, complete: Cell = None) -> Cell:
+        return _transactions(
+            self.array(name, pa.string()),
+            self.array(order, pa.int64()),
+            self.array(total, pa.int64()),
+            self.array(complete, pa.bool_()),
+        )
+
+    def columns(self, row: Cell, names: tuple[str, ...]) -> Members:
+        self.check()
+        return dict(zip(names, keys.values_in(pc.fill_null(row, "{}"), names), strict=True))
+
+    def key(self, columns: Mapping[str, Cell]) -> Cell:
+        for column in columns.values():
+            self.expect(keys.are_canonical(column))
+        self.check()
+        return keys.keys_of(list(columns.items())).cast(pa.string())
+
+    def canonical(self, value: Cell) -> Condition:
+        # A pattern does not tell of all values whether they are.
+        self.only(found := keys.are_canonical(value))
+        return found
+
+    def key_in_row(self, columns: Cell, row: Cell) -> Cell:
+        key, names = keys.canonical_objects(columns)
+        self.only(pc.is_valid(key))
+        if row is not None:
+            given = self.array(row, pa.binary())
+            fits = keys.fit_rows(columns, key, names, pc.fill_null(given, b"{}"))
+            self.only(fits | as_mask(pc.is_null(given)))
+        return key
+
+    def ordered(self, text: Cell, names: tuple[str, ...]) -> Condition:
+        if text is None:
+            return np.zeros(self.count, np.bool_)
+        return as_mask(pc.match_substring_regex(text, in_order(names)))
+
+    def same(self, value: Cell, canonical: Cell) -> Condition:
+        return self.equal(value, canonical)
+
+    def units(self, nanos: Cell, unit: int) -> Cell:
+        # Arrow divides towards zero, and times before 1970 are negative.
+        quotient = pc.divide(self.array(nanos, pa.int64()), unit)
+        return pc.subtract(quotient, pc.greater(pc.multiply(quotient, unit), nanos).cast(pa.int64()))
+
+    def components(self, position: Cell, count: int) -> tuple[Cell, ...]:
+        if position is None:
+            return (None,) * count
+        self.only(are_positions(position) | ~self.present(position))
+        pattern = r"\.".join(f"[0-9]{{2}}(?P<n{place}>[0-9]{{1,18}})" for place in range(count))
+        found = pc.extract_regex(position, f"^{pattern}$")
+        if found.null_count:
+            # Larger numbers have no place in a column.
+            as_many = as_mask(pc.equal(pc.count_substring(position, "."), count - 1))
+            self.only(~as_many | as_mask(pc.is_valid(found)))
+        return tuple(part.cast(pa.int64()) for part in found.flatten())
+
+    def sole_value(self, key: Cell) -> Cell:
+        return pc.struct_field(pc.extract_regex(self.array(key, pa.string()), _SOLE), "value")
+
+    def content(self, raw: Cell) -> Cell:
+        given = self.array(raw, pa.string())
+        self.only(~as_mask(pc.match_substring(given, "\\")))
+        return pc.if_else(pc.starts_with(given, '"'), pc.utf8_slice_codeunits(given, 1, -1), given)
+
+    def without_key(self, image: Cell, key: Cell) -> Cell:
+        there = self.present(image)
+        if not there.any():
+            return None
+        begins, rest = keys.behind_key(self.array(self.first(image, key), pa.binary()), self.array(key, pa.binary()))
+        self.only(begins | ~there)
+        return self.where(there, self.joined(b"{", pc.replace_substring_regex(rest, "^,", "")), None)
+
+    def with_key(self, image: Cell, key: Cell) -> Cell:
+        if image is None:
+            return None
+        rest = pc.replace_substring_regex(self.array(image, pa.binary()), r"^\{", "")
+        comma = pc.if_else(pc.equal(rest, b"}"), b"", b",")
+        return self.joined(pc.replace_substring_regex(self.array(key, pa.binary()), r"\}$", ""), comma, rest)
+
+    def with_first(self, text: Cell, name: str, value: Cell) -> Cell:
+        rest = pc.replace_substring_regex(self.array(text, pa.string()), r"^\{", "")
+        comma = pc.if_else(pc.equal(rest, "}"), b"", b",")
+        return self.joined(b"{" + json_text.head(name), value, comma, rest)
+
+    def check_object(self, text: Cell) -> None:
+        if text is not None:
+            self.only(are_objects(text))
+
+    def check_depth(self, text: Cell) -> None:
+        if text is not None:
+            self.only(are_shallow(text))
+
+
+def _transactions(ids: pa.Array, *parts: pa.Array) -> pa.Array:
+    """Transactions as a column; null where the id is."""
+    mask = None if not ids.null_count else pc.is_null(ids)
+    if mask is not None:
+        # What a null transaction would have is of no concern, and differs from reader to reader if it is kept.
+        ids = pc.fill_null(ids, "")
+    return pa.StructArray.from_arrays([ids, *parts], fields=list(layout.TRANSACTION), mask=mask)

@@ -1,0 +1,124 @@
+"""A dialect's reader, one function over cells, as the two ways that the kernel knows: record by record, and by columns."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.envelope.cells import Cell, Cells
+from changeling.envelope.columns import Distinct
+from changeling.envelope.many import Many
+from changeling.envelope.one import ONE
+from changeling.envelope.positions import positions
+from changeling.model import layout
+from changeling.model.change import Change, Record
+from changeling.model.operation import Image
+from changeling.model.table import TableName
+
+
+class ChangeCells(NamedTuple):
+    """What a record says, or what each record of a group says."""
+
+    op: Cell
+    table: Cell = None
+    key: Cell = None
+    before: Cell = None
+    after: Cell = None
+    before_image: Cell = Image.NONE
+    after_image: Cell = Image.NONE
+    position: Cell = None
+    commit_time: Cell = None
+    transaction: Cell = None
+    meta: Cell = None
+    schema: Cell = None
+
+
+class RecordCells(NamedTuple):
+    """The records of a group, without headers; if one of them is a tombstone, all are, and `value` is None."""
+
+    value: Cell
+    key: Cell
+    topic: Cell
+    headers: tuple[()] = ()
+
+
+Reader: TypeAlias = Callable[[Cells, Any], ChangeCells | Sequence[Change]]
+"""What a record says: `Record`, or the records of a group as `RecordCells`. Only a record by itself may give any number of changes."""
+
+
+def one_by_one(reader: Callable[[Any], Reader]) -> Callable[[Any], Callable[[Record], Sequence[Change]]]:
+    """The way record by record, given the options."""
+
+    def decoder(options: Any) -> Callable[[Record], Sequence[Change]]:
+        read = reader(options)
+
+        def decode(record: Record) -> Sequence[Change]:
+            found = read(ONE, record)
+            return [Change(**found._asdict())] if isinstance(found, ChangeCells) else found
+
+        return decode
+
+    return decoder
+
+
+def by_columns(
+    reader: Callable[[Any], Reader], encoding: str
+) -> Callable[[Any], Callable[[pa.RecordBatch, str], pa.RecordBatch]]:
+    """The way of whole groups, given the options: records of one shape into changes of that encoding, one each."""
+
+    def decoder(options: Any) -> Callable[[pa.RecordBatch, str], pa.RecordBatch]:
+        read = reader(options)
+
+        def decode(records: pa.RecordBatch, source: str) -> pa.RecordBatch:
+            cells = Many(records.num_rows)
+            headers = records.column("headers")
+            if headers.null_count < len(headers):
+                cells.only(pc.equal(pc.fill_null(pc.list_value_length(headers), 0), 0))
+            cells.branch(cells.present(records.column("value")))
+            found = read(cells, RecordCells(*(_column(records, name) for name in ("value", "key", "topic"))))
+            if not isinstance(found, ChangeCells):
+                cells.alone()
+                raise TypeError("a group gives cells")
+            cells.check()
+            return _batch(cells, found, records.column("origin"), source, encoding)
+
+        return decode
+
+    return decoder
+
+
+def arrivals(origin: pa.StructArray) -> pa.Array:
+    """The positions of records whose dialect has none: partition and offset, or the file's ordinal and the record."""
+    _, ordinal, record, _, partition, offset = origin.flatten()
+    outer = pc.fill_null(pc.if_else(pc.is_valid(offset), partition.cast(pa.int64()), ordinal), 0)
+    return positions(outer, pc.fill_null(pc.coalesce(offset, record), 0))
+
+
+def _column(records: pa.RecordBatch, name: str) -> Cell:
+    found = records.column(name)
+    return None if found.null_count == len(found) else found
+
+
+def _batch(cells: Many, found: ChangeCells, origin: pa.Array, source: str, encoding: str) -> pa.RecordBatch:
+    """As a batch of layout `CHANGES`; changes without a position have their place of arrival."""
+    placed = cells.present(found.position)
+    given = {
+        **found._asdict(),
+        "source": source,
+        "table": _tables(cells, found.table),
+        "encoding": encoding,
+        "origin": origin,
+        "schema_id": None,
+        "arrived": pa.array(~placed),
+    }
+    if not placed.all():
+        given["position"] = cells.first(found.position, arrivals(origin))
+    columns = [cells.array(given[field.name], field.type) for field in layout.CHANGES]
+    return pa.record_batch(columns, schema=layout.CHANGES)
+
+
+def _tables(cells: Many, table: Cell) -> pa.Array:
+    known: list[TableName | None] = table.values if isinstance(table, Distinct) else [table]
+    places = table.places if isinstance(table, Distinct) else cells.array(0)
+    return layout.tables_array(known).take(places)
