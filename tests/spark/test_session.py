@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import changeling.spark
 from changeling.model.errors import ChangelingError
 from changeling.spark import gateway
+from changeling.spark.java_names import JavaNames
 
 
 def test_an_active_session_is_used_again(spark: SparkSession) -> None:
@@ -30,9 +31,24 @@ def test_defaults_hold_where_nothing_else_is_said(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+def test_local_files_are_created_with_their_permissions_by_no_process_of_their_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    java = JavaNames.of(spark.sparkContext)
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    files = java.org.apache.hadoop.fs.FileSystem.get(java.java.net.URI(tmp_path.as_uri()), settings)
+    assert files.getClass().getName() == "changeling.LocalFiles"
+    path = java.org.apache.hadoop.fs.Path(str(tmp_path / "made" / "by Hadoop"))
+    files.create(path, False).close()
+    assert (tmp_path / "made" / "by Hadoop").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o755
+    files.setPermission(path, java.org.apache.hadoop.fs.permission.FsPermission("600"))
+    assert (tmp_path / "made" / "by Hadoop").stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.services
 def test_nothing_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dchangeling.test=1")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
     code = "import changeling.spark as c; s = c.session(**{'spark.master': 'local[1]'}); s.range(3).count(); s.stop()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == ""

@@ -6,6 +6,7 @@
 
 import os
 import signal
+import threading
 
 POINTS = (
     "plan.before",
@@ -40,6 +41,7 @@ POINTS = (
 )
 _VARIABLE = "CHANGELING_FAILPOINT"
 _passed: dict[str, int] = {}
+_passing = threading.Lock()
 
 
 class FailpointReached(RuntimeError):
@@ -56,10 +58,11 @@ def reach(point: str) -> None:
     place, _, count = place.partition("@")
     if place != point:
         return
-    _passed[wanted] = _passed.get(wanted, 0) + 1
-    if _passed[wanted] < int(count or 1):
-        return
-    del _passed[wanted]
+    with _passing:
+        _passed[wanted] = _passed.get(wanted, 0) + 1
+        if _passed[wanted] < int(count or 1):
+            return
+        del _passed[wanted]
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     raise FailpointReached(point)

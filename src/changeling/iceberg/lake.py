@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
+from changeling.iceberg.conditions import EVERYTHING, Condition
 from changeling.iceberg.lock import Holder, holder_of
 from changeling.iceberg.parquet_files import Target, Writer, Written, numbered
 from changeling.iceberg.planned_scan import PlannedTable
@@ -19,6 +20,7 @@ from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
 from changeling.spark.errors import translated_errors
+from changeling.spark.java_names import JavaNames
 
 Result = TypeVar("Result")
 LAYOUT = "changeling.layout"
@@ -65,16 +67,21 @@ class Lake:
             check_place(catalog, namespace)
         self.namespace = namespace
         self.is_remote = "://" in catalog.spark.get(f"spark.sql.catalog.{NAME}.warehouse", "")
-        jvm: Any = self.spark._jvm
-        self.jvm = jvm
-        # Spark looks for catalogs in the session that is active in a thread, which may be another pipeline's.
-        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.spark._jsparkSession)
+        self.jvm = jvm = JavaNames.of(self.spark.sparkContext)
+        self.enter_thread()
         with translated_errors():
             # Asked directly, without a statement of Spark's, a catalog answers in a tenth of the time.
             self._tables = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self.spark._jsparkSession, NAME)
         self._identifiers = jvm.org.apache.iceberg.catalog.TableIdentifier
         self._json = jvm.org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
         self._namespace = self._named(namespace)
+
+    def enter_thread(self, pool: str | None = None) -> None:
+        """Makes the session that of the calling thread, whose Spark jobs share the cores fairly with those of other pools."""
+        # Spark looks for catalogs in the session that is active in a thread, which may be another pipeline's.
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.spark._jsparkSession)
+        if pool is not None:
+            self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
     def _named(self, namespace: str) -> Any:
         """A namespace as Iceberg's library has it."""
@@ -161,7 +168,7 @@ class Lake:
         """The same for a loaded table; an unpartitioned table needs no time."""
         schema = msgspec.json.decode(self.jvm.org.apache.iceberg.SchemaParser.toJson(java.schema()))
         partition = None if moment is None else _partition(table, moment)
-        return Target(java.location(), numbered(table, schema), table.sort, partition)
+        return Target(java.location(), numbered(table, schema), table.sort, partition, table.without_bounds)
 
     def append(
         self, table: Table, files: Sequence[Written], moment: datetime, summary: Mapping[str, str] | None = None
@@ -171,47 +178,33 @@ class Lake:
             java = self.load(table)
             commit = java.newAppend()
             for written in files:
-                commit.appendFile(self._data_file(java, table, written, moment))
+                commit.appendFile(registered(self.jvm, java, written, _partition(table, moment)))
             for name, value in (summary or {}).items():
                 commit.set(name, value)
             commit.commit()
 
-    def replace(self, table: Table, files: Sequence[Written], summary: Mapping[str, str]) -> None:
-        """Commits files that replace all rows of the table, with these entries in the snapshot's summary."""
-        with translated_errors():
-            java = self.load(table)
-            commit = java.newOverwrite().overwriteByRowFilter(
-                self.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
-            )
-            for written in files:
-                commit.addFile(self._data_file(java, table, written, datetime.now(UTC)))
-            for name, value in summary.items():
-                commit.set(name, value)
-            commit.commit()
-
-    def append_rows(self, table: Table, rows: list[dict[str, object]], moment: datetime) -> None:
-        """Commits a few rows that the driver has."""
+    def append_rows(
+        self, table: Table, rows: list[dict[str, object]], moment: datetime, summary: Mapping[str, str] | None = None
+    ) -> None:
+        """Commits a few rows that the driver has, with these entries in the snapshot's summary."""
         writer = Writer(self.target(table, moment))
         writer.write(pa.RecordBatch.from_pylist(rows, table.columns))
-        self.append(table, writer.close(), moment)
+        self.append(table, writer.close(), moment, summary)
 
-    def _data_file(self, java: Any, table: Table, written: Written, moment: datetime) -> Any:
-        return registered(self.jvm, java, written, _partition(table, moment))
-
-    def summaries(self, table: Table, tag: str) -> Iterator[dict[str, str]]:
+    def summaries(self, table: Table, tag: str | None = None) -> Iterator[dict[str, str]]:
         """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""
         with translated_errors():
             for _, summary in self._snapshots(table, tag):
                 yield summary
 
-    def _snapshots(self, table: Table, tag: str) -> Iterator[tuple[int, dict[str, str]]]:
+    def _snapshots(self, table: Table, tag: str | None) -> Iterator[tuple[int, dict[str, str]]]:
         java = self.load(table)
         snapshot = java.currentSnapshot()
         while snapshot is not None:
             yield snapshot.snapshotId(), self.entries(snapshot.summary())
             parent = snapshot.parentId()
             snapshot = None if parent is None else java.snapshot(parent)
-        tagged = java.refs().get(tag)
+        tagged = None if tag is None else java.refs().get(tag)
         if tagged is not None:
             yield tagged.snapshotId(), self.entries(java.snapshot(tagged.snapshotId()).summary())
 
@@ -294,10 +287,10 @@ class Lake:
         """The table as a frame."""
         return self.spark.table(self.name(table))
 
-    def rows(self, table: Table) -> pa.Table:
-        """All rows of a small table."""
+    def rows(self, table: Table, where: Condition = EVERYTHING) -> pa.Table:
+        """The rows of a small table, or those that meet a condition."""
         with translated_errors():
-            return PlannedTable(self.load(table), self.jvm, table, unbounded=True).rows()
+            return PlannedTable(self.load(table), self.jvm, table, unbounded=True).rows(where)
 
     def planned(self, table: Table) -> PlannedTable:
         """The table as it is now, to be read in this process as long as that is little."""

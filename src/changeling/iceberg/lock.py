@@ -4,6 +4,7 @@ import fcntl
 import getpass
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -63,10 +64,11 @@ def held(file: Path, pipeline: str, doing: str) -> Iterator["Lock"]:
 
 
 class Lock:
-    """A lock that is held; `status` reads what it says about its holder."""
+    """A lock that is held; `status` reads what it says about its holder. Any thread of the holder may add to that."""
 
     def __init__(self, file: Path, holder: Holder) -> None:
         self._file, self._holder = file, holder
+        self._writing = threading.Lock()
         self._write()
 
     @property
@@ -76,25 +78,29 @@ class Lock:
 
     def failed(self, error: str | None, source: str) -> None:
         """Notes the last error of a source, or that all is well again."""
-        others = {name: text for name, text in self._holder.errors.items() if name != source}
-        errors = others if error is None else {**others, source: error}
-        self._holder = msgspec.structs.replace(self._holder, errors=errors)
-        self._write()
+        with self._writing:
+            others = {name: text for name, text in self._holder.errors.items() if name != source}
+            errors = others if error is None else {**others, source: error}
+            self._holder = msgspec.structs.replace(self._holder, errors=errors)
+            self._write()
 
     def leaves_out(self, tables: dict[str, str], source: str) -> None:
         """Notes the tables that a source skips."""
-        if tables != self._holder.left_out.get(source, {}):
+        with self._writing:
+            if tables == self._holder.left_out.get(source, {}):
+                return
             others = {name: found for name, found in self._holder.left_out.items() if name != source}
             left_out = {**others, source: tables} if tables else others
             self._holder = msgspec.structs.replace(self._holder, left_out=left_out)
             self._write()
 
-    def has_all(self, until: dict[str, datetime]) -> None:
-        """Notes up to which time the log has all of each source, to the second."""
-        complete = {name: moment.replace(microsecond=0) for name, moment in until.items()}
-        if complete != self._holder.complete:
-            self._holder = msgspec.structs.replace(self._holder, complete=complete)
-            self._write()
+    def has_all(self, until: datetime, source: str) -> None:
+        """Notes up to which time the log has all of a source, to the second."""
+        with self._writing:
+            complete = {**self._holder.complete, source: until.replace(microsecond=0)}
+            if complete != self._holder.complete:
+                self._holder = msgspec.structs.replace(self._holder, complete=complete)
+                self._write()
 
     def ended(self, error: str) -> None:
         """Notes what ended the holder, unless a source is to blame."""

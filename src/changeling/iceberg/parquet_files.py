@@ -19,7 +19,6 @@ _GROUP_ROWS, _GROUP_BYTES = 128_000, 128 * 1024 * 1024
 _FILE_BYTES = 512 * 1024 * 1024
 _DISTINCT = {"id", "key", "before", "after", "position", "meta", "raw", "schema", "plan", "value", "record", "offset"}
 """Columns with mostly distinct values: a dictionary of them is useless."""
-_WITHOUT_BOUNDS = {"before", "after", "meta", "raw", "schema", "plan", "value"}
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -40,6 +39,8 @@ class Target:
     sort: tuple[str, ...] = ()
     partition: str | None = None
     """The part of the path that Iceberg reads the partition from."""
+    without_bounds: frozenset[str] = frozenset()
+    """Columns of which files keep no bounds."""
 
 
 def numbered(table: Table, iceberg: dict[str, Any]) -> pa.Schema:
@@ -150,7 +151,7 @@ class Writer:
             compression="zstd",
             compression_level=1,
             use_dictionary=[leaf for leaf in leaves if leaf.rpartition(".")[2] not in _DISTINCT],
-            write_statistics=[leaf for leaf in leaves if leaf not in _WITHOUT_BOUNDS],
+            write_statistics=[leaf for leaf in leaves if leaf not in self._target.without_bounds],
             store_schema=False,
         )
         self._open = (path, sink, writer)

@@ -13,7 +13,7 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
 
 from changeling.iceberg.conditions import EVERYTHING, Condition, all_of, columns_in, is_set
-from changeling.iceberg.data_files import DataFile, OpenFile, listed
+from changeling.iceberg.data_files import FIELD_ID, DataFile, OpenFile, listed
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.parquet_files import numbered
 from changeling.iceberg.table import Table
@@ -61,8 +61,18 @@ class PlannedTable:
         return listed(self.java, self.jvm, None if snapshot is None else snapshot.snapshotId(), where)
 
     def _columns(self, names: set[str]) -> pa.Schema:
-        known = numbered(self.table, msgspec.json.decode(self._schema_json))
-        return pa.schema([field for field in known if field.name in names])
+        schema = msgspec.json.decode(self._schema_json)
+        # A table of an earlier version, which nobody wrote since, lacks columns: an id of no column, so they are NULL.
+        there = {field["name"] for field in schema["fields"]}
+        own = Table(self.table.name, pa.schema([field for field in self.table.columns if field.name in there]))
+        known = {field.name: field for field in numbered(own, schema)}
+        return pa.schema(
+            [
+                known.get(field.name, field.with_metadata({FIELD_ID: b"0"}))
+                for field in self.table.columns
+                if field.name in names
+            ]
+        )
 
     @cached_property
     def _schema_json(self) -> str:

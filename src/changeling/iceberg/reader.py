@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table as IcebergTable
 
 from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
+from changeling.iceberg.conditions import EVERYTHING, Condition
 from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
 
@@ -23,18 +23,18 @@ class Tables:
         self._settings, self._namespace = catalog, namespace
         self._catalog: PyIcebergCatalog | None = None
 
-    def summaries(self, table: Table, tag: str) -> Iterator[dict[str, Any]]:
+    def summaries(self, table: Table, tag: str | None = None) -> Iterator[dict[str, Any]]:
         """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""
         found = self._load(table)
         if found is not None:
             yield from summaries_of(found, tag)
 
-    def rows(self, table: Table, where: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)) -> pa.Table:
+    def rows(self, table: Table, where: Condition = EVERYTHING, columns: tuple[str, ...] = ("*",)) -> pa.Table:
         """The rows of a table, or those that match a condition."""
         found = self._load(table)
         if found is None:
             return table.columns.empty_table()
-        return found.scan(row_filter=where or AlwaysTrue(), selected_fields=columns).to_arrow()
+        return found.scan(row_filter=where, selected_fields=columns).to_arrow()
 
     def in_namespace(self, namespace: str) -> "Tables":
         """Another namespace of the same catalog."""
@@ -96,12 +96,12 @@ class Tables:
             raise ChangelingError(f"the catalog cannot be read: {error}") from error
 
 
-def summaries_of(table: IcebergTable, tag: str) -> Iterator[dict[str, Any]]:
+def summaries_of(table: IcebergTable, tag: str | None) -> Iterator[dict[str, Any]]:
     """The summaries of a loaded table, as `Tables.summaries` gives them."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         yield {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
         snapshot = None if snapshot.parent_snapshot_id is None else table.snapshot_by_id(snapshot.parent_snapshot_id)
-    tagged = table.snapshot_by_name(tag)
+    tagged = None if tag is None else table.snapshot_by_name(tag)
     if tagged is not None and tagged.summary is not None:
         yield dict(tagged.summary.additional_properties)

@@ -1,7 +1,7 @@
-"""One commit of rows added and rows deleted: data files and deletion vectors together, or not at all."""
+"""Commits of rows, of a table or within a transaction: data files and deletion vectors together, or not at all."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -41,8 +41,6 @@ def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, said: Map
         commit.addDeletes(_delete_file(iceberg, spec, partition, file.path, vector))
         if file.vector is not None:
             commit.removeDeletes(_delete_file(iceberg, spec, partition, file.path, file.vector))
-    for name, value in said.items():
-        commit.set(name, value)
     if planned is not None:
         commit.validateFromSnapshot(planned)
     if delta.deleted:
@@ -51,8 +49,34 @@ def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, said: Map
         commit.validateDeletedFiles()
         commit.validateNoConflictingDataFiles()
         commit.validateNoConflictingDeleteFiles()
-    commit.commit()
+    _finish(commit, said)
     return added
+
+
+CommitFiles: TypeAlias = Callable[[Any, Any, Sequence[Written], Mapping[str, str]], None]
+"""Commits files to a table, with entries in the snapshot's summary."""
+
+
+def commit_added(table: Any, jvm: Any, files: Sequence[Written], said: Mapping[str, str]) -> None:
+    """Commits files of new rows."""
+    commit = table.newAppend()
+    for written in files:
+        commit.appendFile(registered(jvm, table, written))
+    _finish(commit, said)
+
+
+def commit_all(table: Any, jvm: Any, files: Sequence[Written], said: Mapping[str, str]) -> None:
+    """Commits files that replace all rows of the table."""
+    commit = table.newOverwrite().overwriteByRowFilter(jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue())
+    for written in files:
+        commit.addFile(registered(jvm, table, written))
+    _finish(commit, said)
+
+
+def _finish(commit: Any, said: Mapping[str, str]) -> None:
+    for name, value in said.items():
+        commit.set(name, value)
+    commit.commit()
 
 
 def registered(jvm: Any, table: Any, written: Written, partition: str | None = None) -> Any:

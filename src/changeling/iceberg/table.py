@@ -1,9 +1,12 @@
 """A table as the code declares it: its name and columns, and how its files are laid out."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
+
+from changeling.iceberg.conditions import EVERYTHING, Condition
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,8 @@ class Table:
     """The timestamp by whose day it is partitioned: retention drops whole days."""
     sort: tuple[str, ...] = ()
     """What files are sorted by when they are compacted."""
+    without_bounds: frozenset[str] = frozenset()
+    """Columns with long values that nobody looks up: files keep no bounds of them."""
 
 
 class StoredTables(Protocol):
@@ -24,5 +29,8 @@ class StoredTables(Protocol):
     def names(self) -> list[str]:
         """The existing tables."""
 
-    def rows(self, table: Table) -> pa.Table:
-        """All rows of a small table."""
+    def rows(self, table: Table, where: Condition = EVERYTHING) -> pa.Table:
+        """The rows of a small table, or those that meet a condition."""
+
+    def summaries(self, table: Table) -> Iterator[Mapping[str, Any]]:
+        """The summaries of a table's snapshots from the newest back, as far as they are not expired."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from changeling.spark import jars
+from changeling.spark import jars, local_files
 from changeling.spark.gateway import start
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -23,6 +23,8 @@ _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    # The sources of a run and its merge have a pool each: a long job of one does not hold up the others.
+    "spark.scheduler.mode": "FAIR",
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     # Measured: batches of 4,000 to 8,000 changes cross between Python and the JVM twice as fast as those of 20,000 or 1,000.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8000",
@@ -56,7 +58,7 @@ def session(**config: str) -> SparkSession:
     settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {config.get(_JAVA_OPTIONS, '')}".strip()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with _own_interrupts():
-        SparkContext(conf=conf, gateway=start(conf))
+        local_files.use_own(SparkContext(conf=conf, gateway=start(conf)))
     return SparkSession.builder.getOrCreate()
 
 
@@ -99,6 +101,7 @@ def _submitted(config: dict[str, str]) -> SparkSession:
     _add_to_driver(found)
     with _own_interrupts():
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    local_files.use_own(spark.sparkContext)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
