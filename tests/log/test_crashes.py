@@ -53,7 +53,19 @@ def run(made: Shop) -> None:
 
 
 def tables(made: Shop) -> dict[str, list[dict[str, Any]]]:
-    return {table.name: made.rows(table) for table in TABLES}
+    """The rows of the tables; sources register schemas at the same time, so that instead of its number a schema has its name."""
+    names = {row["id"]: f"{row['source']} {row['table']} {row['version']}" for row in made.rows(layout.SCHEMAS)}
+    numbers = ("id", "schema_id")
+    return {
+        table.name: sorted(
+            (
+                {**row, **{name: names.get(row[name], row[name]) for name in numbers if name in row}}
+                for row in made.rows(table)
+            ),
+            key=repr,
+        )
+        for table in TABLES
+    }
 
 
 def with_upkeep(made: Shop) -> None:

@@ -69,6 +69,37 @@ def test_002_01_and_002_16_topics_by_pattern_are_one_source_with_one_order(
     assert {row["source"] for row in made.log()} == {"bus"}
 
 
+def failed(made: Shop, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as environment:
+        environment.setenv("CHANGELING_FAILPOINT", point)
+        with pytest.raises(FailpointReached):
+            made.pipeline.run(once=True)
+
+
+def arrived_once(made: Shop, count: int) -> None:
+    origins = [tuple(row["origin"].values()) for row in made.log()]
+    assert len(origins) == len(set(origins)) == count
+    assert [row["raw"] for row in made.rows(layout.REJECTS)] == [b"broken"]
+
+
+def test_failures_at_every_point_one_after_another_are_made_good(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run makes good what the one before left, and fails a little later."""
+    topics, prefix = Topics(broker), f"{uuid4().hex}."
+    filled(topics, prefix)
+    made = bus(tmp_path, broker, prefix, batch_records=12)
+    # The second time: there is a batch before it whose state must not be lost.
+    failed(made, f"{POINTS[0]}@2", monkeypatch)
+    for point in POINTS[1:]:
+        failed(made, point, monkeypatch)
+    topics.send(f"{prefix}users", event(99).encode())
+    made.pipeline.run(once=True)
+    arrived_once(made, 31)
+    assert made.pipeline.run(once=True)[0].read == 0
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("point", POINTS)
 def test_a_failure_is_made_good(
     point: str, spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -76,18 +107,15 @@ def test_a_failure_is_made_good(
     topics, prefix = Topics(broker), f"{uuid4().hex}."
     filled(topics, prefix)
     made = bus(tmp_path, broker, prefix, batch_records=12)
-    monkeypatch.setenv("CHANGELING_FAILPOINT", f"{point}@{1 if 'rejects' in point else 2}")
-    with pytest.raises(FailpointReached):
-        made.pipeline.run(once=True)
-    monkeypatch.delenv("CHANGELING_FAILPOINT")
+    failed(made, f"{point}@{1 if 'rejects' in point else 2}", monkeypatch)
     topics.send(f"{prefix}users", event(99).encode())
     made.pipeline.run(once=True)
-    origins = [tuple(row["origin"].values()) for row in made.log()]
-    assert len(origins) == len(set(origins)) == 31
-    assert [row["raw"] for row in made.rows(layout.REJECTS)] == [b"broken"]
+    arrived_once(made, 31)
     assert made.pipeline.run(once=True)[0].read == 0
 
 
+# A killed process is the same for every source: runs on files are killed in each run of the tests.
+@pytest.mark.soak
 def test_a_killed_run_goes_on(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     topics, prefix = Topics(broker), f"{uuid4().hex}."
     filled(topics, prefix)
@@ -97,9 +125,7 @@ def test_a_killed_run_goes_on(spark: SparkSession, broker: Broker, tmp_path: Pat
     done = subprocess.run(call, env=environment, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     made.pipeline.run(once=True)
-    origins = [tuple(row["origin"].values()) for row in made.log()]
-    assert len(origins) == len(set(origins)) == 30
-    assert [row["raw"] for row in made.rows(layout.REJECTS)] == [b"broken"]
+    arrived_once(made, 30)
 
 
 def test_places_of_arrival_differ_over_topics(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

@@ -1,29 +1,32 @@
 """The same pipeline on other ground: a warehouse on S3, a cluster of two workers, spark-submit."""
 
+import json
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
-import pyspark
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import changeling
+from demo.spark_cluster import SPARK_HOME, settings_for, spark_cluster
 from tests.files.conftest import bucket, s3_endpoint
-from tests.log.lakes import Shop, event
+from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 
 __all__ = ["bucket", "s3_endpoint"]
-SPARK_HOME = Path(pyspark.__file__).parent
 pytestmark = pytest.mark.services
 MAIN = Path(changeling.__file__).parent / "__main__.py"
+COMMANDS = """
+import json, sys
+from changeling.cli import main
+print([main(call) for call in json.loads(sys.argv[1])])
+"""
+"""Several commands one after another, on one Spark; prints their exit codes."""
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -38,13 +41,15 @@ def test_a_warehouse_on_s3(tmp_path: Path, bucket: str, s3_endpoint: str) -> Non
     body = "\n".join([event(1), "broken", event(2)])
     boto3.client("s3").put_object(Bucket=bucket, Key="in/a.json", Body=body.encode())
     source = {"name": "drop", "type": "files", "path": f"s3://{bucket}/in/*.json", "format": "xtdb"}
-    made = shop(tmp_path, source, warehouse=f"s3://{bucket}/lake")
-    done = command("run", str(made.file), "--once")
-    assert done.returncode == 3, done.stderr
-    kept = command("maintain", "--pipeline", str(made.file))
-    assert kept.returncode == 0, kept.stderr
-    again = command("run", str(made.file), "--once", "--json")
-    assert '"read": 0' in again.stdout
+    made = shop(tmp_path, source, warehouse=f"s3://{bucket}/lake", spark=SMALL)
+    file = str(made.file)
+    calls = [["run", file, "--once"], ["maintain", "--pipeline", file], ["run", file, "--once", "--json"]]
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS, json.dumps(calls)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    *printed, codes = done.stdout.splitlines()
+    assert (codes, json.loads(printed[-1])["read"]) == ("[3, 0, 0]", 0)
     catalog = SqlCatalog(
         "lake", uri=f"sqlite:///{tmp_path}/catalog.db", **{"s3.endpoint": s3_endpoint, "s3.region": "eu-west-1"}
     )
@@ -52,58 +57,19 @@ def test_a_warehouse_on_s3(tmp_path: Path, bucket: str, s3_endpoint: str) -> Non
     assert sorted(row["key"] for row in rows) == ['{"_id":"id-1"}', '{"_id":"id-2"}']
     assert [row["raw"] for row in catalog.load_table("shop.rejects").scan().to_arrow().to_pylist()] == [b"broken"]
     catalog.close()
-    said = done.stdout + done.stderr + kept.stdout + kept.stderr + made.file.read_text()
+    said = done.stdout + done.stderr + made.file.read_text()
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in said
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
-    """The address of a standalone cluster of two workers on loopback."""
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
-    host = ["--host", "127.0.0.1"]
-    calls = [["master.Master", *host, "--port", str(port), "--webui-port", str(free_port())]]
-    calls += [
-        [
-            "worker.Worker",
-            "-c",
-            "1",
-            "-m",
-            "1g",
-            "--host",
-            "127.0.0.1",
-            "-d",
-            str(tmp_path / f"worker{number}"),
-            address,
-        ]
-        for number in (1, 2)
-    ]
-    running = []
-    try:
-        for call in calls:
-            line = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{call[0]}", *call[1:]]
-            running.append(
-                subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            )
-            time.sleep(1)
+    with spark_cluster(tmp_path) as address:
         yield address
-    finally:
-        for process in reversed(running):
-            process.send_signal(signal.SIGKILL)
-            process.wait()
 
 
 def test_a_cluster_of_two_workers(tmp_path: Path, cluster: str) -> None:
-    settings = {"spark.master": cluster, "spark.driver.host": "127.0.0.1", "spark.executor.memory": "512m"}
     source = {"name": "drop", "type": "files", "path": "in/*.json", "format": "xtdb"}
-    made = shop(tmp_path / "lake", source, spark=settings)
+    made = shop(tmp_path / "lake", source, spark=settings_for(cluster))
     # Files large enough that each is a task of its own.
     for file in range(4):
         made.write(

@@ -247,14 +247,14 @@ def test_numbers_that_are_stored_as_text_are_told_once_with_what_to_write() -> N
     sampled = Sampled(table, {"id": ["int"], "price: net": ["number"], "name": ["text"]}, ("id",))
     (first,) = registry.meet("s", sampled)
     told, _, line = (first.note or "").partition(" write under tables: ")
-    assert (
-        told
-        == "price: net: numbers of any size, stored as text. For columns of numbers, with the digits that they have,"
+    assert told == (
+        "price: net: numbers of more digits than a decimal or a double has, stored as text. For a column of doubles, which rounds "
+        "them, or of a decimal, which quarantines those that do not fit,"
     )
-    assert yaml.safe_load(line) == [{"name": 'shop."odd.users"', "columns": {"price: net": "decimal(18,2)"}}]
+    assert yaml.safe_load(line) == [{"name": 'shop."odd.users"', "columns": {"price: net": "double"}}]
     assert registry.meet("s", sampled) == []
     (second,) = registry.meet("s", Sampled(table, {"age": ["int"]}, ("id",)))
     assert second.note == "adds age"
     (third,) = registry.meet("s", Sampled(table, {"age": ["number"]}, ("id",)))
     assert third.note is not None
-    assert third.note.startswith("widens age from int64 to decimal; age: numbers of any size")
+    assert third.note.startswith("widens age from int64 to decimal; age: numbers of more digits")

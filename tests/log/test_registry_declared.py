@@ -1,18 +1,22 @@
 """The schema registry: what users declare, what samples show, and what the table `schemas` brings back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from changeling.iceberg.conditions import EVERYTHING, Condition
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.table import Table
 from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.log.schema_registry import Registry, Version
+from changeling.log.schema_sampling import kinds_of
 from changeling.log.task_result import Sampled
 from changeling.model.errors import ChangelingError
 from changeling.model.table import Column, TableSchema
@@ -113,13 +117,23 @@ def sampled(**columns: str) -> Sampled:
 
 
 def inferred(number: int, columns: str, note: str | None = None) -> Version:
-    return version(number, schema(columns, "id"), None, origin="inferred", note=note)
+    """A version of these columns, whose whole numbers and decimals are doubles as well unless a `!` follows."""
+    plain = schema(columns.replace("!", ""), "id")
+    marked = {part.split(" ")[0] for part in columns.split(", ") if part.endswith("!")}
+    exact = [
+        msgspec.structs.replace(column, original_type="double")
+        if column.name not in marked and (column.type == "int64" or column.type.startswith("decimal("))
+        else column
+        for column in plain.columns
+    ]
+    return version(number, TableSchema(tuple(exact), plain.key), None, origin="inferred", note=note)
 
 
 def advised(column: str) -> str:
     return (
-        f"{column}: numbers of any size, stored as text. For columns of numbers, with the digits that they have, write under tables: "
-        f'- {{name: "shop.public.users", columns: {{"{column}": "decimal(18,2)"}}}}'
+        f"{column}: numbers of more digits than a decimal or a double has, stored as text. For a column of doubles, which rounds "
+        "them, or of a decimal, which quarantines those that do not fit, write under tables: "
+        f'- {{name: "shop.public.users", columns: {{"{column}": "double"}}}}'
     )
 
 
@@ -144,6 +158,56 @@ def test_samples_only_ever_widen() -> None:
     assert registry.infer("bus", [sampled(n="int number text json", name="text")]) == []
 
 
+def test_numbers_get_the_narrowest_type_that_holds_all_of_them() -> None:
+    registry = Registry()
+    registry.infer("bus", [sampled(id="int", n="decimal(3,1)", d="double")])
+    wider = inferred(2, "id int64, n decimal(5,2), d float64", "widens n from decimal(3,1) to decimal(5,2)")
+    assert registry.infer("bus", [sampled(n="decimal(5,2)")]) == [wider]
+    whole = inferred(3, "id int64, n decimal(21,2), d float64", "widens n from decimal(5,2) to decimal(21,2)")
+    assert registry.infer("bus", [sampled(n="int")]) == [whole]
+    assert registry.infer("bus", [sampled(n="decimal(20,1)", d="int")]) == []
+    long = inferred(4, "id int64!, n decimal(21,2), d float64")
+    assert registry.infer("bus", [sampled(id="int long")]) == [long]
+    double = inferred(5, "id int64!, n float64, d float64", "column n was decimal(21,2) and is float64")
+    assert registry.infer("bus", [sampled(n="double")]) == [double]
+    notes = f"column d was float64 and is decimal; {advised('d')}"
+    assert registry.infer("bus", [sampled(d="decimal(20,3) long")]) == [
+        inferred(6, "id int64!, n float64, d decimal", notes)
+    ]
+    last = registry.infer("bus", [sampled(id="double")])
+    assert [column.type for column in last[0].schema.columns] == ["decimal", "float64", "decimal"]
+
+
+NUMBERS = st.one_of(
+    st.integers(-(10**40), 10**40).map(str),
+    st.decimals(allow_nan=False, allow_infinity=False).map(str).map(str.lower),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.sampled_from(["0", "-0", "-0.0", "1.0", "1.50", "1e300", "1e-7", "1e400", "1e-400", "1e20000"]),
+    st.sampled_from(["9007199254740993", "0.30000000000000004", "9223372036854775808"]),
+)
+
+
+@given(values=st.lists(NUMBERS | st.just('"text"'), min_size=1, max_size=6), data=st.data())
+def test_the_type_does_not_depend_on_the_order_and_the_batches_of_values(
+    values: list[str], data: st.DataObject
+) -> None:
+    def learned(batches: Sequence[Sequence[str]]) -> tuple[Column, ...]:
+        registry = Registry()
+        for batch in batches:
+            images = [f'{{"n": {value}}}' for value in batch]
+            kinds = {name: sorted(found) for name, found in kinds_of(images).items()}
+            registry.infer("bus", [Sampled(USERS, kinds)])
+        return registry.versions[-1].schema.columns
+
+    shuffled = data.draw(st.permutations(values))
+    cut = data.draw(st.integers(0, len(values)))
+    assert (
+        learned([values])
+        == learned([[value] for value in shuffled])
+        == learned([part for part in (shuffled[:cut], shuffled[cut:]) if part])
+    )
+
+
 def test_nothing_is_inferred_of_a_table_whose_schema_was_told() -> None:
     registry = Registry([version(1, A, "0210")])
     assert registry.infer("bus", [sampled(id="int", more="text")]) == []
@@ -166,13 +230,15 @@ class Store(Lake):
     def create(self, tables: Sequence[Table], version: int) -> None:
         pass
 
-    def summaries(self, table: Table, tag: str) -> Iterator[dict[str, str]]:
+    def summaries(self, table: Table, tag: str | None = None) -> Iterator[dict[str, str]]:
         return iter(())
 
-    def rows(self, table: Table) -> pa.Table:
+    def rows(self, table: Table, where: Condition = EVERYTHING) -> pa.Table:
         return pa.Table.from_pylist(self.kept if table is layout.SCHEMAS else [], table.columns)
 
-    def append_rows(self, table: Table, rows: list[dict[str, object]], moment: datetime) -> None:
+    def append_rows(
+        self, table: Table, rows: list[dict[str, object]], moment: datetime, summary: Mapping[str, str] | None = None
+    ) -> None:
         if not self.connected:
             raise ChangelingError("the store cannot be reached")
         self.kept += rows
@@ -181,10 +247,10 @@ class Store(Lake):
 def test_the_registry_comes_back_from_its_rows() -> None:
     odd = TableSchema((Column("a.b", "array<decimal(10,2)>", "pg:numeric[]", False),), ("a.b",))
     log = Log(Store())
-    log.register(learn(log.registry, seen(A, "011"), seen(B, "012")))
-    log.register(learn(log.registry, seen(odd, "013", table=ORDERS), seen(CLASH, "014")))
-    log.register(log.registry.declare("other", USERS, with_id(A, 99), "evolve"))
-    log.register(log.registry.infer("third", [sampled(id="int", n="text")]))
+    log.register(lambda registry: learn(registry, seen(A, "011"), seen(B, "012")))
+    log.register(lambda registry: learn(registry, seen(odd, "013", table=ORDERS), seen(CLASH, "014")))
+    log.register(lambda registry: registry.declare("other", USERS, with_id(A, 99), "evolve"))
+    log.register(lambda registry: registry.infer("third", [sampled(id="int", n="text")]))
     again = Log(log.lake).registry
     assert again.versions == log.registry.versions
     assert [known.status for known in again.versions] == [
@@ -203,7 +269,7 @@ def test_versions_that_could_not_be_written_down_are_written_at_the_next_try() -
     log = Log(store)
     store.connected = False
     with pytest.raises(ChangelingError):
-        log.register(learn(log.registry, seen(A, "011")))
+        log.register(lambda registry: learn(registry, seen(A, "011")))
     store.connected = True
-    log.register(learn(log.registry, seen(A, "011")))
+    log.register(lambda registry: learn(registry, seen(A, "011")))
     assert Log(store).registry.versions == [version(1, A, "011")]

@@ -19,9 +19,6 @@ from tests.log.expecting import Row, expected, in_order, rejected, resolved
 from tests.log.lakes import Shop, event, message
 from tests.log.lakes import log_only as shop
 
-RECORDS = 9_100
-"""Of each dialect; of all eleven together, more than 100,000."""
-BROKEN = RECORDS // 100
 FILES = 2
 COUNTS = ("read", "accepted", "rejected", "changes")
 ALPHABET = bytes(set(range(256)) - set(b' \t\r\n,"[]{}'))
@@ -36,6 +33,9 @@ class Given:
     hopeless: list[Row]
     """As the rejects must have them."""
 
+    def __len__(self) -> int:
+        return len(self.good) + len(self.mendable) + len(self.hopeless)
+
 
 def broken(value: bytes, dice: random.Random, kind: int) -> bytes:
     """Garbage, invalid UTF-8 in the middle, or the first half alone."""
@@ -46,16 +46,17 @@ def broken(value: bytes, dice: random.Random, kind: int) -> bytes:
     return first + b"\xff\xfe" + second if kind == 1 else first
 
 
-def write(made: Shop, dialect: Dialect) -> Given:
-    """Writes the files of a source. Broken records stand alone: no two of them are neighbours."""
+def write(made: Shop, dialect: Dialect, records: int) -> Given:
+    """Writes the files of a source, one record in a hundred broken. Those stand alone: no two of them are neighbours."""
     dice = random.Random(dialect.format)
-    rows = dialect.records(RECORDS)
-    assert len(rows) == RECORDS
-    places = dice.sample(range(1, RECORDS - 1, 2), BROKEN)
-    hopeless = {place: number % 3 for number, place in enumerate(places[: BROKEN // 2])}
-    mendable = set(places[BROKEN // 2 :])
+    rows = dialect.records(records)
+    assert len(rows) == records
+    broken_records = records // 100
+    places = dice.sample(range(1, records - 1, 2), broken_records)
+    hopeless = {place: number % 3 for number, place in enumerate(places[: broken_records // 2])}
+    mendable = set(places[broken_records // 2 :])
     given = Given([], [], [])
-    share = RECORDS // FILES
+    share = records // FILES
     for ordinal in range(FILES):
         name = f"{dialect.source}/{ordinal}"
         lines: list[str | bytes] = [] if rows[0]["headers"] is None else [rows[0]["headers"][0]["value"]]
@@ -161,8 +162,8 @@ def due(given: dict[str, Given], mended: bool) -> Reported:
         else:
             kept += [rejected({**_as_reject(row), "reason": dialect.reason}, name) for row in parts.mendable]
         made.log[name], made.rejects[name] = in_order(log), in_order(kept)
-        accepted = RECORDS - len(kept)
-        made.counts[name] = {"read": RECORDS, "accepted": accepted, "rejected": len(kept), "changes": len(log)}
+        accepted = len(parts) - len(kept)
+        made.counts[name] = {"read": len(parts), "accepted": accepted, "rejected": len(kept), "changes": len(log)}
     return made
 
 
@@ -181,12 +182,15 @@ def same(found: Reported, wanted: Reported) -> None:
         assert found.rejects[name] == wanted.rejects[name]
 
 
+# In the soak, more than 100,000 records of all eleven dialects together.
+@pytest.mark.parametrize("records", [1_100, pytest.param(9_100, marks=pytest.mark.soak)])
 def test_broken_records_of_every_dialect_are_kept_whole_and_replayed_once_after_a_mend(
-    spark: SparkSession, tmp_path: Path
+    records: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     assert [dialect.format for dialect in DIALECTS] == registry.names()
     made = pipeline(tmp_path, mended=False)
-    given = {dialect.source: write(made, dialect) for dialect in DIALECTS}
+    given = {dialect.source: write(made, dialect, records) for dialect in DIALECTS}
+    assert {len(parts) for parts in given.values()} == {records}
     totals = made.pipeline.run(once=True)
     before = due(given, mended=False)
     assert {total.source: {name: getattr(total, name) for name in COUNTS} for total in totals} == before.counts

@@ -256,7 +256,8 @@ def said(stream: IO[str]) -> str:
 
 
 @pytest.mark.services
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+# SIGTERM stops the run that test_operating watches.
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_a_run_for_ever_stops_cleanly_and_goes_on_later(number: signal.Signals, tmp_path: Path) -> None:
     made = shop(tmp_path, spark=SMALL)
     made.write("a.json", event(1))

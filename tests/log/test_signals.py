@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from changeling.log import layout
-from tests.log.lakes import Shop, event
+from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 
 EVENTS = 80_000
@@ -51,7 +51,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, what
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 class Running:
@@ -113,7 +113,7 @@ def batches(made: Shop) -> list[int]:
 
 def test_signals_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     source = {"name": "drop", "type": "files", "path": "in/*.json", "format": "xtdb", "batch_files": 1}
-    made = shop(tmp_path, source)
+    made = shop(tmp_path, source, spark=SMALL)
     for name, start in (("a", 0), ("b", EVENTS)):
         made.write(f"{name}.json", *(event(number) for number in range(start, start + EVENTS)))
 

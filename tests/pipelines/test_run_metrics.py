@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
@@ -57,6 +59,19 @@ def test_rules_and_panels_ask_for_metrics_that_exist() -> None:
             assert used <= offered[name], expression
     (variable,) = [one["query"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"]
     assert NAME.findall(variable)[0] in offered
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no Prometheus")
+def test_prometheus_accepts_the_rules_and_the_metrics() -> None:
+    metrics = RunMetrics("shop")
+    metrics.fails("pg", "PostgreSQL at db: refused")
+    checks: list[tuple[list[str], bytes | None]] = [
+        (["rules", str(REPOSITORY / "operations/prometheus-alerts.yaml")], None),
+        (["metrics"], metrics.text()),
+    ]
+    for words, given in checks:
+        done = subprocess.run(["promtool", "check", *words], input=given, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_the_page_lists_every_metric() -> None:

@@ -23,8 +23,9 @@ NAMES = ("keyed", "pairs", "bag", "parts", "whole")
 class Writer:
     """Random changes by one connection. Ids are few, so that writers meet."""
 
-    def __init__(self, url: str, seed: int) -> None:
-        self._url, self._random = url, random.Random(seed)
+    def __init__(self, url: str, seed: int, truncates: float = 0.01) -> None:
+        """`truncates`: the part of all changes that are truncates."""
+        self._url, self._random, self._truncates = url, random.Random(seed), truncates
 
     def run(self, transactions: int) -> None:
         """So many transactions; some are rolled back, and what the server refuses is left out."""
@@ -67,7 +68,7 @@ class Writer:
             ("UPDATE whole SET v = %s WHERE id = %s", (text, number)),
             ("DELETE FROM whole WHERE id = %s", (number,)),
         ]
-        if self._random.random() < 0.01:
+        if self._random.random() < self._truncates:
             connection.execute(f"TRUNCATE {pick(('keyed', 'bag', 'pairs'))}")
             return
         connection.execute(*pick(statements))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from time import monotonic
 
 import msgspec
@@ -23,8 +24,8 @@ from changeling.log.advancing import advanced, micros
 from changeling.log.batch_plans import READ, REPLAY, Plan
 from changeling.log.change_log import Log
 from changeling.log.ingest_task import OUTCOME, Batch, IngestKernel
-from changeling.log.schema_registry import Policy, Version
-from changeling.log.source_state import PROPERTY, SourceState
+from changeling.log.schema_registry import Policy, Registry, Version
+from changeling.log.source_state import SourceState
 from changeling.log.task_result import Outcome, Seen, merged
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, schema_from_json
@@ -114,12 +115,13 @@ class Ingest:
 
         The others are registered when records come, under the names that those give to their tables.
         """
-        options, names_table = self.source.options, self._format is None or self._format.names_table
+        name, options = self.source.name, self.source.options
+        names_table = self._format is None or self._format.names_table
         for schema in options.schemas:
             table = schema.table or (None if names_table else options.table)
             if table is not None and schema.columns and (schema.id is not None or not names_table):
-                declared = self._log.registry.declare(self.source.name, table, schema, self._policy(table))
-                self._log.register(declared)
+                declare = partial(Registry.declare, source=name, table=table, schema=schema, policy=self._policy(table))
+                self._log.register(declare)
 
     def warnings(self) -> list[str]:
         """Warnings for the user; each is returned once."""
@@ -171,7 +173,7 @@ class Ingest:
             plan = self._pending
             if plan is None:
                 plan = Plan(self._next_batch(), 1, REPLAY, "{}")
-                self._log.plans.add(self.source.name, plan)
+                self._log.add_plan(self.source.name, plan)
             self._pending = plan
             return self._bring_in(plan, given, Spread(), rejects_stay=True)
 
@@ -199,13 +201,13 @@ class Ingest:
         plan = self._pending
         if plan is None or plan.kind == REPLAY:
             return None
-        self._take_back_rejects(plan.batch)
+        self._log.take_back_rejects(self.source.name, plan.batch)
         reason = self.source.broken(plan.text)
         if reason is None:
             return plan
         self._warnings.append(reason)
         plan = Plan(plan.batch, plan.attempt + 1, READ, self.source.next() or self.source.nothing())
-        self._log.plans.add(self.source.name, plan)
+        self._log.add_plan(self.source.name, plan)
         self._pending = plan
         return plan
 
@@ -214,15 +216,8 @@ class Ingest:
         if text is None:
             return None
         plan = Plan(self._next_batch(), 1, READ, text)
-        self._log.plans.add(self.source.name, plan)
+        self._log.add_plan(self.source.name, plan)
         return plan
-
-    def _take_back_rejects(self, batch: int) -> None:
-        name = self.source.name
-        if self._log.reject_state.batch(name) == batch > self._log.state.batch(name):
-            self._lake.retried(
-                f"DELETE FROM {self._lake.name(layout.REJECTS)} WHERE source = '{name}' AND batch = {batch}"
-            )
 
     def _bring_in(self, plan: Plan, given: Input, spread: Spread, *, rejects_stay: bool) -> Report:
         begun, moment = monotonic(), datetime.now(UTC)
@@ -234,11 +229,11 @@ class Ingest:
                 f"source {self.source.name}: {outcome.refused.origin}: {outcome.refused.reason} "
                 "(on_error: reject goes on without it)"
             )
-        inferred = self._log.registry.infer(self.source.name, outcome.samples)
-        self._log.register(inferred)
-        if not rejects_stay:
-            self._commit_rejects(plan, outcome, moment)
-        self._commit_changes(plan, outcome, moment, rejects_stay)
+        inferred = self._log.register(lambda registry: registry.infer(self.source.name, outcome.samples))
+        if outcome.rejects and not rejects_stay:
+            self._log.commit_rejects(self.source.name, plan.batch, outcome.rejects, moment)
+        state = self._advanced(plan, outcome, moment, rejects_stay)
+        self._log.commit_changes(self.source.name, state, outcome.changes, moment, outcome.stats)
         self._remember(plan)
         self._pending = None
         return Report(self.source.name, plan.batch, outcome, spread, monotonic() - begun, (*schemas, *inferred))
@@ -279,17 +274,19 @@ class Ingest:
 
     def _learn(self, seen: Sequence[Seen]) -> list[Version]:
         """Registers the schemas that are new."""
-        learned = self._log.registry.learn(
-            self.source.name,
-            seen,
-            self._policy,
-            self._log.furthest,
-            self.source.options.schemas,
-            by_number=self._numbers_schemas,
-            carries_all_schemas=self._format is None,
+        # The log is asked once, and not while others wait to commit.
+        furthest = cache(self._log.furthest)
+        return self._log.register(
+            lambda registry: registry.learn(
+                self.source.name,
+                seen,
+                self._policy,
+                furthest,
+                self.source.options.schemas,
+                by_number=self._numbers_schemas,
+                carries_all_schemas=self._format is None,
+            )
         )
-        self._log.register(learned)
-        return learned
 
     def _run(
         self,
@@ -326,25 +323,12 @@ class Ingest:
             return self.source.options
         return msgspec.structs.replace(self.source.options, registry=self._log.registry.by_number())
 
-    def _commit_rejects(self, plan: Plan, outcome: Outcome, moment: datetime) -> None:
-        if not outcome.rejects:
-            return
-        reach("rejects.before")
-        state = self._log.reject_state.with_source(self.source.name, SourceState(batch=plan.batch))
-        self._lake.append(layout.REJECTS, outcome.rejects, moment, {PROPERTY: state.to_text()})
-        self._log.reject_state = state
-        reach("rejects.after")
-
-    def _commit_changes(self, plan: Plan, outcome: Outcome, moment: datetime, rejects_stay: bool) -> None:
-        reach("changes.before")
+    def _advanced(self, plan: Plan, outcome: Outcome, moment: datetime, rejects_stay: bool) -> SourceState:
+        """How far the source is with this batch."""
         own = advanced(self.state, plan.batch, outcome, moment, rejects_stay)
         if isinstance(self.source, NotedSource) and plan.kind == READ:
             own = msgspec.structs.replace(own, kept=self.source.kept(plan.text, outcome.notes))
-        state = self._log.state.with_source(self.source.name, own)
-        self._lake.append(layout.CHANGES, outcome.changes, moment, {PROPERTY: state.to_text()})
-        self._log.state = state
-        self._log.stats.setdefault(self.source.name, {})[plan.batch] = outcome.stats
-        reach("changes.after")
+        return own
 
 
 def _outcomes(given: Input, kernel: IngestKernel) -> pa.Table:

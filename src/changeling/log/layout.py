@@ -5,7 +5,7 @@ import pyarrow as pa
 from changeling.iceberg.table import Table
 from changeling.model import layout
 
-VERSION = 1
+VERSION = 2
 """The layout that this code writes; a table has its own in the property `changeling.layout`."""
 MOMENT = pa.timestamp("us", "UTC")
 DROPPED = "changeling.dropped"
@@ -23,6 +23,7 @@ CHANGES = Table(
     ),
     days="ingested_at",
     sort=("table.name", "position"),
+    without_bounds=frozenset({"before", "after", "meta"}),
 )
 """The log. `batch` numbers the batches of a source; `ingested_at` is when the batch was read."""
 
@@ -38,6 +39,7 @@ REJECTS = Table(
         ]
     ),
     days="ingested_at",
+    without_bounds=frozenset({"raw"}),
 )
 """Complete records that could not be decoded. `id` is the source and the place of the record in it."""
 
@@ -57,6 +59,7 @@ SCHEMAS = Table(
             ("registered_at", MOMENT),
         ]
     ),
+    without_bounds=frozenset({"schema"}),
 )
 """The schema registry. `position` is where a version begins to hold, null from the start on; `version` counts per table."""
 
@@ -72,6 +75,7 @@ BATCHES = Table(
             ("planned_at", MOMENT),
         ]
     ),
+    without_bounds=frozenset({"plan"}),
 )
 """What each batch was to read, written before it was read. Of two attempts at one batch the later counts."""
 
@@ -99,10 +103,14 @@ POINTS = Table(
                 ),
             ),
             ("tables", pa.list_(pa.struct([("name", pa.string()), ("snapshot", pa.int64())]))),
+            ("base", pa.int64()),
         ]
     ),
 )
 """States of all replicas together: up to which position of each source, and which snapshot of each replica that is.
+
+Where `base` is null, `tables` has all replicas; else those that changed since the point before, without a snapshot those that are
+gone. `base` is the last point that has all of them.
 
 Of a source: the last batch that was looked at, the last of which nothing is left, the furthest position with its transaction,
 the latest commit time up to there, and the first position that came behind an earlier point. `complete` is false where a
@@ -124,6 +132,7 @@ QUARANTINE = Table(
             ("point", pa.int64()),
         ]
     ),
+    without_bounds=frozenset({"value"}),
 )
 """Quarantine, what replicas cannot store: values that do not fit their columns (NULL there), changes that have no place (no column), and
 rows that a change touched without giving their values (no column, no value)."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from changeling.log.inferred_schemas import advice, inferred
-from changeling.log.schema_evolution import difference, shown
+from changeling.log.schema_evolution import Difference, difference, shown
 from changeling.log.schema_ids import Known
 from changeling.log.task_result import Sampled, Seen
 from changeling.model.errors import ChangelingError
@@ -193,8 +193,9 @@ class Registry:
         schema = inferred(sample, before)
         if schema == before:
             return []
-        changes = [] if before is None else [str(difference(before, schema))]
-        note = "; ".join([*changes, *advice(sample.table, schema, before)]) or None
+        changes = None if before is None else difference(before, schema)
+        parts = [] if changes in (None, Difference()) else [str(changes)]
+        note = "; ".join([*parts, *advice(sample.table, schema, before)]) or None
         return [self._put(source, sample.table, schema, None, "inferred", "accepted", None, note)]
 
     def undeclared(self, source: str, table: TableName) -> TableSchema | None:

@@ -8,12 +8,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.log.task_result import Sampled
+from changeling.model.json_numbers import needs
 from changeling.model.table import TableName
 
 ROWS = 1_000
 """Rows of a table that each task samples. The log keeps values as they were sent, so nothing depends on a sample."""
-_KINDS = {bool: "bool", int: "int", float: "number", str: "text", dict: "json", list: "json"}
-_INT64 = 2**63
+_KINDS = {bool: "bool", str: "text", dict: "json", list: "json"}
+
+
+class _Number(str):
+    """A number that is not whole, as it is spelled."""
+
+
+_DECODER = msgspec.json.Decoder(float_hook=_Number)
 
 
 class Sampling:
@@ -70,22 +77,21 @@ class Sampling:
 def kinds_of(images: list[str]) -> dict[str, set[str]]:
     """The kinds of values in each column, in the order of their first appearance; NULL has none."""
     try:
-        rows = msgspec.json.decode("[" + ",".join(images) + "]")
+        rows = _DECODER.decode("[" + ",".join(images) + "]")
     except msgspec.DecodeError:
         rows = [row for image in images for row in _readable(image)]
     found: dict[str, set[str]] = {}
     for name in {name: None for row in rows for name in row}:
         values = list(map(dict.get, rows, repeat(name)))
-        kinds = {_KINDS[kind] for kind in set(map(type, values)) if kind in _KINDS}
-        if "int" in kinds and any(type(value) is int and not -_INT64 <= value < _INT64 for value in values):
-            kinds = kinds - {"int"} | {"number"}
-        found[name] = kinds
+        found[name] = {_KINDS[kind] for kind in set(map(type, values)) if kind in _KINDS}
+        for number in {str(value) for value in values if type(value) in (int, _Number)}:
+            found[name] |= needs(number)
     return found
 
 
 def _readable(image: str) -> list[dict[str, object]]:
     """The image, unless it holds a number that is out of Python's range."""
     try:
-        return [msgspec.json.decode(image)]
+        return [_DECODER.decode(image)]
     except msgspec.DecodeError:
         return []

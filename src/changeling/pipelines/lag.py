@@ -156,5 +156,5 @@ def _since(moment: datetime | None) -> float | None:
 
 def behind(points: Points, reached: int) -> tuple[int, float]:
     """How many points are after the one that was reached, and how long ago the first of them was made."""
-    missing = [point.made_at for point in points.all() if point.number > reached]
+    missing = [point.made_at for point in points.after(reached)]
     return max(0, points.last.number - reached), _since(min(missing)) or 0.0 if missing else 0.0

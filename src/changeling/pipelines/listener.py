@@ -1,5 +1,6 @@
 """Listeners: what a run reports while it goes on, a listener that ignores all of it, and one that passes it on to several."""
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,6 +63,9 @@ class Listener(TargetListener, FeedListener, Protocol):
     def merged(self, report: "Merged") -> None:
         """The replicas are at a new point."""
 
+    def rests(self, part: str) -> None:
+        """A source has nothing new, or `replicas` and what follows them are where the log was."""
+
     def waits(self, seconds: float) -> None:
         """Everything available has been read; the next look is in so many seconds."""
 
@@ -108,6 +112,9 @@ class SilentListener:
     def merged(self, report: "Merged") -> None:
         """Does nothing."""
 
+    def rests(self, part: str) -> None:
+        """Does nothing."""
+
     def waits(self, seconds: float) -> None:
         """Does nothing."""
 
@@ -116,77 +123,98 @@ class SilentListener:
 
 
 class Listeners:
-    """Passes every event on to several listeners, in their order."""
+    """Passes every event on to several listeners, in their order, one event at a time: they come from several threads."""
 
     def __init__(self, *listeners: Listener) -> None:
         self._listeners = listeners
+        self._passing = threading.Lock()
 
     def warns(self, source: str, text: str) -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.warns(source, text)
+        with self._passing:
+            for one in self._listeners:
+                one.warns(source, text)
 
     def fails(self, part: str, error: str) -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.fails(part, error)
+        with self._passing:
+            for one in self._listeners:
+                one.fails(part, error)
 
     def recovers(self, part: str) -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.recovers(part)
+        with self._passing:
+            for one in self._listeners:
+                one.recovers(part)
 
     def mirrored(self, report: "TargetReport") -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.mirrored(report)
+        with self._passing:
+            for one in self._listeners:
+                one.mirrored(report)
 
     def published(self, report: "FeedReport") -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.published(report)
+        with self._passing:
+            for one in self._listeners:
+                one.published(report)
 
     def copied(self, feed: str, records: int, place: str) -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.copied(feed, records, place)
+        with self._passing:
+            for one in self._listeners:
+                one.copied(feed, records, place)
 
     def prepares(self, what: str) -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.prepares(what)
+        with self._passing:
+            for one in self._listeners:
+                one.prepares(what)
 
     def looks(self, source: str) -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.looks(source)
+        with self._passing:
+            for one in self._listeners:
+                one.looks(source)
 
     def starts(self, source: str, batch: int, spread: "Spread") -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.starts(source, batch, spread)
+        with self._passing:
+            for one in self._listeners:
+                one.starts(source, batch, spread)
 
     def done(self, report: "Report") -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.done(report)
+        with self._passing:
+            for one in self._listeners:
+                one.done(report)
 
     def merges(self) -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.merges()
+        with self._passing:
+            for one in self._listeners:
+                one.merges()
 
     def merged(self, report: "Merged") -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.merged(report)
+        with self._passing:
+            for one in self._listeners:
+                one.merged(report)
+
+    def rests(self, part: str) -> None:
+        """To each of them."""
+        with self._passing:
+            for one in self._listeners:
+                one.rests(part)
 
     def waits(self, seconds: float) -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.waits(seconds)
+        with self._passing:
+            for one in self._listeners:
+                one.waits(seconds)
 
     def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
         """To each of them."""
-        for one in self._listeners:
-            one.reloads(taken, left)
+        with self._passing:
+            for one in self._listeners:
+                one.reloads(taken, left)

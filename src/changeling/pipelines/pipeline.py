@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from changeling.log.maintenance import Done
     from changeling.pipelines.feeds import Feeds
     from changeling.pipelines.run_metrics import RunMetrics
-    from changeling.pipelines.runner import Totals
+    from changeling.pipelines.source_run import Totals
     from changeling.pipelines.verification import Verified
     from changeling.replicas.as_of import State
     from changeling.replicas.row_history import RowChange
@@ -176,7 +176,7 @@ class Pipeline:
             check_replica(self._loaded, wanted)
         with self._writing("replica --rebuild", take_over) as (lake, _):
             from changeling.log.change_log import Log
-            from changeling.pipelines.runner import merge_of
+            from changeling.pipelines.log_follower import merge_of
 
             return merge_of(self._loaded, Log(lake)).rebuild(wanted)
 

@@ -52,6 +52,7 @@ class RunLog:
 
     def done(self, report: "Report") -> None:
         """`batch`, a warning where records were rejected, and `schema` for each new one."""
+        self._waiting = False
         outcome, source, batch = report.outcome, report.source, report.batch
         parts = [counted(outcome.read, "record"), counted(outcome.changed, "change")]
         parts += [f"{outcome.rejected:,} rejected"] * bool(outcome.rejected)
@@ -171,6 +172,9 @@ class RunLog:
     def recovers(self, part: str) -> None:
         """`recovered`."""
         self.log(logging.INFO, "recovered", f"{part}: works again", source=part)
+
+    def rests(self, part: str) -> None:
+        """Not logged: it happens every second."""
 
     def waits(self, seconds: float) -> None:
         """`waiting`, once after each batch."""

@@ -1,66 +1,37 @@
-"""Runs a pipeline: batch after batch from each source in turn, to the end of the available input, or until it is stopped."""
+"""Runs a pipeline: all sources at the same time, and beside them what follows the log.
+
+A source is read in a thread of its own. One more thread moves replicas, targets and feeds, so that what is slow there holds no source
+back. The main thread waits for the end, for failures and for a changed pipeline file.
+"""
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from time import monotonic
 
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
-from changeling.log.ingest import Ingest, Report
-from changeling.log.maintenance import expire
-from changeling.log.source_state import SourceState
-from changeling.model.errors import ChangelingError, UsageError
-from changeling.model.spans import span_millis
+from changeling.model.errors import ChangelingError
 from changeling.pipelines.backoff import Retry
 from changeling.pipelines.definition import RecordSource
-from changeling.pipelines.failures import Failures
-from changeling.pipelines.feed_run import FeedRun
-from changeling.pipelines.file_changes import WatchedFile
+from changeling.pipelines.definition import Source as Declared
+from changeling.pipelines.file_changes import FileChange, WatchedFile
 from changeling.pipelines.lag import Reading, RunState, behind, lag_of, unmerged_seconds
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
+from changeling.pipelines.log_follower import LogFollower
 from changeling.pipelines.readers import Reader, carrier_of
 from changeling.pipelines.replay import settle
-from changeling.pipelines.target_sync import TargetSync
-from changeling.replicas import maintenance
-from changeling.replicas.merge import Merge, Rules
-from changeling.sources.source import LeavingSource
+from changeling.pipelines.source_run import SourceRun, Totals
+from changeling.pipelines.worker import Ended, Worker
 from changeling.spark.errors import check_spark
 
-_EXPIRE_AFTER = 500
-"""Batches after which a run expires old snapshots."""
-
-
-@dataclass
-class Totals:
-    """What a run did for one source."""
-
-    source: str
-    batches: int = 0
-    read: int = 0
-    rejected: int = 0
-    changes: int = 0
-    late: int = 0
-    seconds: float = 0.0
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Tables that cannot be captured as they are, and why."""
-    state: SourceState = field(default_factory=SourceState)
-
-    @property
-    def accepted(self) -> int:
-        """Records that were decoded into changes."""
-        return self.read - self.rejected
-
-
-@dataclass(frozen=True)
-class _Followers:
-    """What follows the log: replicas, targets, feeds."""
-
-    merge: Merge
-    targets: TargetSync
-    feeds: FeedRun
+_LOOKS_EVERY = 0.2
+"""Seconds between two looks of the main thread at whether to stop."""
+_FOLLOWER = "replicas, targets, feeds"
+"""The name of their thread; no source can have it."""
 
 
 class Runner:
@@ -80,50 +51,53 @@ class Runner:
         """`ends`: positions of a server's log at which sources end, instead of at what is available."""
         self._loaded, self._lake, self._lock, self._listener, self._stop = loaded, lake, lock, listener, stop
         self._resnapshot, self._ends = resnapshot, ends or {}
-        self._failures = Failures(lock, listener)
-        self._readers: list[Reader] = []
-        self._followers: _Followers | None = None
+        self._sources: list[SourceRun] = []
+        self._follower: LogFollower | None = None
+        self._between_points = threading.Lock()
+        """Held while replicas, targets and feeds are moved."""
+        self._merge_retry = Retry()
         self._totals: dict[str, Totals] = {}
-        self._merging = Retry()
+        self._workers: dict[str, Worker] = {}
+        self._ended = Ended()
 
     def run(self, once: bool, poll_seconds: float = 1.0) -> list[Totals]:
-        """Reads until there is nothing new (`once`), or until `stop` is set; the current batch is always completed.
+        """Reads until there is nothing new (`once`), or until `stop` is set; current batches are always completed.
 
         Without `once`, a source that fails is tried again, after one second at first and then with exponential backoff, and
         the pipeline file is looked at again: what has changed there is taken up between two batches.
         """
         self._listener.prepares("opening the log")
         self._log = Log(self._lake)
-        self._readers = self._read_by(self._loaded)
+        self._sources = self._sources_of(self._loaded)
         self._resnapshot = False
         try:
-            self._followers = self._followed_by(self._loaded)
+            self._follower = self._follower_of(self._loaded)
             if once:
-                self._run_once(self._followers)
+                self._run_once(self._follower)
             else:
-                self._run_on(self._followers, poll_seconds)
+                self._run_on(poll_seconds)
         finally:
-            if self._followers is not None:
-                self._followers.feeds.close()
-            for reader in self._readers:
-                reader.ingest.source.close()
+            if self._follower is not None:
+                self._follower.close()
+            for source in self._sources:
+                source.close()
         return list(self._totals.values())
 
     @property
     def is_reading(self) -> bool:
         """Whether everything that a run begins with is done."""
-        return self._followers is not None
+        return self._follower is not None
 
     def state(self) -> RunState | None:
         """Where the run is now, for another thread; None before it reads."""
-        followers = self._followers
-        if followers is None:
+        follower = self._follower
+        if follower is None:
             return None
-        log, points = self._log, followers.merge.points
+        progress, points = self._log.progress, follower.points
         sources, replicas = {}, {}
-        for declared in (reader.declared for reader in self._readers):
-            plans, batch = log.plans.of(declared.name), log.state.of(declared.name).batch
-            reading = Reading.of(plans, batch, log.complete.get(declared.name), running=True)
+        for declared in (source.reader.declared for source in self._sources):
+            plans, batch = self._log.plans.of(declared.name), progress.state.of(declared.name).batch
+            reading = Reading.of(plans, batch, progress.complete.get(declared.name), running=True)
             sources[declared.name] = lag_of(self._loaded, declared, reading)
             merged = points.last.of(declared.name).whole_batch
             replicas[declared.name] = unmerged_seconds(plans, batch, merged)
@@ -131,166 +105,138 @@ class Runner:
             points.last.number,
             sources,
             replicas,
-            {name: behind(points, point) for name, point in followers.feeds.reached.copy().items()},
-            {name: behind(points, point) for name, point in followers.targets.reached.copy().items()},
+            {name: behind(points, point) for name, point in follower.feeds.reached.copy().items()},
+            {name: behind(points, point) for name, point in follower.targets.reached.copy().items()},
         )
 
-    def _read_by(self, loaded: Loaded) -> list[Reader]:
-        """The readers of all sources; those that exist and have the same settings stay."""
+    def _sources_of(self, loaded: Loaded) -> list[SourceRun]:
+        """All sources of a pipeline file; those that exist and have the same settings stay."""
         found = []
-        for source in loaded.definition.sources:
-            reader = next((one for one in self._readers if one.is_of(loaded, source)), None)
-            if reader is None:
-                reader = Reader.of(loaded, self._log, source, resnapshot=self._resnapshot)
-                if isinstance(source, RecordSource):
-                    settle(self._lake, reader.ingest, carrier_of(source))
-            found.append(reader)
-            self._totals.setdefault(source.name, Totals(source.name, state=reader.ingest.state))
+        for declared in loaded.definition.sources:
+            known = next((one for one in self._sources if one.reader.is_of(loaded, declared)), None)
+            found.append(known or self._new_source(loaded, declared))
         return found
 
-    def _followed_by(self, loaded: Loaded) -> _Followers:
-        rules = rules_of(loaded)
-        feeds = FeedRun(loaded, self._log, self._lock, self._listener, rules.policy)
-        try:
-            targets = TargetSync(loaded, self._lake, self._lock, self._listener)
-            return _Followers(Merge(self._log, replace(rules, mode=feeds.mode), _settle(loaded)), targets, feeds)
-        except BaseException:
-            feeds.close()
-            raise
+    def _new_source(self, loaded: Loaded, declared: Declared) -> SourceRun:
+        reader = Reader.of(loaded, self._log, declared, resnapshot=self._resnapshot)
+        if isinstance(declared, RecordSource):
+            settle(self._lake, reader.ingest, carrier_of(declared))
+        totals = self._totals.setdefault(declared.name, Totals(declared.name, state=reader.ingest.state))
+        return SourceRun(reader, totals, loaded, self._log, self._lock, self._listener, self._stop)
 
-    def _run_once(self, followers: _Followers) -> None:
-        for reader in self._readers:
-            source = reader.ingest.source
-            source.stop_at_present()
+    def _follower_of(self, loaded: Loaded) -> LogFollower:
+        return LogFollower(loaded, self._lake, self._log, self._lock, self._listener, self._merge_retry)
+
+    def _run_once(self, follower: LogFollower) -> None:
+        for source in self._sources:
+            records = source.reader.ingest.source
+            records.stop_at_present()
             if (end := self._ends.get(source.name)) is not None:
-                source.stop_at(end)
-        while not self._stop.is_set():
-            moved = [self._step(reader.ingest, None) for reader in self._readers]
-            if any(moved):
-                continue
-            self._follow(followers, once=True)
-            break
+                records.stop_at(end)
+        with self._ending_workers():
+            for source in self._sources:
+                self._start(source.name, partial(source.step, once=True), pause=None)
+            reading = len(self._sources)
+            while reading:
+                reading -= self._next_ended() is not None
+                follower.expire()
+        if not self._stop.is_set():
+            follower.follow(end=True)
 
-    def _run_on(self, followers: _Followers, poll_seconds: float) -> None:
-        file = WatchedFile(self._loaded)
-        while not self._stop.is_set():
-            followers = self._look_at(file, followers)
-            moved = [self._step(reader.ingest, reader.retry) for reader in self._readers]
-            self._follow(followers, once=False, is_new=any(moved))
-            if any(moved):
-                continue
-            self._listener.waits(max(poll_seconds, min(reader.retry.remaining() for reader in self._readers)))
-            self._stop.wait(poll_seconds)
+    def _run_on(self, poll_seconds: float) -> None:
+        file, looked = WatchedFile(self._loaded), monotonic()
+        with self._ending_workers():
+            self._start(_FOLLOWER, self._follow, pause=poll_seconds)
+            for source in self._sources:
+                self._read_on(source, poll_seconds)
+            while not self._stop.is_set():
+                self._next_ended()
+                self._tell_waiting(poll_seconds)
+                if monotonic() - looked >= poll_seconds:
+                    self._look_at(file, poll_seconds)
+                    looked = monotonic()
+        # What the last batches brought.
+        self._follow()
 
-    def _follow(self, followers: _Followers, *, once: bool, is_new: bool = True) -> None:
-        self._lock.has_all(self._log.complete)
-        if is_new:
-            self._listener.merges()
-        self._merge(followers.merge, followers.feeds, end=once)
-        followers.targets.step(followers.merge.points.last.number, once=once)
-        followers.feeds.step(followers.merge, once=once)
+    def _read_on(self, source: SourceRun, poll_seconds: float) -> None:
+        step = partial(source.step, self._workers[_FOLLOWER].wake)
+        self._start(source.name, step, pause=poll_seconds)
 
-    def _look_at(self, file: WatchedFile, followers: _Followers) -> _Followers:
+    def _start(self, name: str, step: Callable[[], bool], *, pause: float | None) -> None:
+        begin = partial(self._lake.enter_thread, name)
+        self._workers[name] = Worker(name, step, begin=begin, stop=self._stop, ended=self._ended, pause=pause)
+
+    def _follow(self) -> bool:
+        """Moves replicas, targets and feeds; returns False, since each batch that comes meanwhile calls for another time."""
+        assert self._follower is not None
+        with self._between_points:
+            self._follower.follow()
+        return False
+
+    @contextmanager
+    def _ending_workers(self) -> Iterator[None]:
+        """At its end, all workers have completed what they were at; raises what one of them failed with."""
+        try:
+            yield
+        finally:
+            for worker in self._workers.values():
+                worker.end()
+            for worker in self._workers.values():
+                worker.join()
+        for worker in self._workers.values():
+            _check(worker)
+
+    def _next_ended(self) -> Worker | None:
+        """The next worker that has ended, waited for a moment; raises what it failed with."""
+        worker = self._ended.next(_LOOKS_EVERY)
+        if worker is not None:
+            _check(worker)
+        return worker
+
+    def _tell_waiting(self, poll_seconds: float) -> None:
+        if all(worker.is_waiting for worker in self._workers.values()):
+            retries = (source.reader.retry.remaining() for source in self._sources)
+            self._listener.waits(max(poll_seconds, min(retries)))
+
+    def _look_at(self, file: WatchedFile, poll_seconds: float) -> None:
         """Takes up what has changed in the pipeline file; where it cannot be used, the run goes on as before, and reports that."""
         try:
             change = file.change()
             if change is None:
-                return followers
-            self._log.reload()
-            readers, found = self._read_by(change.loaded), self._followed_by(change.loaded)
+                return
+            self._take_up(change, poll_seconds)
         except (ChangelingError, OSError) as error:
             check_spark(error)
             self._listener.reloads([], [self._loaded.redacted(str(error))])
-            return followers
-        followers.feeds.close()
-        for reader in self._readers:
-            if reader not in readers:
-                reader.ingest.source.close()
-                if reader.retry.recovered():
-                    self._failures.recovered(reader.declared.name)
-        self._loaded, self._readers, self._followers = change.loaded, readers, found
-        file.take_up(change)
-        self._listener.reloads(change.taken, change.left)
-        return found
-
-    def _merge(self, merge: Merge, feeds: FeedRun, *, end: bool) -> None:
-        """Moves the replicas to the newest point; at the end of the input, every transaction in it counts as complete."""
-        if not self._merging.due():
-            return
-        try:
-            while (report := merge.step(end=end)) is not None:
-                self._listener.merged(report)
-                for text in report.warnings:
-                    self._listener.warns("replicas", self._loaded.redacted(text))
-                if report.point.number % _EXPIRE_AFTER == 0:
-                    retention = timedelta(milliseconds=span_millis(self._loaded.definition.retention))
-                    maintenance.expire(self._lake, retention, feeds.needed_points())
-        except (ChangelingError, OSError) as error:
-            check_spark(error)
-            self._failures.failed("replicas", self._loaded.redacted(str(error)))
-            if end or isinstance(error, UsageError):
-                raise
-            text = self._loaded.redacted(f"{error}; trying again in {self._merging.failed():.0f} s")
-            self._listener.warns("replicas", text)
         else:
-            if self._merging.recovered():
-                self._failures.recovered("replicas")
+            file.take_up(change)
+            self._listener.reloads(change.taken, change.left)
 
-    def _step(self, ingest: Ingest, retry: "Retry | None") -> bool:
-        name = ingest.source.name
-        if self._stop.is_set() or (retry is not None and not retry.due()):
-            return False
+    def _take_up(self, change: FileChange, poll_seconds: float) -> None:
+        """Goes on with another pipeline file. Sources that stay are read on meanwhile."""
+        declared = change.loaded.definition.sources
+        former = [one for one in self._sources if not any(one.reader.is_of(change.loaded, new) for new in declared)]
+        for source in former:
+            self._workers[source.name].end()
+        for source in former:
+            self._workers.pop(source.name).join()
         try:
-            self._listener.looks(name)
-            report = ingest.step(lambda batch, spread: self._listener.starts(name, batch, spread))
-        except (ChangelingError, OSError) as error:
-            check_spark(error)
-            self._failures.failed(name, self._loaded.redacted(str(error)))
-            if retry is None or isinstance(error, UsageError):
-                raise
-            text = self._loaded.redacted(f"{error}; trying again in {retry.failed():.0f} s")
-            self._listener.warns(name, text)
-            return False
+            with self._between_points:
+                self._log.reload()
+                sources, follower = self._sources_of(change.loaded), self._follower_of(change.loaded)
+                assert self._follower is not None
+                self._follower.close()
+                for source in former:
+                    source.give_up()
+                self._loaded, self._sources, self._follower = change.loaded, sources, follower
         finally:
-            for text in ingest.warnings():
-                self._listener.warns(name, self._loaded.redacted(text))
-            self._note_left_out(ingest)
-        if retry is not None and retry.recovered():
-            self._failures.recovered(name)
-        if report is None:
-            return False
-        self._count(ingest, report)
-        self._listener.done(report)
-        if sum(totals.batches for totals in self._totals.values()) % _EXPIRE_AFTER == 0:
-            expire(self._lake)
-        return True
-
-    def _note_left_out(self, ingest: Ingest) -> None:
-        if isinstance(ingest.source, LeavingSource):
-            found = {table: self._loaded.redacted(why) for table, why in ingest.source.left_out().items()}
-            self._totals[ingest.source.name].left_out = found
-            self._lock.leaves_out(found, ingest.source.name)
-
-    def _count(self, ingest: Ingest, report: Report) -> None:
-        totals = self._totals[report.source]
-        totals.batches += 1
-        totals.read += report.outcome.read
-        totals.rejected += report.outcome.rejected
-        totals.changes += report.outcome.changed
-        totals.late += report.outcome.late
-        totals.seconds += report.seconds
-        totals.state = ingest.state
+            for source in self._sources:
+                if source.name not in self._workers:
+                    self._read_on(source, poll_seconds)
 
 
-def merge_of(loaded: Loaded, log: Log) -> Merge:
-    """The merge that keeps the pipeline's replicas up to date."""
-    return Merge(log, rules_of(loaded), _settle(loaded))
-
-
-def _settle(loaded: Loaded) -> timedelta:
-    return timedelta(milliseconds=span_millis(loaded.definition.settle))
-
-
-def rules_of(loaded: Loaded) -> Rules:
-    """The rules for tables in the pipeline file."""
-    return Rules(loaded.mode, loaded.policy)
+def _check(worker: Worker) -> None:
+    if worker.failure is not None:
+        # Whatever they were at, all of them fail when the JVM is gone.
+        check_spark(worker.failure)
+        raise worker.failure

@@ -9,6 +9,8 @@ from changeling.pipelines.backoff import Retry
 from changeling.pipelines.failures import Failures
 from changeling.pipelines.listener import TargetListener
 from changeling.pipelines.loading import Loaded
+from changeling.replicas.points import Point
+from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import check_spark
 
 if TYPE_CHECKING:
@@ -25,14 +27,14 @@ class TargetSync:
         """The point that each target is at."""
         self._targets = {one: Retry() for one in targets_of(loaded, lake)}
 
-    def step(self, newest: int, *, once: bool) -> None:
-        """Moves the targets that are not at the newest point, whose number is given. One that fails is retried later; with `once`, it is an error."""
+    def step(self, newest: Point, replicas: ReplicaTables, *, once: bool) -> None:
+        """Moves the targets that are not at the newest point. One that fails is retried later; with `once`, it is an error."""
         failed: list[ChangelingError] = []
         for target, retry in self._targets.items():
             if not once and not retry.due():
                 continue
             try:
-                report = target.step()
+                report = target.step(newest, replicas)
             except ChangelingError as error:
                 check_spark(error)
                 text = self._loaded.redacted(str(error))
@@ -41,7 +43,7 @@ class TargetSync:
                 if not once:
                     self._listener.warns(target.name, f"{text}; trying again in {retry.failed():.0f} s")
                 continue
-            self.reached[target.name] = newest if report is None else report.point.number
+            self.reached[target.name] = (newest if report is None else report.point).number
             if retry.recovered():
                 self._failures.recovered(target.name)
             if report is not None:

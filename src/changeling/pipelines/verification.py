@@ -18,6 +18,7 @@ from changeling.pipelines.postgres_sources import capture_settings, check_has_da
 from changeling.pipelines.snapshot_requests import check_exist, check_known, chosen
 from changeling.replicas.as_of import States
 from changeling.replicas.comparison import Difference, compare
+from changeling.replicas.points import points_of
 from changeling.replicas.spark_changes import SparkChanges
 from changeling.replicas.spark_states import SparkStore
 from changeling.sources import postgres_plan as plans
@@ -183,11 +184,7 @@ def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
         tables = tables_of(loaded)
         plans_read = _plans_read(tables, source, stored_state(tables, layout.CHANGES).batch(source.name))
         read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end > lsn]
-        points = tables.rows(layout.POINTS, columns=("sources",)).to_pylist()
-        merged = max(
-            (one["whole_batch"] for row in points for one in row["sources"] or () if one["source"] == source.name),
-            default=0,
-        )
+        merged = points_of(tables).last.of(source.name).whole_batch
         if read and merged >= min(read) and not _snapshot_is_running(plans_read):
             return
         time.sleep(0.5)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from changeling.model.errors import ChangelingError
 from changeling.sources.kafka_plan import Span, Topic
+from changeling.spark.java_names import JavaNames
 
 _API_SECONDS = 12
 # Long enough for a slow network; with Kafka's own 60 s a wrong address would look like a hang.
@@ -37,7 +38,7 @@ class Cluster:
     """The cluster of a source. A connection is opened for each query, and closed after it."""
 
     def __init__(self, spark: SparkSession, source: str, servers: str, settings: Mapping[str, str]) -> None:
-        jvm: Any = spark._jvm
+        jvm = JavaNames.of(spark.sparkContext)
         self._called = f"source {source!r}: Kafka at {servers}"
         self._servers = servers
         self._settings = dict(settings)

@@ -14,11 +14,10 @@ from pyspark.sql import SparkSession
 
 from changeling.formats.options import ReadOptions
 from changeling.model.errors import ChangelingError
-from changeling.model.position import decode
 from changeling.postgres.catalog import CatalogTable
 from changeling.postgres.connection import unreachable
 from changeling.postgres.readiness import Server
-from changeling.postgres.slot import ExportedSnapshot, SlotStatus, format_lsn
+from changeling.postgres.slot import ExportedSnapshot, format_lsn
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_capture import Capture
 from changeling.sources.postgres_known import AlteredTables, KnownTables
@@ -29,8 +28,6 @@ from changeling.sources.postgres_settings import CaptureSettings
 from changeling.sources.postgres_snapshot import RunningSnapshot
 from changeling.sources.source import Foreseen, Input, Spread
 
-STREAMED = 2
-"""Positions of the stream have an LSN and an ordinal; those of a snapshot have more parts."""
 _PATIENCE = 60.0
 """Seconds until a snapshot that open transactions prevented is tried again."""
 _IDLE_BYTES = 16 * 1024 * 1024
@@ -257,7 +254,9 @@ class PostgresSource:
                 "continue the stored ones. Begin with a pipeline of another name, or `changeling remove` this one first"
             )
         status = self._capture.status()
-        lost = self._capture.lost(status, self._position) or self._went_back(status)
+        lost = self._capture.lost(status, self._position) or self._capture.went_back(
+            status, self._stored, self._position
+        )
         if lost is not None and not self._resnapshot:
             raise self._capture.refused(lost)
         self._capture.claim(begun=self._position is not None)
@@ -274,21 +273,6 @@ class PostgresSource:
         self._note_added()
         self._opened = server
         return server
-
-    def _went_back(self, status: SlotStatus | None) -> str | None:
-        """Why the server has lost what was already stored, or None: its log may have grown past the same LSN since."""
-        last = decode(self._stored) if self._stored is not None else ()
-        if status is None or self._position is None or last[0:1] < (status.confirmed,):
-            return None
-        if len(last) != STREAMED or not last[1]:
-            # Not a transaction's: a snapshot that emptied a table, or a message outside of any.
-            return None
-        if self._capture.commits_at(last[0], self._position):
-            return None
-        return (
-            f"the server does not know the last transaction that was stored ({format_lsn(last[0])}): it was restored from a backup, "
-            "or its publication was altered"
-        )
 
     def _take(self, point: ExportedSnapshot, *, again: bool, slot_lost: bool) -> None:
         """Starts a snapshot of all tables that are not completed."""

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 
 from changeling.model.errors import ChangelingError
+from changeling.model.position import decode
 from changeling.model.table import TableName
 from changeling.postgres import catalog, readiness
 from changeling.postgres.catalog import CatalogTable, Connection, Leaf
@@ -25,6 +26,9 @@ from changeling.sources.postgres_tables import CapturedTables
 
 _FLUSH_SECONDS = 1.5
 """By default, a server flushes its log to disk within 0.6 s."""
+
+_STREAMED = 2
+"""Positions of the stream have an LSN and an ordinal; those of a snapshot have more parts."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,24 @@ class Capture:
                 "recreated, or somebody else read it"
             )
         return None
+
+    def went_back(self, status: SlotStatus | None, stored: str | None, position: int | None) -> str | None:
+        """Why the server has lost what was already stored, or None: its log may have grown past the same LSN since.
+
+        `stored` is the last position in the change log.
+        """
+        last = decode(stored) if stored is not None else ()
+        if status is None or position is None or last[0:1] < (status.confirmed,):
+            return None
+        if len(last) != _STREAMED or not last[1]:
+            # Not a transaction's: a snapshot that emptied a table, or a message outside of any.
+            return None
+        if self.commits_at(last[0], position):
+            return None
+        return (
+            f"the server does not know the last transaction that was stored ({format_lsn(last[0])}): it was restored from a backup, "
+            "or its publication was altered"
+        )
 
     def refused(self, lost: str) -> ChangelingError:
         """The error for a slot that cannot be continued."""

@@ -68,25 +68,28 @@ class PostgresTarget:
         self._warned: set[str] = set()
         """The lasting warnings that were already reported."""
 
-    def step(self) -> TargetReport | None:
-        """Moves the database to the newest point; None if it is already there. Raises `ChangelingError` that names the target."""
-        with self._named():
-            return self._step()
+    def step(self, newest: Point | None = None, replicas: ReplicaTables | None = None) -> TargetReport | None:
+        """Moves the database to the newest point; None if it is already there. Raises `ChangelingError` that names the target.
 
-    def _step(self) -> TargetReport | None:
+        Whoever knows that point and the replicas gives them: reading them takes a while where there are many tables.
+        """
+        with self._named():
+            return self._step(newest, replicas)
+
+    def _step(self, newest: Point | None, replicas: ReplicaTables | None) -> TargetReport | None:
         begun = monotonic()
         log = self._log()
         state = None if log is None else self._state()
         if log is None or state is None or state == self._settled:
             return None
-        newest = points_of(self._lake).last
+        newest = newest or points_of(self._lake).last
         with connect(self._url, settings=_SETTINGS) as connection:
             ledger = Ledger(connection, self._pipeline, self.name, log)
             ledger.prepare()
             ledger.check()
             drop_stages(connection, ledger.leftovers())
             before = ledger.status()
-            replicas = ReplicaTables(self._lake)
+            replicas = replicas or ReplicaTables(self._lake)
             planner = Planner(connection, ledger, replicas, self._wanted)
             tasks = planner.tasks(newest)
             if before is not None and before.point == newest.number and not tasks:

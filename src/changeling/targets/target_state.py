@@ -199,7 +199,7 @@ class Ledger:
 
     def write_point(self, point: Point) -> None:
         """Records that the target is at a point."""
-        sources, tables = (msgspec.json.encode(one).decode() for one in (point.sources, point.tables))
+        sources, tables = (msgspec.json.encode(one).decode() for one in (point.sources, dict(point.tables)))
         self._connection.execute(
             "INSERT INTO changeling.points VALUES (%s, %s, %s, %s, %s, %s, %s::json, %s::json) "
             "ON CONFLICT (pipeline, target) DO UPDATE SET point = excluded.point, made_at = excluded.made_at, "

@@ -1,0 +1,105 @@
+"""What follows the log, one after the other: the replicas, which a merge moves to the next point, then targets and feeds."""
+
+from datetime import timedelta
+
+from changeling.iceberg.lake import Lake
+from changeling.iceberg.lock import Lock
+from changeling.log.change_log import Log
+from changeling.log.maintenance import expire
+from changeling.model.errors import ChangelingError, UsageError
+from changeling.model.spans import span_millis
+from changeling.pipelines.backoff import Retry
+from changeling.pipelines.failures import Failures
+from changeling.pipelines.feed_run import FeedRun
+from changeling.pipelines.listener import Listener
+from changeling.pipelines.loading import Loaded
+from changeling.pipelines.target_sync import TargetSync
+from changeling.replicas import maintenance
+from changeling.replicas.merge import Merge, Rules
+from changeling.replicas.merge_plan import Modes
+from changeling.replicas.points import Points
+from changeling.spark.errors import check_spark
+
+_REPLICAS = "replicas"
+_EXPIRE_AFTER = 500
+"""Batches, and points, after which a run expires old snapshots."""
+
+
+class LogFollower:
+    """Replicas, targets and feeds of one run. They are moved in one thread, so each of them sees the others between points."""
+
+    def __init__(self, loaded: Loaded, lake: Lake, log: Log, lock: Lock, listener: Listener, retry: Retry) -> None:
+        """`retry` says when a merge that failed is tried again."""
+        self._loaded, self._lake, self._log, self._listener, self._retry = loaded, lake, log, listener, retry
+        self._failures = Failures(lock, listener)
+        self._followed = log.state
+        """How far the sources were at the last merge."""
+        self._expired_at = self._batches()
+        self.feeds = FeedRun(loaded, log, lock, listener, loaded.policy)
+        try:
+            self.targets = TargetSync(loaded, lake, lock, listener)
+            self._merge = merge_of(loaded, log, self.feeds.mode)
+        except BaseException:
+            self.feeds.close()
+            raise
+
+    @property
+    def points(self) -> Points:
+        """The points of the replicas."""
+        return self._merge.points
+
+    def follow(self, *, end: bool = False) -> None:
+        """Moves the replicas to the newest point, and targets and feeds to it. What fails is tried again later.
+
+        With `end`, every transaction in the log counts as complete, and a failure is an error.
+        """
+        self.expire()
+        before, self._followed = self._followed, self._log.state
+        if end or self._followed is not before:
+            self._listener.merges()
+        self._move(end)
+        self.targets.step(self.points.last, self._merge.tables, once=end)
+        self.feeds.step(self._merge, once=end)
+        self._listener.rests(_REPLICAS)
+
+    def expire(self) -> None:
+        """Expires old snapshots of the log now and then."""
+        if (batches := self._batches()) - self._expired_at >= _EXPIRE_AFTER:
+            self._expired_at = batches
+            expire(self._lake)
+
+    def close(self) -> None:
+        """Closes connections, and ends the threads of the merge."""
+        self.feeds.close()
+        self._merge.close()
+
+    def _batches(self) -> int:
+        return sum(state.batch for state in self._log.state.sources.values())
+
+    def _move(self, end: bool) -> None:
+        if not (end or self._retry.due()):
+            return
+        try:
+            while (report := self._merge.step(end=end)) is not None:
+                self._listener.merged(report)
+                for text in report.warnings:
+                    self._listener.warns(_REPLICAS, self._loaded.redacted(text))
+                if report.point.number % _EXPIRE_AFTER == 0:
+                    retention = timedelta(milliseconds=span_millis(self._loaded.definition.retention))
+                    maintenance.expire(self._lake, retention, self.feeds.needed_points())
+        except (ChangelingError, OSError) as error:
+            check_spark(error)
+            self._failures.failed(_REPLICAS, self._loaded.redacted(str(error)))
+            if end or isinstance(error, UsageError):
+                raise
+            text = self._loaded.redacted(f"{error}; trying again in {self._retry.failed():.0f} s")
+            self._listener.warns(_REPLICAS, text)
+        else:
+            if self._retry.recovered():
+                self._failures.recovered(_REPLICAS)
+
+
+def merge_of(loaded: Loaded, log: Log, mode: Modes | None = None) -> Merge:
+    """The merge that keeps the pipeline's replicas up to date; `mode` says what they contain, by default the pipeline file."""
+    settle = timedelta(milliseconds=span_millis(loaded.definition.settle))
+    return Merge(log, Rules(mode or loaded.mode, loaded.policy), settle)

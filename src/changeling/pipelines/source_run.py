@@ -1,0 +1,127 @@
+"""One source of a run: batch after batch into the log, tried again after failures."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from changeling.iceberg.lock import Lock
+from changeling.log.change_log import Log
+from changeling.log.ingest import Report
+from changeling.log.source_state import SourceState
+from changeling.model.errors import ChangelingError, UsageError
+from changeling.pipelines.failures import Failures
+from changeling.pipelines.listener import Listener
+from changeling.pipelines.loading import Loaded
+from changeling.pipelines.readers import Reader
+from changeling.sources.source import LeavingSource
+from changeling.spark.errors import check_spark
+
+
+@dataclass
+class Totals:
+    """What a run did for one source."""
+
+    source: str
+    batches: int = 0
+    read: int = 0
+    rejected: int = 0
+    changes: int = 0
+    late: int = 0
+    seconds: float = 0.0
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Tables that cannot be captured as they are, and why."""
+    state: SourceState = field(default_factory=SourceState)
+
+    @property
+    def accepted(self) -> int:
+        """Records that were decoded into changes."""
+        return self.read - self.rejected
+
+
+class SourceRun:
+    """One source, read in a thread of its own."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        totals: Totals,
+        loaded: Loaded,
+        log: Log,
+        lock: Lock,
+        listener: Listener,
+        stop: threading.Event,
+    ) -> None:
+        self.reader, self._totals, self._loaded, self._log = reader, totals, loaded, log
+        self._lock, self._listener, self._stop = lock, listener, stop
+        self._failures = Failures(lock, listener)
+
+    @property
+    def name(self) -> str:
+        """The name of the source."""
+        return self.reader.declared.name
+
+    def step(self, on_batch: Callable[[], None] = lambda: None, *, once: bool = False) -> bool:
+        """Brings in the next batch; returns whether there was one. A failure is tried again later, with `once` it is an error."""
+        retry = self.reader.retry
+        if self._stop.is_set() or not (once or retry.due()):
+            return False
+        try:
+            report = self._ingest()
+        except (ChangelingError, OSError) as error:
+            check_spark(error)
+            self._failures.failed(self.name, self._loaded.redacted(str(error)))
+            if once or isinstance(error, UsageError):
+                raise
+            text = self._loaded.redacted(f"{error}; trying again in {retry.failed():.0f} s")
+            self._listener.warns(self.name, text)
+            report = None
+        else:
+            if retry.recovered():
+                self._failures.recovered(self.name)
+        if report is None:
+            self._listener.rests(self.name)
+            return False
+        self._count(report)
+        self._listener.done(report)
+        on_batch()
+        return True
+
+    def close(self) -> None:
+        """Releases everything at the end."""
+        self.reader.ingest.source.close()
+
+    def give_up(self) -> None:
+        """The pipeline has the source no longer: it does not fail any more, either."""
+        self.close()
+        if self.reader.retry.recovered():
+            self._failures.recovered(self.name)
+
+    def _ingest(self) -> Report | None:
+        ingest = self.reader.ingest
+        try:
+            self._listener.looks(self.name)
+            report = ingest.step(lambda batch, spread: self._listener.starts(self.name, batch, spread))
+        finally:
+            for text in ingest.warnings():
+                self._listener.warns(self.name, self._loaded.redacted(text))
+            self._note_left_out()
+        if (complete := self._log.progress.complete.get(self.name)) is not None:
+            self._lock.has_all(complete, self.name)
+        return report
+
+    def _note_left_out(self) -> None:
+        source = self.reader.ingest.source
+        if isinstance(source, LeavingSource):
+            found = {table: self._loaded.redacted(why) for table, why in source.left_out().items()}
+            self._totals.left_out = found
+            self._lock.leaves_out(found, self.name)
+
+    def _count(self, report: Report) -> None:
+        totals = self._totals
+        totals.batches += 1
+        totals.read += report.outcome.read
+        totals.rejected += report.outcome.rejected
+        totals.changes += report.outcome.changed
+        totals.late += report.outcome.late
+        totals.seconds += report.seconds
+        totals.state = self.reader.ingest.state
