@@ -210,7 +210,7 @@ class Database:
             found[-1] = Version(last.row, last.op, last.begun, self._number * 1000 + self._order)
 
     def _emit(self, table: Table, kind: str, row: Row | None, old: Row | None = None) -> None:
-        self._place((table.name, kind, row, old), shared=kind != "truncate")
+        self._place((table.name, kind, row, old))
         schema = [
             {"name": name, "type": of, "key": table.keyed and name in ("h", "id"), "required": False}
             for name, of in table.columns.items()
@@ -230,11 +230,11 @@ class Database:
         }
         self._records.append(json.dumps(record))
 
-    def _place(self, carried: tuple[Any, ...], *, shared: bool) -> None:
+    def _place(self, carried: tuple[Any, ...]) -> None:
         """The position of the next record: that of the one before now and then, unless it would be taken for a repetition."""
         here = self._records_here
         carried = copy.deepcopy(carried)
-        if not (shared and here and carried not in here and here[-1][1] != "truncate" and self.random.random() < 0.3):
+        if not (here and carried not in here and self.random.random() < 0.3):
             self._order += 1
             here.clear()
         here.append(carried)

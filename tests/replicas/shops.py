@@ -7,6 +7,7 @@ from typing import Any
 from changeling.log import layout
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
+from changeling.replicas.points import points_of
 from tests.log.lakes import Shop, shop
 
 SOURCE = {"name": "bus", "type": "files", "path": "in/*.json", "format": "transferia"}
@@ -91,13 +92,12 @@ def asides(made: Shop) -> list[tuple[Any, ...]]:
 
 def points(made: Shop) -> list[dict[str, Any]]:
     """The points, without moments and snapshots."""
-    rows = sorted(made.table(layout.POINTS).to_pylist(), key=lambda row: int(row["point"]))
     return [
         {
-            "point": row["point"],
-            "complete": row["complete"],
-            "sources": row["sources"],
-            "tables": sorted(table["name"] for table in row["tables"]),
+            "point": point.number,
+            "complete": point.complete,
+            "sources": point.to_row()["sources"],
+            "tables": sorted(point.tables),
         }
-        for row in rows
+        for point in points_of(tables_of(load(made.file))).all()
     ]

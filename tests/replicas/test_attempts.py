@@ -1,5 +1,6 @@
 """Attempts at a snapshot: which rows their marks enclose, and which of them count."""
 
+from changeling.model.position import encode
 from changeling.replicas.snapshot_attempts import FILES, Assignment, Attempt, Lane, Mark, attempts_of, deciding
 
 ZERO: Lane = (3, 0)
@@ -59,9 +60,23 @@ def test_the_last_complete_attempt_replaces_those_before_it_and_those_that_are_n
 
 
 def test_a_complete_attempt_contains_what_came_before_its_first_row() -> None:
-    marks = [
-        Mark(ZERO, (1, 3, 0), True, "015"),
-        Mark(ZERO, (1, 3, 4), False, "017"),
-        Mark(ZERO, (1, 3, 5), True, "018"),
-    ]
-    assert [attempt.contains for attempt in attempts_of(marks)] == ["015", None]
+    # Of a source without positions, they are the places of arrival.
+    marks = [Mark(ZERO, (1, 3, record), record != 4, encode(0, record, 3)) for record in (0, 4, 5)]
+    assert [attempt.contains for attempt in attempts_of(marks)] == [encode(0, 0, 3), None]
+    marks = [Mark(FILES, (1, 3, record), record != 4, encode(3, record)) for record in (0, 4, 5)]
+    assert [attempt.contains for attempt in attempts_of(marks)] == [encode(3, 0), None]
+    marks = [Mark(ZERO, (1, 3, record), record != 4, "03154") for record in (0, 4, 5)]
+    assert [attempt.contains for attempt in attempts_of(marks)] == ["03154", None]
+
+
+def test_a_last_row_at_another_position_is_an_attempt_of_its_own() -> None:
+    marks = [Mark(FILES, (1, 0, 0), True, "03154"), Mark(FILES, (2, 0, 0), False, "03254")]
+    attempts = attempts_of(marks)
+    assert attempts == (
+        Attempt(FILES, (1, 0, 0), (2, 0, -1)),
+        Attempt(FILES, (2, 0, 0), (2, 0, 0), "03254"),
+    )
+    found = Assignment(attempts)
+    own = [found(1, 0, None, 0), found(1, 0, None, 1), found(2, 0, None, 0)]
+    assert own == [0, 0, 1]
+    assert deciding([1, 1, 1], own, attempts) == [False, False, True]

@@ -1,6 +1,7 @@
 """Columns of replicas: types by schema or by values, changes on the fly, names that are anything."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def test_columns_without_a_schema_have_the_types_that_their_values_need(spark: S
     run(made, "b", event(1502, price=1), event(1503, table="other", price=2))
     run(made, "c", event(1504, price=1.50), event(1505, table="other", price="x"), event(1506, more="yes"))
     rows = {row["_id"]: row for row in replica(made, "users")}
-    assert [rows[f"id-{number}"]["price"] for number in (7, 1502, 1504)] == [None, "1", "1.5"]
+    assert [rows[f"id-{number}"]["price"] for number in (7, 1502, 1504)] == [None, Decimal("1.0"), Decimal("1.5")]
     assert [rows[f"id-{number}"]["more"] for number in (1501, 1506)] == ["true", '"yes"']
     assert [(row["_id"], row["price"]) for row in replica(made, "other")] == [("id-1503", "2"), ("id-1505", '"x"')]
     found = made.pipeline.current("users")
@@ -42,7 +43,7 @@ def test_columns_without_a_schema_have_the_types_that_their_values_need(spark: S
         ("_id", "string"),
         ("n", "json"),
         ("more", "json"),
-        ("price", "decimal"),
+        ("price", "decimal(20,1)"),
     ]
 
 

@@ -105,8 +105,12 @@ def test_merges_that_fail_at_every_point_are_made_good_and_rebuilds_change_nothi
 ) -> None:
     """Each run makes good what the one before left, and fails a little later."""
     made = begun(tmp_path / "lake")
+    before = {name: replica(made, name) for name in replicas(made)}
     for point in WALK:
         failed(made, point, monkeypatch, run)
+        if point == "replica.before@1":
+            # A table gets its new columns together with its rows.
+            assert {name: replica(made, name) for name in replicas(made)} == before
     run(made)
     assert tables(made) == undisturbed
     for point in REBUILDING:
@@ -121,14 +125,14 @@ def test_a_merge_that_fails_amid_its_tables_and_again_is_made_good(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, Any]
 ) -> None:
     made = begun(tmp_path / "lake")
-    failed(made, "asides.after@3", monkeypatch, run)
+    failed(made, "asides.after@1", monkeypatch, run)
     failed(made, "replica.after@1", monkeypatch, run)
     run(made)
     assert tables(made) == undisturbed
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("point", [f"{point}@1" for point in MERGING] + ["asides.after@3", "replica.after@3"])
+@pytest.mark.parametrize("point", [f"{point}@1" for point in MERGING] + ["replica.after@3"])
 def test_a_merge_that_fails_is_made_good(
     point: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, Any]
 ) -> None:

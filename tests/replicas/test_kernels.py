@@ -1,6 +1,7 @@
 """The two kernels of a fold without Spark: changes that share positions, against dictionaries."""
 
 import random
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from changeling.model.change import Change
 from changeling.model.operation import Operation
 from changeling.model.position import encode
 from changeling.model.table import Column, TableName, TableSchema
+from changeling.replicas.change_order import ARRIVAL, Truncate, ranks, truncates_in_order
 from changeling.replicas.fold_job import _joined
 from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
 from changeling.replicas.row_changes import RowChangesKernel
-from changeling.replicas.row_events import ARRIVAL, READ_COLUMNS, FoldTable, sorted_events
+from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, FoldTable, sorted_events
 from changeling.replicas.shape import columns_of
 from tests.replicas.test_fold import COLUMNS, Database, Rows, apply
 
@@ -45,18 +47,27 @@ def folded(changes: list[Change], folder: Path) -> tuple[Rows, TableOutcome]:
     """What Spark makes of changes, on one core."""
     columns = columns_of([], SCHEMA, "evolve", ("id",))
     table = FoldTable("s", TABLE, columns, columns.shape(), stored=False, staged=False)
+    arrived = changes_batch(changes)
+    truncates = truncates_in_order(
+        Truncate(rank, None)
+        for rank, change in zip(ranks(pa.table(arrived)), changes, strict=True)
+        if change.op is Operation.TRUNCATE
+    )
+    if truncates:
+        table = replace(table, floor=truncates[-1].rank, truncates=truncates[-1:])
     fields = [("id", pa.int64()), *((name, pa.string()) for name in COLUMNS)]
     for attempt in count():
         target = Target(str(folder / str(attempt)), pa.schema(fields))
         asides = Target(str(folder / f"asides-{attempt}"), QUARANTINE.columns)
-        events = pa.Table.from_batches([*RowChangesKernel((table,))([changes_batch(changes)])])
+        events = pa.Table.from_batches([*RowChangesKernel((table,))([arrived])], ROW_EVENTS)
         ordered = sorted_events(events)
         kernel = FoldKernel((table,), (target,), asides, 1)
         parts = [
-            msgspec.json.decode(found.column(0)[0].as_py(), type=TableOutcome)
+            msgspec.json.decode(text, type=TableOutcome)
             for found in kernel(ordered.to_batches(11))
+            for text in found.column(0).to_pylist()
         ]
-        (outcome,) = merged(parts).values()
+        outcome = merged(parts).get(0, TableOutcome(table=0))
         if not outcome.moves:
             rows = [row for file in outcome.files for row in pq.read_table(file.path).to_pylist()]
             return {row["id"]: row for row in rows}, outcome
@@ -74,18 +85,25 @@ def _json(value: Any) -> str | None:
 
 
 def once(changes: list[Change]) -> tuple[Rows, int]:
-    """The rows that changes make in the order of positions, without repetitions; and how many of those would decide."""
+    """The rows that changes make in the order of positions, without repetitions; and how many of those would decide.
+
+    A truncate is a change of every row. It leaves nothing to be decided at earlier positions.
+    """
     rows: Rows = {}
     met: dict[Any, list[Any]] = {}
     for change in sorted(changes, key=lambda change: change.position or ""):
-        here, content = met.setdefault((change.position, change.key), []), (change.op, change.before, change.after)
+        here = met.setdefault(change.position, [])
+        content = (change.key, change.op, change.before, change.after)
         if content not in here:
             apply(rows, change)
         here.append(content)
+    emptied = max((change.position or "" for change in changes if change.op is Operation.TRUNCATE), default="")
     ties = 0
-    for here in met.values():
-        (*_, last) = dict.fromkeys(here)
-        ties += here[::-1].index(last)
+    for position, here in met.items():
+        for key in {key for key, *_ in here} - {None} if position >= emptied else ():
+            own = [content for content in here if content[0] in (key, None)]
+            (*_, last) = dict.fromkeys(own)
+            ties += own[::-1].index(last)
     return rows, ties
 
 
@@ -98,8 +116,11 @@ def test_changes_that_share_positions_are_told_apart_by_what_they_say(seed: int,
     events, place = [], 0
     for event in database.events:
         place += made.random() < 0.4
-        if event.op is not Operation.TRUNCATE:
-            events.append(msgspec.structs.replace(event, position=encode(7, place)))
+        events.append(msgspec.structs.replace(event, position=encode(7, place)))
+    for _ in range(seed % 3):
+        # Near the end, so that more than a few changes are left.
+        at = len(events) - made.randrange(1, 9)
+        events.insert(at, Change(op=Operation.TRUNCATE, position=events[at - 1].position))
     arrived = [*events, *made.choices(events, k=20)]
     expected, ties = once(arrived)
     rows, outcome = folded(arrived, tmp_path)

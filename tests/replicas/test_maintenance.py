@@ -1,17 +1,25 @@
 """Maintenance of replicas, and which states can be read after retention has passed."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.iceberg.data_files import OpenFile
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.replicas.maintenance import chosen, maintain
 from changeling.replicas.points import Point, SourcePoint
+from changeling.replicas.row_replacement import Scan, Stored
+from changeling.replicas.shape import ReplicaColumn, Shape
+from changeling.replicas.stored_rows import StoredRows
 from changeling.replicas.tables import ReplicaTables
 from tests.log.lakes import Shop
 from tests.replicas.shops import bus, item, moment, replica, then
@@ -46,6 +54,35 @@ def test_replicas_are_kept_compact_and_their_states_stay(spark: SparkSession, tm
     run(made, "7", user(7), user(2, 99).replace('"txPosition": 0', '"txPosition": 2'))
     assert [row["id"] for row in replica(made)] == [1, 11, 12, 13, 14, 15, 16, 99]
     assert then(made, point=6) == before
+    _assert_rows_are_looked_up_again(made)
+
+
+def _assert_rows_are_looked_up_again(made: Shop) -> None:
+    """Where maintenance rewrites files after a merge looked its rows up; a new column comes with them."""
+    lake = lake_of(load(made.file))
+    tables = ReplicaTables(lake)
+    (known,) = tables.known.values()
+    shape = Shape((*known.shape.columns, ReplicaColumn("more", "more", "string")), known.shape.key)
+    before = replica(made)
+    looked: list[set[str]] = []
+
+    def found(stored: Stored) -> Iterator[tuple[Scan, pa.Table]]:
+        looked.append({file.path for file in stored.files})
+        if len(looked) == 1:
+            maintain(lake, timedelta(days=30))
+        deleted: dict[str, np.ndarray] = {}
+        for file in stored.files:
+            with OpenFile(file) as opened:
+                hits = np.flatnonzero(opened.live() & (np.asarray(opened.columns(stored.key_columns).column(0)) == 99))
+            deleted |= {file.path: hits} if len(hits) else {}
+        yield Scan(deleted), pa.table([[99], ["new"], pa.array([9], pa.int32()), ["x"]], names=["a", "b", "c", "d"])
+
+    state = msgspec.structs.replace(known.state, shape=shape)
+    assert StoredRows(tables).replace(known, found, state).shape == shape
+    assert len(looked) == 2
+    assert not looked[0] & looked[1]
+    rows = [{**row, "more": None} for row in before if row["id"] != 99]
+    assert replica(made) == [*rows, {"id": 99, "name": "new", "n": 9, "more": "x"}]
 
 
 def test_what_is_past_retention_is_refused_and_the_replica_stays(spark: SparkSession, tmp_path: Path) -> None:

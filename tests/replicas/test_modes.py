@@ -193,6 +193,11 @@ def test_values_that_do_not_fit_are_kept_aside_until_their_row_is_written_anew(
     run(made, "c", item(5, "update", {"id": 1, "n": 7}, {"id": 1}))
     assert asides(made) == []
     assert replica(made) == [{"id": 1, "name": "Anna", "n": 7}]
+    # It stays with its row where that gets another key; what was at that key before is gone.
+    run(made, "d", item(6, "insert", {**BOB, "n": big}), item(7, "update", {"id": 1, "n": big + 1}, {"id": 1}))
+    run(made, "e", item(8, "delete", None, {"id": 1}), item(9, "update", {"id": 1, "name": "Bo"}, {"id": 2}))
+    assert asides(made) == [("users", '{"id":1}', "n", str(big))]
+    assert replica(made) == [{"id": 1, "name": "Bo", "n": None}]
 
 
 def test_a_table_without_a_key_needs_the_whole_row_before(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,22 +15,24 @@ from pyspark.sql import SparkSession
 from changeling.model.errors import UsageError
 from changeling.model.position import encode
 from tests.log.lakes import Shop, shop
-from tests.replicas.shops import asides, points, replica, then
+from tests.replicas.shops import asides, points, replica, replicas, then
 
 SOURCE = {"name": "pg", "type": "files", "path": "in/*.json", "format": "debezium-json", "carrier": "kcat"}
 UNKNOWN = "__debezium_unavailable_value"
 Row = dict[str, Any]
 
 
-def message(table: str, number: int, op: str, row: Row, *, old: Row | None = None) -> str:
-    """One event as `kcat -J` prints it, at log position `number`; second `number` is its time."""
+def message(table: str, number: int, op: str, row: Row, *, old: Row | None = None, count: int | None = None) -> str:
+    """One event as `kcat -J` prints it, at log position `number`; second `number` is its time, `count` its place in transaction 7."""
     more: Row = {}
     source: Row = {"connector": "postgresql", "name": "shop", "db": "shop", "schema": "public", "table": table}
     source |= {"ts_ms": 1_700_000_000_000 + number * 1000, "sequence": json.dumps([None, str(number)]), "lsn": number}
     if table == "counted":
-        place = number * 2 + (op == "c")
-        source |= {"connector": "changeling", "position": encode(0, number, place)}
-        more = {"transaction": {"id": "7", "total_order": place, "data_collection_order": place}}
+        count = number * 2 + (op == "c")
+    if count is not None:
+        position = encode(0, number, count) if table == "counted" else encode(0, number)
+        source |= {"connector": "changeling", "position": position}
+        more = {"transaction": {"id": "7", "total_order": count, "data_collection_order": count}}
     images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
     headers: Row = {} if old is None else {"headers": ["__debezium.oldkey", json.dumps(old)]}
     return json.dumps(
@@ -196,18 +198,61 @@ def test_where_it_cannot_be_known_the_row_is_stale(spark: SparkSession, tmp_path
     assert cells(replica(made, "public__t")) == [(5, 5, None), (6, 6, "whole"), (7, 7, None)]
     assert [key for _, key, _, _ in asides(made)] == ['{"id":5}', '{"id":7}']
     assert len(points(made)) == 2
-    # On top of stored rows: one origin is stored, the other is not.
+    # On top of stored rows: two origins are stored, one of them stale; two are not.
     made.write(
         "c.json",
         message("t", 10, "c", {"id": 16, "n": 16, "doc": UNKNOWN}, old={"id": 6}),
         message("t", 10, "c", {"id": 17, "n": 17, "doc": UNKNOWN}, old={"id": 70}),
+        message("t", 11, "c", {"id": 15, "n": 15, "doc": UNKNOWN}, old={"id": 5}),
+        message("t", 12, "d", {"id": 71, "n": None, "doc": None}),
+        message("t", 12, "c", {"id": 18, "n": 18, "doc": UNKNOWN}),
     )
     made.pipeline.run(once=True)
-    expected = [(5, 5, None), (7, 7, None), (16, 16, "whole"), (17, 17, None)]
-    marks = [(f'{{"id":{key}}}', None) for key in (17, 5, 7)]
+    expected = [(7, 7, None), (15, 15, None), (16, 16, "whole"), (17, 17, None), (18, 18, None)]
+    marks = [(f'{{"id":{key}}}', None) for key in (15, 17, 18, 7)]
     (status,) = (row for row in made.pipeline.status() if row["kind"] == "table")
     assert cells(replica(made, "public__t")) == expected
-    assert ([(key, column) for _, key, column, _ in asides(made)], status["stale"]) == (marks, 3)
+    assert ([(key, column) for _, key, column, _ in asides(made)], status["stale"]) == (marks, 4)
     made.pipeline.rebuild("public.t")
     assert cells(replica(made, "public__t")) == expected
     assert [(key, column) for _, key, column, _ in asides(made)] == marks
+
+
+LATE_HALVES = {
+    "deleted": ([message("deleted", 5, "d", {"id": 7})], [(2, None)]),
+    "created": ([message("created", 5, "c", {"id": 3, "doc": UNKNOWN})], [(2, None), (3, None), (7, "seven")]),
+    "moved_on": ([message("moved_on", 5, "d", {"id": 7})], [(5, None)]),
+    "numbered": ([message("numbered", 5, "d", {"id": 7}, count=4)], [(2, "seven")]),
+    "taken": ([message("taken", 5, "c", {"id": 3, "doc": UNKNOWN}, count=4)], [(2, None), (3, "one"), (7, "seven")]),
+}
+"""What comes late, by table, and its rows then: with it, other deletes belong to other creates."""
+
+
+def test_a_late_half_of_a_move_changes_where_others_came_from(spark: SparkSession, tmp_path: Path) -> None:
+    histories = [{"name": table, "mode": "history"} for table in LATE_HALVES if table != "created"]
+    made = shop(tmp_path, SOURCE, tables=histories)
+    for table in LATE_HALVES:
+        first, second = (3, 5) if table in ("numbered", "taken") else (None, None)
+        made.write(
+            f"{table}.json",
+            message(table, 1, "c", {"id": 1, "doc": "one"}, count=first and 1),
+            message(table, 2, "c", {"id": 7, "doc": "seven"}, count=first and 2),
+            message(table, 5, "d", {"id": 1}, count=first),
+            message(table, 5, "c", {"id": 2, "doc": UNKNOWN}, count=second),
+        )
+    made.write(
+        "later.json",
+        message("moved_on", 6, "d", {"id": 2}),
+        message("moved_on", 6, "c", {"id": 4, "doc": UNKNOWN}),
+        message("moved_on", 7, "d", {"id": 4}),
+        message("moved_on", 7, "c", {"id": 5, "doc": UNKNOWN}),
+    )
+    made.pipeline.run(once=True)
+    made.write("late.json", *(line for lines, _ in LATE_HALVES.values() for line in lines))
+    made.pipeline.run(once=True)
+    merged = {name: replica(made, name) for name in replicas(made)}, asides(made)
+    found = {table: [(row["id"], row["doc"]) for row in merged[0][f"public__{table}"]] for table in LATE_HALVES}
+    assert found == {table: rows for table, (_, rows) in LATE_HALVES.items()}
+    for table in LATE_HALVES:
+        made.pipeline.rebuild(f"public.{table}")
+    assert ({name: replica(made, name) for name in replicas(made)}, asides(made)) == merged

@@ -1,8 +1,9 @@
 """Rows that moved to another key and appear as a delete and a create: which delete belongs to which create."""
 
+from changeling.formats.key_changes import old_key_of
 from changeling.model.change import Transaction
 from changeling.model.position import encode
-from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
+from changeling.replicas.key_moves import Half, Moved, moved
 
 
 def half(position: str, number: int, total: int | None = None, old: int | None = None) -> Half:

@@ -15,6 +15,7 @@ from changeling.model import times
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.time_travel import AskedState
+from changeling.replicas import merge_plan, superseded_events
 from changeling.replicas.pending_changes import Delta, PendingChanges
 from changeling.replicas.points import Point
 from tests.log.lakes import Shop, shop
@@ -24,6 +25,13 @@ SOURCE = {"name": "bus", "type": "files", "path": "in/*.json", "format": "transf
 HISTORIES = 40
 MOMENTS = 3
 """At which the tables are compared, besides the end; at the first one on Spark as well."""
+
+
+@pytest.fixture(autouse=True)
+def _events_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of tables with many changes: those that later ones supersede, a few at a time where the driver folds."""
+    monkeypatch.setattr(merge_plan, "_FEW_CHANGES", 0)
+    monkeypatch.setattr(superseded_events, "MOST_EVENTS", 20)
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from changeling.log.ingest import Ingest
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
+from changeling.pipelines.log_follower import merge_of
 from changeling.pipelines.readers import ingest_of
-from changeling.pipelines.runner import merge_of
 from changeling.replicas import pending_changes
 from changeling.replicas.merge import Merge
 from changeling.sources.files import FilesSource
@@ -124,3 +124,29 @@ def test_a_part_of_a_transaction_that_comes_late_is_not_waited_for(
     assert (report.point.complete, shown(made)) == (False, ["id-1", "id-2", "id-4", "id-6"])
     passes(110)
     assert (ingest.step(), merge.step(end=False)) == (None, None)
+
+
+def test_what_comes_in_during_a_merge_is_for_the_next_one(spark: SparkSession, tmp_path: Path) -> None:
+    made = shop(tmp_path, {**SOURCE, "carrier": "kcat"}, settle="100s")
+    files = [[event(1)], [event(4), part(0), part(1)], [part(2), event(6)]]
+    for number, records in enumerate(files):
+        texts = [
+            message({"topic": "a", "key": None, "value": text.encode()}, 10 * number + place)
+            for place, text in enumerate(records)
+        ]
+        made.write(f"{number}.json", *texts)
+        if number == 0:
+            made.pipeline.run(once=True)
+    loaded = load(made.file)
+    log = Log(lake_of(loaded))
+    ingest, merge = ingest_of(loaded, log, loaded.definition.sources[0]), merge_of(loaded, log)
+    assert ingest.step() is not None
+    # The merge begins here, and the next batch is there before it looks at the log.
+    known = log.progress
+    assert ingest.step() is not None
+    now, log.progress = log.progress, known
+    assert merge.step(end=False) is not None
+    assert shown(made) == ["id-1", "id-4"]
+    log.progress = now
+    assert merge.step(end=False) is not None
+    assert shown(made) == ["id-1", "id-4", "id-5-0", "id-5-1", "id-5-2"]

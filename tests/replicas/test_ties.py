@@ -24,7 +24,7 @@ FIRST, LAST = "first_in_data_collection", "last_in_data_collection"
 def change(op: str, row: dict[str, Any], table: str, scn: int = 9, **source: Any) -> str:
     """An event of Oracle; all of one SCN have one position, unless `source` has more."""
     carried = {"connector": "oracle", "db": "D", "schema": "S", "table": table, "ts_ms": scn, "scn": str(scn)}
-    before, after = (row, None) if op == "d" else (None, row)
+    before, after = (row if op == "d" else None), (None if op in "dt" else row)
     return json.dumps({"before": before, "after": after, "source": {**carried, **source}, "op": op, "ts_ms": 1})
 
 
@@ -73,7 +73,7 @@ def other_rows(values: str, **source: Any) -> list[str]:
 def streamed(op: str, value: str, table: str, position: int) -> str:
     """A change after a snapshot."""
     event = json.loads(row(value, "false", table, position))
-    before, after = (event["after"], None) if op == "d" else (None, event["after"])
+    before, after = (event["after"] if op == "d" else None), (None if op in "dt" else event["after"])
     return json.dumps({**event, "before": before, "after": after, "op": op})
 
 
@@ -87,11 +87,14 @@ def messages(made: Shop, table: str) -> str:
 def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     """Three runs. Row 1 of `T` has all of its changes in the first, that of `SPLIT` one a run; the others are repetitions.
 
-    Of the tables without a key, each run has a part of a snapshot, or another attempt at it.
+    `EMPTIED` is truncated between two changes of one position in the first run, `HALVED` in the second. Of the tables without a key, each run has a part of a snapshot, or another attempt at it.
     """
     folder = tmp_path_factory.mktemp("ties")
-    made = shop(folder, SOURCE, KEYLESS, tables=[{"name": "S.SPLIT", "mode": "history"}])
+    made = shop(
+        folder, SOURCE, KEYLESS, tables=[{"name": f"S.{name}", "mode": "history"} for name in ("SPLIT", "EMPTIED")]
+    )
     three = [named("c", "a"), named("u", "b"), named("u", "c")]
+    emptied = [named("c", "a", 1, "EMPTIED"), named("t", None, 1, "EMPTIED"), named("c", "b", 2, "EMPTIED")]
     redo = {"commit_scn": "9", "rs_id": "0x000004.00000010.0010"}
     made.write(
         "1.json",
@@ -103,6 +106,8 @@ def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
         *(named("u", value, 3, **redo, ssn=ssn) for value, ssn in (("c", 3), ("a", 1), ("b", 2))),
         named("d", "x", 4),
         named("c", "back", 4),
+        *emptied,
+        named("c", "a", 1, "HALVED"),
     )
     made.write(
         "../log/1.json",
@@ -114,9 +119,19 @@ def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
         *rows("aab", (FIRST, "true", LAST), "retaken"),
         streamed("c", "c", "retaken", 160),
         streamed("d", "a", "retaken", 170),
+        *(streamed(op, value, "emptied", 180) for op, value in ("ca", "cb", "t-", "cc", "cd", "dc")),
     )
     made.pipeline.run(once=True)
-    made.write("2.json", *three, named("u", "b", table="SPLIT"), named("u", None, 3, **redo, ssn=2))
+    made.write(
+        "2.json",
+        *three,
+        named("u", "b", table="SPLIT"),
+        named("u", None, 3, **redo, ssn=2),
+        *emptied,
+        named("u", "c", 2, "EMPTIED"),
+        named("t", None, 1, "HALVED"),
+        named("c", "b", 2, "HALVED"),
+    )
     made.write(
         "../log/2.json",
         row("c", table="cut"),
@@ -126,6 +141,7 @@ def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
         # What came between the two snapshots is in the second.
         *rows("abc", (FIRST, "true", LAST), "retaken", 200),
         streamed("c", "d", "retaken", 210),
+        *(streamed(op, value, "emptied", 180) for op, value in ("ca", "t-", "ce")),
     )
     made.pipeline.run(once=True)
     made.write(
@@ -134,6 +150,9 @@ def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
         named("c", "a", table="SPLIT"),
         named("u", "late", 2, "SPLIT", scn=8),
         named("u", "b", 2),
+        named("c", "a", 1, "HALVED"),
+        named("c", "d", 3, "EMPTIED"),
+        named("c", "e", 3, "HALVED"),
     )
     made.write(
         "../log/3.json",
@@ -152,10 +171,28 @@ def test_different_content_at_one_position_is_a_later_change_and_equal_content_a
     assert names(tied, "SPLIT") == {1: "c", 2: "late"}
 
 
+def test_a_truncate_takes_its_place_among_the_changes_of_its_position(tied: Shop) -> None:
+    assert names(tied, "EMPTIED") == {2: "c", 3: "d"}
+    assert names(tied, "HALVED") == {2: "b", 3: "e"}
+    assert messages(tied, "emptied") == "de"
+    at = "019.019"
+    assert lives(tied, "EMPTIED") == [
+        ("a", "insert", at, at, False),
+        ("b", "insert", at, at, False),
+        ("c", "update", at, None, True),
+        ("d", "insert", at, None, True),
+    ]
+    moments = list(tied.pipeline.history("S.EMPTIED", '{"ID": 1}'))
+    assert [(moment.row["op"][0].as_py(), (moment.after or {}).get("N")) for moment in moments] == [
+        ("insert", b'"a"'),
+        ("truncate", None),
+    ]
+
+
 def test_what_looks_like_a_repetition_among_others_is_counted(tied: Shop) -> None:
-    assert [ties(tied, table) for table in ("T", "SPLIT")] == [2, 1]
+    assert [ties(tied, table) for table in ("T", "SPLIT", "EMPTIED", "HALVED")] == [2, 1, 0, 1]
     source = tied.pipeline.status()[0]
-    assert (source["name"], source["ties"]) == ("bus", 3)
+    assert (source["name"], source["ties"]) == ("bus", 4)
 
 
 def test_equal_rows_of_a_snapshot_without_keys_all_count(tied: Shop) -> None:
@@ -199,7 +236,13 @@ def test_a_state_of_then_and_a_rebuild_are_the_same(tied: Shop) -> None:
     counted, before = ties(tied, "SPLIT"), lives(tied, "SPLIT")
     tied.pipeline.rebuild("S.SPLIT")
     assert (names(tied, "SPLIT"), lives(tied, "SPLIT"), ties(tied, "SPLIT")) == ({1: "c", 2: "late"}, before, counted)
-    for table, letters in (("moved", "ab"), ("retaken", "abcde"), ("cut", "aaabc")):
+    emptied = names(tied, "EMPTIED"), names(tied, "HALVED"), lives(tied, "EMPTIED")
+    for table in ("S.EMPTIED", "S.HALVED"):
+        found = tied.pipeline.rows(table, as_of=then), tied.pipeline.replica(table, as_of=then).toArrow()
+        assert [sorted(rows.column("N").to_pylist()) for rows in found] == [sorted(names(tied, table[2:]).values())] * 2
+        tied.pipeline.rebuild(table)
+    assert (names(tied, "EMPTIED"), names(tied, "HALVED"), lives(tied, "EMPTIED")) == emptied
+    for table, letters in (("moved", "ab"), ("retaken", "abcde"), ("cut", "aaabc"), ("emptied", "de")):
         tied.pipeline.rebuild(f"inv.{table}")
         assert messages(tied, table) == letters
     states = [tied.pipeline.replica("inv.retaken", point=number).toArrow() for number in (1, 2, 3)]

@@ -1,6 +1,6 @@
 """Changes of the log in this process."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,10 @@ from changeling.iceberg.measured_scan import BoundedReads
 from changeling.iceberg.row_matching import matching
 from changeling.log import layout
 from changeling.model import json_text
+from changeling.replicas.change_order import ARRIVAL, arrivals
 from changeling.replicas.fold_task import OUTCOME
 from changeling.replicas.logged_changes import MarkedReads
-from changeling.replicas.row_events import ARRIVAL, READ_COLUMNS, ROW_EVENTS, arrivals, sorted_events
+from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, sorted_events
 from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, lane_of
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class ArrowChanges:
         """What a fold reads of them, of at most so many."""
         return self._to_fold().slice(0, most)
 
-    def folded(self, spread: "Kernel", fold: "Kernel") -> pa.Table:
+    def folded(self, spread: "Kernel", fold: "Kernel", small: Sequence[int] = ()) -> pa.Table:
         """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
         events = pa.Table.from_batches(list(spread(self._to_fold().combine_chunks().to_batches())), ROW_EVENTS)
         return pa.Table.from_batches(list(fold(sorted_events(events).combine_chunks().to_batches())), OUTCOME)

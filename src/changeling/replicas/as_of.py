@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from changeling.iceberg.conditions import above, at_least, equals
+from changeling.iceberg.conditions import at_least, equals
 from changeling.iceberg.parquet_files import Target, Written
 from changeling.log import layout
 from changeling.log.schema_registry import Registry
@@ -17,6 +17,7 @@ from changeling.model import times
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.replicas.bases import Base, Bases
+from changeling.replicas.change_order import START
 from changeling.replicas.fold_job import fold
 from changeling.replicas.gaps import Unknown, UnknownOf, nothing_unknown
 from changeling.replicas.logged_changes import (
@@ -103,7 +104,7 @@ class States(Generic[Rows]):
         self._store, self._unknown = store, unknown
         self._changes, self._points = store.changes, store.points
         self._bases = Bases(store.points, store.log_properties)
-        self._inference = SchemaInference(store.registry, policy, lambda versions: None)
+        self._inference = SchemaInference(store.registry, policy)
 
     def now(self, table: WantedTable) -> State[Rows]:
         """The state of the last point."""
@@ -123,7 +124,7 @@ class States(Generic[Rows]):
     def at_point(self, table: WantedTable, number: int) -> State[Rows]:
         """The state of one point."""
         identity, replica = self._find(table)
-        point = next((one for one in self._points.all() if one.number == number), None)
+        point = self._points.at(number)
         if point is None:
             raise UsageError(f"there is no point {number}; the last one is {self._points.last.number}")
         held = point.of(identity.source).position
@@ -254,7 +255,7 @@ class States(Generic[Rows]):
 
     def _earliest(self, identity: Identity, replica: Replica | None) -> str:
         there = set() if replica is None else self._store.snapshots(replica)
-        for point in reversed(self._points.undisturbed(identity.source)):
+        for point in reversed(list(self._points.undisturbed(identity.source))):
             moment = point.of(identity.source).commit_time
             if replica is not None and moment is not None and replica.snapshot_in(point.tables) in there:
                 return times.to_text(moment)
@@ -280,8 +281,8 @@ class States(Generic[Rows]):
         changes = self._changes.where(of_table(source, table), *span).held()
         truncated = last_truncate(changes)
         if truncated is not None:
-            base, given = Base(truncated), None
-            changes = changes.where(above("position", truncated))
+            base, given = Base(), None
+            changes = changes.where(truncated.at_or_after())
         if replica is None:
             # Merges look for them where there is a replica.
             self._inference.look_for_reversions(
@@ -297,6 +298,7 @@ class States(Generic[Rows]):
             stored=base.snapshot is not None or given is not None,
             attempts=reads.attempts,
             contained=reads.contain,
+            floor=truncated or START,
         )
 
         def below(shape: Shape) -> Rows | None:

@@ -102,11 +102,16 @@ def _within(numbers: pa.Array, right: pa.BooleanArray, low: int, high: int) -> C
     return _where(pc.and_(right, pc.fill_null(held, True)), numbers)
 
 
-def _exact_decimals(texts: pa.Array, kind: Type) -> Cast:
+def exact_decimal(kind: Type) -> str:
+    """The pattern of numbers that have no more digits than a decimal, before the point and after it."""
     scale = kind.scale or 0
     whole = (kind.precision or 0) - scale
     pattern = rf"-?(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "-?0"
-    found = _bare(texts, rf"{pattern}(?:\.[0-9]{{1,{scale}}})?" if scale else pattern)
+    return rf"{pattern}(?:\.[0-9]{{1,{scale}}})?" if scale else pattern
+
+
+def _exact_decimals(texts: pa.Array, kind: Type) -> Cast:
+    found = _bare(texts, exact_decimal(kind))
     return Cast(found.array.cast(arrow_type(kind)), found.right)
 
 

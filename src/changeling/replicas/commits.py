@@ -1,9 +1,7 @@
 """Commits of replicas: each commits rows and the replica's state atomically."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import msgspec
 import pyarrow as pa
@@ -15,11 +13,12 @@ from changeling.iceberg.lake import Lake, quoted
 from changeling.iceberg.parquet_files import Writer
 from changeling.replicas import staged_rows
 from changeling.replicas.fold_task import TableOutcome
+from changeling.replicas.frame_files import written_files
 from changeling.replicas.history_replacement import HistoryRange, replaced_states
 from changeling.replicas.history_rows import intervals
 from changeling.replicas.merge_tasks import MergeTask
 from changeling.replicas.metadata_columns import service_names
-from changeling.replicas.quarantine import Quarantine
+from changeling.replicas.quarantine import Quarantine, QuarantineUpdate, RowsWritten
 from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
 from changeling.replicas.row_replacement import (
     MOST_ROWS,
@@ -36,7 +35,6 @@ from changeling.replicas.shape import Shape
 from changeling.replicas.stored_merge import (
     columns,
     key_places,
-    named,
     placed,
     placed_columns,
     same,
@@ -47,8 +45,6 @@ from changeling.replicas.stored_merge import completed as completed_frame
 from changeling.replicas.stored_merge import recounted as recounted_frame
 from changeling.replicas.stored_rows import StoredRows
 from changeling.replicas.tables import ReplicaTables, properties
-
-_SAID = f"spark.sql.iceberg.snapshot-property.{STATE}"
 
 
 class Committer:
@@ -83,8 +79,8 @@ class Committer:
         for name, value in properties(made).items():
             writer = writer.tableProperty(name, value)
         state = msgspec.structs.replace(replica.state, shape=shape)
-        with self._saying(state):
-            self._lake.repeated(writer.replace)
+        writer = writer.option(f"snapshot-property.{STATE}", msgspec.json.encode(state).decode())
+        self._lake.repeated(writer.replace)
         return self._tables.committed(made, state)
 
     def needs_spark(self, task: MergeTask, outcome: TableOutcome) -> bool:
@@ -98,13 +94,10 @@ class Committer:
         if task.folded.staged:
             return self._on_top(task, outcome, state)
         reach("replica.before")
-        said = {STATE: msgspec.json.encode(state).decode()}
-        if task.replica.snapshot is None or (task.folded.listed and not task.from_scratch):
-            self._lake.append(task.replica.table, outcome.files, datetime.now(UTC), said)
-        else:
-            self._lake.replace(task.replica.table, outcome.files, said)
+        is_added = task.replica.snapshot is None or (task.folded.listed and not task.from_scratch)
+        committed = (self._rows.add if is_added else self._rows.overwrite)(task.replica, outcome.files, state)
         reach("replica.after")
-        return self._tables.committed(task.replica, state)
+        return committed
 
     def _history(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Every state of rows: only what late changes contradict is removed."""
@@ -112,14 +105,12 @@ class Committer:
         reach("replica.before")
         if task.from_scratch:
             rows = staged_frame(self._spark, outcome.files) if outcome.files else None
-            writer = intervals(self._spark, rows, shape).writeTo(self._lake.name(replica.table))
-            with self._saying(state):
-                self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
-            committed = self._tables.committed(replica, state)
+            files = written_files(intervals(self._spark, rows, shape), self._tables.target(replica, shape))
+            committed = self._rows.overwrite(replica, files, state)
         else:
             truncates = task.folded.truncates_of(again=False)
             if not (outcome.files or truncates):
-                return replica
+                return self._rows.alter(replica, shape)
             span = HistoryRange("" if task.base is None else task.base.position, truncates[0] if truncates else None)
 
             def states(stored: Stored) -> Iterator[tuple[Scan, pa.Table]]:
@@ -135,7 +126,7 @@ class Committer:
 
     def _on_top(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         if not outcome.files:
-            return task.replica
+            return self._rows.alter(task.replica, task.folded.shape)
         reach("replica.before")
         committed = (self._overwritten if task.from_scratch else self._replaced)(task, outcome, state)
         reach("replica.after")
@@ -147,10 +138,8 @@ class Committer:
         rows = staged_frame(self._spark, outcome.files)
         below = None if base is None or base.snapshot is None else self.rows_at(task.replica, base.snapshot, shape)
         whole = together(below, self._now(outcome, rows, below, shape), shape)
-        writer = named(whole, shape).writeTo(self._lake.name(task.replica.table))
-        with self._saying(state):
-            self._lake.repeated(lambda: writer.overwrite(f.lit(True)))
-        return self._tables.committed(task.replica, state)
+        files = written_files(whole, self._tables.target(task.replica, shape))
+        return self._rows.overwrite(task.replica, files, state)
 
     def _replaced(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Replaces the stored versions of the changed rows."""
@@ -214,25 +203,19 @@ class Committer:
         files = [*outcome.quarantine_files, *writer.close()]
         return msgspec.structs.replace(outcome, stale=outcome.stale + len(entries), quarantine_files=files)
 
-    def quarantine(self, task: MergeTask, outcome: TableOutcome, point: int) -> None:
+    def quarantine(self, found: Sequence[tuple[MergeTask, TableOutcome]], point: int) -> None:
         """Runs before any commit of rows: a replica whose state names a point has its quarantine complete."""
-        if task.folded.history or (task.folded.staged and not outcome.files):
-            return
-        # A list of changes only grows, and so does its quarantine.
-        any_before = (task.replica.state.asides > 0 or self.after_interruption) and not task.folded.listed
         reach("asides.before")
-        names = [column.name for column in task.folded.shape.columns]
-        rows = (lambda: staged_frame(self._spark, outcome.files)) if task.folded.staged else None
-        self._quarantine.take(
-            task.replica.identity, point, rows, names, outcome.quarantine_files, any_before=any_before
-        )
+        updates = (self._quarantine_update(task, outcome) for task, outcome in found)
+        self._quarantine.take([update for update in updates if update is not None], point)
         reach("asides.after")
 
-    @contextmanager
-    def _saying(self, state: ReplicaState) -> Iterator[None]:
-        """Commits that Spark makes in this context carry this state of the replica."""
-        self._spark.conf.set(_SAID, msgspec.json.encode(state).decode())
-        try:
-            yield
-        finally:
-            self._spark.conf.unset(_SAID)
+    def _quarantine_update(self, task: MergeTask, outcome: TableOutcome) -> QuarantineUpdate | None:
+        if task.folded.history or (task.folded.staged and not outcome.files):
+            return None
+        # A list of changes only grows, and so does its quarantine.
+        any_before = (task.replica.state.asides > 0 or self.after_interruption) and not task.folded.listed
+        # From an earlier state on, rows move once more: what was quarantined of them is where they are already.
+        moves = not (task.from_scratch or task.folded.again)
+        written = RowsWritten(outcome.files, task.folded.shape, moves) if task.folded.staged else None
+        return QuarantineUpdate(task.replica.identity, outcome.quarantine_files, written, any_before)

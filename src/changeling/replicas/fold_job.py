@@ -11,6 +11,7 @@ from changeling.replicas.key_move_lookup import settled
 from changeling.replicas.logged_changes import Changes
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_events import FoldTable
+from changeling.replicas.superseded_events import SupersededEvents, overlap
 
 Widen = Callable[[FoldTable, dict[str, list[str]]], FoldTable]
 """A table of a fold with columns that hold values of more kinds."""
@@ -28,15 +29,20 @@ def fold(
 ) -> list[tuple[FoldTable, TableOutcome]]:
     """Folds the changes of some tables; returns each as it was folded in the end.
 
-    What only the rows themselves show costs another run: a column without a schema that needs a wider type, and rows that moved
-    between keys and have partial images, or appear as new rows.
+    What only the rows themselves show costs another run: a column without a schema that needs a wider type, rows that moved
+    between keys and have partial images, or appear as new rows, and changes that are in several places at one position.
     """
     folded = list(tables)
     while True:
         ready = [prepared(table) for table in folded]
         folded = [table for table, _ in ready]
         found = _run(changes, folded, [target for _, target in ready], quarantine, point)
-        odd = [outcome for outcome in found.values() if outcome.wider or outcome.moves or outcome.unsettled]
+        mixed = {place for place, outcome in found.items() if overlap(outcome.spans)}
+        odd = [
+            outcome
+            for place, outcome in found.items()
+            if outcome.wider or outcome.moves or outcome.unsettled or place in mixed
+        ]
         if not odd:
             return [(table, found.get(place, TableOutcome(table=place))) for place, table in enumerate(folded)]
         discard([file for outcome in found.values() for file in (*outcome.files, *outcome.quarantine_files)])
@@ -48,6 +54,8 @@ def fold(
                 table = replace(table, moved=settled(changes, table))
             if outcome.moves:
                 table = _joined(table, outcome.moves)
+            if outcome.table in mixed:
+                table = replace(table, reduced=False)
             folded[outcome.table] = table
 
 
@@ -55,7 +63,8 @@ def _run(
     changes: Changes, tables: Sequence[FoldTable], targets: Sequence[Target], quarantine: Target, point: int
 ) -> dict[int, TableOutcome]:
     kernel = FoldKernel(tuple(tables), tuple(targets), quarantine, point)
-    rows = changes.folded(RowChangesKernel(tuple(tables)), kernel)
+    small = [number for number, table in enumerate(tables) if table.small]
+    rows = changes.folded(SupersededEvents(RowChangesKernel(tuple(tables))), kernel, small)
     return merged(msgspec.json.decode(row, type=TableOutcome) for row in rows.column("outcome").to_pylist())
 
 

@@ -10,14 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.formats.decoding import collector_at_rest
-from changeling.iceberg.parquet_files import Target, Writer, Written
+from changeling.iceberg.parquet_files import Target, Writer, Written, discard
 from changeling.model.layout import conform
-from changeling.model.operation import Operation
-from changeling.replicas.fold import Fold, Repetitions, RowEvent
+from changeling.replicas.change_order import Rank, ranks
+from changeling.replicas.fold import Fold, RowEvent
+from changeling.replicas.repeated_events import repeated
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.row_events import PLUS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
 from changeling.replicas.row_writer import RowWriter, State
 from changeling.replicas.snapshot_attempts import deciding
+from changeling.replicas.superseded_events import PositionSpan, marked_table, spans_in
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
 
@@ -43,6 +45,8 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Keys between which rows with partial images moved, and that were not folded together."""
     unsettled: int = 0
     """New rows with partial images whose origin is not known yet."""
+    spans: list[PositionSpan] = []
+    """Where events were left out that later ones supersede."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +61,33 @@ class FoldKernel:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The outcomes of the tables that the task met."""
-        folds: dict[int, _TableFold] = {}
+        done: list[TableOutcome] = []
+        fold: _TableFold | None = None
         try:
             with collector_at_rest():
                 for rows in _groups(conform(batch, ROW_EVENTS) for batch in batches):
                     for number, part in _tables(rows):
-                        if number not in folds:
-                            table = self.tables[number]
-                            folds[number] = _TableFold(number, table, self.targets[number], self.quarantine, self.point)
-                        folds[number].take(part)
-                outcomes = [fold.finished() for fold in folds.values()]
+                        if number < 0:
+                            done.append(TableOutcome(table=marked_table(number), spans=spans_in(part)))
+                            continue
+                        # Events are sorted by table: of thousands of tables, one has open files.
+                        if fold is not None and fold.number != number:
+                            done.append(fold.finished())
+                            fold = None
+                        if fold is None:
+                            fold = self._fold(number)
+                        fold.take(part)
+                if fold is not None:
+                    done.append(fold.finished())
         except BaseException:
-            for fold in folds.values():
+            if fold is not None:
                 fold.abandon()
+            discard([file for outcome in done for file in (*outcome.files, *outcome.quarantine_files)])
             raise
-        yield pa.record_batch([pa.array(map(msgspec.json.encode, outcomes), pa.binary())], schema=OUTCOME)
+        yield pa.record_batch([pa.array(map(msgspec.json.encode, done), pa.binary())], schema=OUTCOME)
+
+    def _fold(self, number: int) -> "_TableFold":
+        return _TableFold(number, self.tables[number], self.targets[number], self.quarantine, self.point)
 
 
 def merged(parts: Iterable[TableOutcome]) -> dict[int, TableOutcome]:
@@ -101,6 +117,7 @@ def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
         wider=wider,
         moves=one.moves + other.moves,
         unsettled=one.unsettled + other.unsettled,
+        spans=one.spans + other.spans,
     )
 
 
@@ -161,7 +178,7 @@ class _TableFold:
     """Folds the groups of one table."""
 
     def __init__(self, number: int, table: FoldTable, target: Target, quarantine: Target, point: int) -> None:
-        self._number, self._table = number, table
+        self.number, self._table = number, table
         self._row_writer = RowWriter(table, Writer(target), Writer(quarantine), point)
         self._events = self._ties = 0
         self._moves: set[tuple[str, str]] = set()
@@ -174,10 +191,17 @@ class _TableFold:
             self._row_writer.listed(rows)
             return
         starts = _starts(rows)
-        fresh = self._fresh(rows, starts)
-        if not fresh.all():
-            rows = rows.filter(pa.array(fresh))
+        alone = starts | _differs(rows, "position")
+        if self._table.truncates or not alone.all():
+            repetitions, ties = repeated(rows, alone, self._table)
+            self._ties += ties
+            rows = rows.filter(pa.array(~repetitions))
             starts = _starts(rows)
+        if not self._table.floor.is_end:
+            rows = rows.filter(pa.array(self._behind_floor(rows)))
+            starts = _starts(rows)
+        if not rows.num_rows:
+            return
         if not self._table.shape.key:
             self._count(rows, starts)
         elif self._table.history:
@@ -186,26 +210,13 @@ class _TableFold:
         else:
             self._fold(rows, starts)
 
-    def _fresh(self, rows: pa.Table, starts: np.ndarray) -> np.ndarray:
-        """Which events are not repetitions. Equal rows of a snapshot without keys are different rows."""
-        fresh: np.ndarray = starts | _differs(rows, "position")
-        if fresh.all():
-            return fresh
-        tied = ~fresh
-        tied[:-1] |= tied[1:]
-        if not self._table.shape.key:
-            tied &= ~np.asarray(pc.equal(rows.column("op").combine_chunks(), Operation.READ.value))
-        fresh[:] = True
-        places = np.flatnonzero(tied)
-        part = rows.take(pa.array(places, pa.int64()))
-        known = ("key", "position", "batch")
-        content = ("op", "effect", "values", "images", "origin", "encoding")
-        columns = (part.column(name).to_pylist() for name in (*known, *content))
-        met = Repetitions()
-        for place, key, position, batch, *parts in zip(places.tolist(), *columns, strict=True):
-            fresh[place] = not met.meet(key, position, tuple(parts), counts=self._table.is_new(batch, position))
-        self._ties += met.ties
-        return fresh
+    def _behind_floor(self, rows: pa.Table) -> np.ndarray:
+        """Which events come after the truncate that the fold begins with."""
+        floor = self._table.floor
+        found = np.asarray(pc.greater(rows.column("position"), floor.position))
+        here = np.flatnonzero(~found)
+        found[here] = [rank > floor for rank in ranks(rows.take(pa.array(here, pa.int64())))]
+        return found
 
     def _fold(self, rows: pa.Table, starts: np.ndarray) -> None:
         """A row whose last event contains all of it needs no other event; the rest is folded event by event."""
@@ -259,22 +270,25 @@ class _TableFold:
         states: dict[str, list[State]] = {}
         again = bool(rows.column("again")[0].as_py())
         truncates = self._table.truncates_of(again)
-        passed: list[tuple[str, int | None]] = []
+        places = list(ranks(rows)) if truncates else []
+        passed: list[State] = []
 
-        def pass_truncates(before: str | None) -> None:
-            while truncates and (before is None or truncates[0][0] < before):
-                passed.append(truncates.pop(0))
+        def pass_truncates(before: Rank | None) -> None:
+            while truncates and (before is None or truncates[0].rank < before):
+                truncate = truncates.pop(0)
+                passed.append((truncate.rank.position, truncate.commit_time, "truncate", None))
                 fold.truncate()
                 for found in states.values():
-                    found.append((*passed[-1], "truncate", None))
+                    found.append(passed[-1])
 
         for number, event in self._placed(rows):
-            pass_truncates(event.position)
+            if truncates:
+                pass_truncates(places[number])
             fold.apply(event)
             # A row that was only touched keeps its values, as far as is known.
             if event.effect is not Effect.TOUCH:
                 for key in {event.key, event.origin or event.key}:
-                    found = states.setdefault(key, [(*passed[0], "truncate", None)] if passed else [])
+                    found = states.setdefault(key, passed[:1])
                     found.append((event.position, times[number], ops[number], fold.row(key)))
         pass_truncates(None)
         for key, found in states.items():
@@ -304,7 +318,7 @@ class _TableFold:
         row_writer = self._row_writer
         row_writer.flush()
         found = TableOutcome(
-            table=self._number,
+            table=self.number,
             events=self._events,
             rows=row_writer.rows,
             patched=row_writer.patched,

@@ -10,6 +10,7 @@ from changeling.iceberg.bounds import may_hold
 from changeling.iceberg.data_files import OpenFile
 from changeling.iceberg.row_matching import matching
 from changeling.replicas import staged_rows as staged
+from changeling.replicas.change_order import Truncate
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.row_replacement import (
     NO_ROWS,
@@ -35,7 +36,7 @@ class HistoryRange:
 
     start: str = ""
     """States that begin after this position are built again."""
-    truncate: tuple[str, int | None] | None = None
+    truncate: Truncate | None = None
 
 
 def replaced_states(rows: pa.Table, stored: Stored, span: HistoryRange) -> tuple[Scan, pa.Table]:
@@ -111,7 +112,7 @@ class _Lookup:
             untouched = np.ones(len(live), bool)
             untouched[matching(self._touched.columns, states.columns[: self._key]).stored] = False
             emptied = np.flatnonzero(live & current & untouched)
-            position, time = self._span.truncate
+            position, time = self._span.truncate.rank.position, self._span.truncate.commit_time
             places = np.concatenate([places, emptied])
             ends = np.concatenate([ends, np.array([position] * len(emptied), object)])
             moments = np.concatenate([moments, np.array([time] * len(emptied), object)])

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from changeling.iceberg.conditions import above, equals, is_set
+from changeling.formats.key_changes import old_key_of
+from changeling.iceberg.conditions import Condition, above, all_of, equals, is_set, one_of
 from changeling.model.change import Transaction
-from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
+from changeling.replicas.key_moves import Half, Moved, moved
 from changeling.replicas.logged_changes import Changes, between, is_part, of_table
 from changeling.replicas.row_events import FoldTable
 
@@ -24,22 +25,74 @@ def settled(changes: Changes, table: FoldTable, after: str = "") -> Moved:
     own = changes.where(of_table(table.source, table.table), is_set("key"))
     creates = list(_halves(own.where(is_part(), above("position", after)).rows(*_COLUMNS)))
     deletes = own.where(equals("op", "delete"))
-    here = pa.table({"position": pa.array({create.position for create in creates}, pa.string())})
+    wanted = _positions(creates), _counted(creates, -1)
+    found = [half for alike in wanted if alike.num_rows for half in _halves(deletes.rows(*_COLUMNS, alike=alike))]
+    return moved(creates, found)
+
+
+def reassigned(changes: Changes, late: Condition, table: FoldTable) -> Condition | None:
+    """The halves of moves that belong to others, now that late changes are known, than when they were merged; None without any.
+
+    A late half may belong to any other at its position, and to the one that its transaction counts next to it.
+    """
+    own = of_table(table.source, table.table)
+    creates, deletes = (
+        _LookedUp(changes.where(own, is_set("key"), kind), table) for kind in (is_part(), equals("op", "delete"))
+    )
+    if creates.changes.some("position") is None:
+        return None
+    more = creates.add(creates.changes.where(late)), deletes.add(deletes.changes.where(late))
+    while any(more):
+        here = _positions((*more[0], *more[1]))
+        more = creates.add_alike(here, _counted(more[1], 1)), deletes.add_alike(here, _counted(more[0], -1))
+    places = moved(creates.merged(), deletes.merged()).differing(moved(creates.halves, deletes.halves))
+    if not places:
+        return None
+    return all_of([own, one_of("position", (at for at, _ in places)), one_of("key", (key for _, key in places))])
+
+
+class _LookedUp:
+    """The creates of a table, or its deletes, as far as they were looked up."""
+
+    def __init__(self, changes: Changes, table: FoldTable) -> None:
+        self.changes, self._table = changes, table
+        self.halves: dict[Half, bool] = {}
+        """Each with whether it was merged before."""
+
+    def merged(self) -> list[Half]:
+        """Those that were merged before."""
+        return [half for half, merged in self.halves.items() if merged]
+
+    def add(self, changes: Changes, alike: pa.Table | None = None) -> list[Half]:
+        """Adds some; returns those that were not known."""
+        rows = changes.rows(*_COLUMNS, "batch", alike=alike)
+        known = set(self.halves)
+        for half, batch in zip(_halves(rows), rows.column("batch").to_pylist(), strict=True):
+            self.halves[half] = self.halves.get(half, False) or not self._table.is_new(batch, half.position)
+        return [half for half in self.halves if half not in known]
+
+    def add_alike(self, *alike: pa.Table) -> list[Half]:
+        """Adds those that have the values of some rows."""
+        return [half for wanted in alike if wanted.num_rows for half in self.add(self.changes, wanted)]
+
+
+def _positions(halves: Iterable[Half]) -> pa.Table:
+    return pa.table({"position": pa.array({half.position for half in halves}, pa.string())})
+
+
+def _counted(halves: Iterable[Half], step: int) -> pa.Table:
+    """What transactions count so many places after some halves."""
     counted = {
-        (create.transaction.id, create.transaction.total - 1)
-        for create in creates
-        if create.transaction is not None and create.transaction.total is not None
+        (half.transaction.id, half.transaction.total + step)
+        for half in halves
+        if half.transaction is not None and half.transaction.total is not None
     }
-    before = pa.table(
+    return pa.table(
         {
             "transaction.id": pa.array([number for number, _ in counted], pa.string()),
             "transaction.total": pa.array([total for _, total in counted], pa.int64()),
         }
     )
-    found = [
-        half for wanted in (here, before) if wanted.num_rows for half in _halves(deletes.rows(*_COLUMNS, alike=wanted))
-    ]
-    return moved(creates, found)
 
 
 def _halves(rows: pa.Table) -> Iterator[Half]:
@@ -77,8 +130,8 @@ def _first_merged_before(changes: Changes, delta: "Delta", task: "MergeTask") ->
     if task.from_scratch or folded.listed or len(folded.moved.deletes) == len(folded.moved.origins):
         return None
     limit, batch = delta.limits.get(task.delta.source), delta.point.of(task.delta.source).batch
-    whole = settled(changes.where(between("", limit, batch)), folded, folded.floor)
-    return min((position for position, _ in whole.deletes if position <= folded.floor), default=None)
+    whole = settled(changes.where(between("", limit, batch)), folded, folded.floor.position)
+    return min((position for position, _ in whole.deletes if position <= folded.floor.position), default=None)
 
 
 def _earlier(one: str | None, other: str | None) -> str | None:

@@ -9,12 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from changeling.model import json_text
 from changeling.model.change import Transaction
 from changeling.model.position import encode
 
-OLD_KEY = "old_key"
-"""The member of `meta` that holds the key which the row had, where the record of the create names it."""
 Place = tuple[str, str]
 """The position and the key of a change, as the log has them."""
 
@@ -43,14 +40,10 @@ class Moved:
     deletes: frozenset[Place] = frozenset()
     """Deletes that are part of a move."""
 
-
-def old_key_of(meta: str | bytes | None) -> str | None:
-    """The key that a row had before, where the record of its create names it."""
-    text = meta.decode() if isinstance(meta, bytes) else meta
-    if text is None or f'"{OLD_KEY}"' not in text:
-        return None
-    found = json_text.members(text).get(OLD_KEY)
-    return None if found is None else found.decode()
+    def differing(self, other: "Moved") -> set[Place]:
+        """The creates and deletes that do not belong together in the same way in both."""
+        creates = {place for place, _ in self.origins.items() ^ other.origins.items()}
+        return creates | (self.deletes ^ other.deletes)
 
 
 def moved(creates: Iterable[Half], deletes: Iterable[Half]) -> Moved:

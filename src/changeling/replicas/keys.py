@@ -18,6 +18,7 @@ from changeling.model.canonical import Convert
 from changeling.model.errors import Rejected
 from changeling.model.types import Type
 from changeling.replicas.shape import Columns, Shape
+from changeling.replicas.value_kinds import undeclared
 from changeling.replicas.values import fitted
 
 _SAFE_DIGITS = {"int64": 18, "int32": 9, "uint32": 9, "uint64": 18}
@@ -79,10 +80,12 @@ class KeyReader:
         self._columns, self._shape, self._encoding, self._version = columns, shape, encoding, version
         self._order = {number: place for place, number in enumerate(shape.key)}
 
-    def __call__(self, keys: pa.Array) -> list[str | None]:
-        """The normalised keys; None for one that does not fit the key's columns."""
+    def __call__(self, keys: pa.Array) -> pa.Array:
+        """The normalised keys; NULL for one that does not fit the key's columns."""
         quick = self._quick(keys)
-        return quick if quick is not None else [None if key is None else self.one(key) for key in keys.to_pylist()]
+        if quick is not None:
+            return quick
+        return pa.array([None if key is None else self.one(key) for key in keys.to_pylist()], pa.string())
 
     def one(self, key: str) -> str | None:
         """One key."""
@@ -108,7 +111,7 @@ class KeyReader:
             self._readers[name] = found if found is not None and found.id in self._order else None
         return self._readers[name]
 
-    def _quick(self, keys: pa.Array) -> list[str | None] | None:
+    def _quick(self, keys: pa.Array) -> pa.Array | None:
         """For keys of one column whose values are normalised already."""
         if len(self._order) != 1 or keys.null_count or not len(keys):
             return None
@@ -122,8 +125,7 @@ class KeyReader:
         if not pc.all(pc.match_substring_regex(keys, f"^{re.escape(head)}{value}}}$")).as_py():
             return None
         values = pc.utf8_slice_codeunits(keys, len(head), -1)
-        result: list[str | None] = pc.binary_join_element_wise("[", values, "]", "").to_pylist()
-        return result
+        return pc.binary_join_element_wise("[", values, "]", "").cast(pa.string())
 
 
 def _spelled_alike(reader: Reader, encoding: str) -> bool:
@@ -159,7 +161,9 @@ def _is_of(value: bytes, kind: Type) -> bool:
         return first in b"tf"
     if first in b'"tf{[':
         return False
-    return kind.kind == "decimal" or (value.lstrip(b"-").isdigit() and -(2**63) <= int(value) < 2**63)
+    if kind.kind == "int64":
+        return value.lstrip(b"-").isdigit() and -(2**63) <= int(value) < 2**63
+    return not undeclared([value], kind)[1]
 
 
 def object_text(key: str, shape: Shape) -> str:

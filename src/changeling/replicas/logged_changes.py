@@ -1,6 +1,6 @@
 """Changes of the log as merges and states read them: on Spark, or in this process. Which ones, and what is asked of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from changeling.iceberg.conditions import (
     one_of,
 )
 from changeling.model.table import TableName
+from changeling.replicas.change_order import Rank, Truncate, log_ranks, truncates_in_order
 from changeling.replicas.snapshot_attempts import Mark
 
 if TYPE_CHECKING:
@@ -68,8 +69,11 @@ class Changes(Protocol):
     def to_fold(self, most: int) -> pa.Table:
         """What a fold reads of them, of at most so many."""
 
-    def folded(self, spread: "Kernel", fold: "Kernel") -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
+    def folded(self, spread: "Kernel", fold: "Kernel", small: Sequence[int]) -> pa.Table:
+        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it.
+
+        The rows of a `small` table, by its number, are handed over together.
+        """
 
 
 def of_table(source: str, table: TableName) -> Condition:
@@ -104,16 +108,16 @@ def after(position: str) -> str:
     return f"{position}!"
 
 
-def last_truncate(changes: Changes) -> str | None:
-    """The position of the last truncate among the changes of a table."""
-    found = changes.where(equals("op", "truncate")).greatest("position")
-    return None if found is None else found[0]
+def last_truncate(changes: Changes) -> Rank | None:
+    """The place of the last truncate among the changes of a table."""
+    found = all_truncates(changes)
+    return found[-1].rank if found else None
 
 
-def all_truncates(changes: Changes) -> tuple[tuple[str, int | None], ...]:
-    """The positions of all truncates among the changes of a table, each with its commit time."""
-    found = changes.where(equals("op", "truncate")).distinct("position", "commit_time")
-    return tuple(sorted((position, moment) for position, moment in found))
+def all_truncates(changes: Changes) -> tuple[Truncate, ...]:
+    """The truncates among the changes of a table, in order."""
+    rows = changes.where(equals("op", "truncate")).rows("position", "commit_time", "batch", "origin")
+    return truncates_in_order(map(Truncate, log_ranks(rows), rows.column("commit_time").to_pylist()))
 
 
 def first_later(changes: Changes, source: str, moment: int, start: str, end: str) -> str | None:

@@ -61,15 +61,13 @@ def expire(lake: Lake, retention: timedelta, needed: Collection[int] = ()) -> No
 
 
 def _forget_points(lake: Lake, before: datetime, needed: Collection[int]) -> None:
-    """Drops points that are past retention; the newest stays, and those from the first that is needed on."""
+    """Drops points that are past retention; the newest stays, those from the first that is needed on, and the rows that they need."""
+    points = points_of(lake).all()
     first = min(needed, default=None)
-    found = [
-        point
-        for point in points_of(lake).all()[:-1]
-        if point.made_at < before and (first is None or point.number < first)
-    ]
-    if found:
-        lake.retried(f"DELETE FROM {lake.name(layout.POINTS)} WHERE point <= {found[-1].number}")
+    kept = (point for point in points if point.made_at >= before or (first is not None and point.number >= first))
+    limit = next(kept, points[-1] if points else Point()).first_row
+    if any(point.number < limit for point in points):
+        lake.retried(f"DELETE FROM {lake.name(layout.POINTS)} WHERE point < {limit}")
 
 
 def chosen(

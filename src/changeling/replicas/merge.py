@@ -7,7 +7,7 @@ an interrupted merge is finished by the next one, and no replica is changed twic
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ from changeling.replicas.merge_plan import Modes, Planner
 from changeling.replicas.merge_tasks import MergeTask
 from changeling.replicas.nearby_changes import NearbyChanges
 from changeling.replicas.pending_changes import Delta, PendingChanges, TableDelta
-from changeling.replicas.points import Point, Points, points_of
+from changeling.replicas.points import BASE, Point, Points, points_of
 from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import Identity, ReplicaState
 from changeling.replicas.row_events import FoldTable
@@ -83,6 +83,8 @@ class Merge:
         self._quarantine = Quarantine(self._lake)
         self._pending_changes = PendingChanges(self._lake, settle)
         self._inference = SchemaInference(log.registry, rules.policy, log.register)
+        # It lasts as long as the merge: each thread has a connection to the JVM.
+        self._pool = ThreadPoolExecutor(COMMITS, "changeling-commit")
         self._begin()
 
     def _begin(self) -> None:
@@ -123,9 +125,11 @@ class Merge:
 
     def _step(self, end: bool) -> Report | None:
         begun = monotonic()
-        batches = {name: state.batch for name, state in self._log.state.sources.items()}
+        # Sources go on meanwhile: what they add from here on is for the next point.
+        known = self._log.progress
+        batches = {name: state.batch for name, state in known.state.sources.items()}
         delta = self._pending or self._pending_changes.next(
-            self._points.last, batches, self._log.stats, self._log.looked, end=end
+            self._points.last, batches, known.stats, known.looked, end=end
         )
         if delta is None:
             return None
@@ -151,9 +155,10 @@ class Merge:
             if table.staged:
                 place = f"{staging}/{tasks.index(task)}"
                 return table, Target(place, staged_layout(table.shape, table.history))
-            return table, self._tables.lake.target(task.replica.table, datetime.now(UTC))
+            return table, self._tables.target(task.replica, table.shape)
 
         changes = NearbyChanges.of(self._lake).where(self._planner.changes(tasks, delta))
+        wanted = [task.folded.reduced for task in tasks]
         outcomes = fold(
             changes,
             [task.folded for task in tasks],
@@ -162,8 +167,10 @@ class Merge:
             delta.point.number,
             self._widened(delta, tasks),
         )
-        for task, (folded, _) in zip(tasks, outcomes, strict=True):
+        for task, reduced, (folded, _) in zip(tasks, wanted, outcomes, strict=True):
             task.folded = folded
+            if reduced and not folded.reduced:
+                self._planner.unordered.add(folded.source)
         later = with_halves_merged_before(NearbyChanges.of(self._lake), delta, tasks)
         if later is not None:
             discard([file for _, outcome in outcomes for file in (*outcome.files, *outcome.quarantine_files)])
@@ -190,14 +197,13 @@ class Merge:
         ]
 
     def _fit(self, task: MergeTask, table: FoldTable) -> None:
-        """Gives the replica the columns that the fold has."""
+        """Makes sure that the replica can have the columns of the fold; it gets them together with its rows."""
         task.folded = table
         if task.replica.snapshot is None and task.replica.shape != table.shape:
             self._tables.drop(task.replica)
             task.replica = self._tables.create(task.replica.identity, table.shape)
-            return
-        reshaped = self._tables.reshape(task.replica, table.shape)
-        task.replica = reshaped or self._committer.rewritten(task.replica, table.shape)
+        elif not self._tables.can_alter(task.replica, table.shape):
+            task.replica = self._committer.rewritten(task.replica, table.shape)
 
     def _widened(self, delta: Delta, tasks: list[MergeTask]) -> Callable[[FoldTable, dict[str, list[str]]], FoldTable]:
         found = {(table.source, table.table): table for table in delta.tables}
@@ -209,6 +215,10 @@ class Merge:
             return self._inference.widened(folded, kinds, table.key, version)
 
         return widen
+
+    def close(self) -> None:
+        """Ends its threads."""
+        self._pool.shutdown()
 
     @property
     def points(self) -> Points:
@@ -236,11 +246,8 @@ class Merge:
         source, name = place
         own = [known for known in self._tables.known.values() if (known.identity.source, known.identity.table) == place]
         limit = after(last.of(source).position or "")
-        point = msgspec.structs.replace(
-            last,
-            number=last.number + 1,
-            sources={**last.sources, source: msgspec.structs.replace(last.of(source), late=None)},
-        )
+        sources = {**last.sources, source: msgspec.structs.replace(last.of(source), late=None)}
+        point = Point(last.number + 1, last.made_at, last.complete, sources)
         changes = NearbyChanges.of(self._lake)
         key, version = some_key(changes, source, name), last_version(changes.where(of_table(source, name)))
         delta = Delta(point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, key, *version)])
@@ -252,8 +259,7 @@ class Merge:
 
     def _commit_all(self, found: Sequence[tuple[MergeTask, TableOutcome]], plan: str, delta: Delta) -> None:
         """Commits every table: those that need Spark in turn, the others several at a time. After a failure no other begins."""
-        for task, outcome in found:
-            self._committer.quarantine(task, outcome, delta.point.number)
+        self._committer.quarantine(found, delta.point.number)
         failed = threading.Event()
 
         def commit(task: MergeTask, outcome: TableOutcome) -> None:
@@ -269,8 +275,8 @@ class Merge:
         light = [one for one in found if not self._committer.needs_spark(*one)]
         for one in on_spark:
             commit(*one)
-        with ThreadPoolExecutor(COMMITS, "changeling-commit") as pool:
-            started = [pool.submit(commit, *one) for one in light]
+        started = [self._pool.submit(commit, *one) for one in light]
+        wait(started)
         for done in started:
             done.result()
 
@@ -292,16 +298,15 @@ class Merge:
     def _record(self, delta: Delta) -> Point:
         """Records the point: from now on it exists."""
         tables = {known.name: known.snapshot for known in self._tables.known.values() if known.is_current}
-        point = msgspec.structs.replace(delta.point, made_at=datetime.now(UTC), tables=tables)
+        point, row = self._points.next(msgspec.structs.replace(delta.point, made_at=datetime.now(UTC), tables=tables))
         reach("point.before")
-        self._lake.append_rows(layout.POINTS, [point.to_row()], point.made_at)
+        self._lake.append_rows(layout.POINTS, [row], point.made_at, {BASE: str(point.first_row)})
         reach("point.after")
         self._points.add(point)
         if self._staging is not None:
             remove_place(self._staging)
             self._staging = None
-        for name, known in self._log.stats.items():
-            self._log.stats[name] = {batch: one for batch, one in known.items() if batch > point.of(name).whole_batch}
+        self._log.forget_stats({name: one.whole_batch for name, one in point.sources.items()})
         return point
 
 

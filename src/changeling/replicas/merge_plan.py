@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_most, below, equals
+from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_least, at_most, equals, one_of
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.replicas.bases import Base, Bases
+from changeling.replicas.change_order import Rank, Truncate
+from changeling.replicas.key_move_lookup import reassigned
 from changeling.replicas.logged_changes import all_truncates, between, is_part, of_table
 from changeling.replicas.merge_tasks import MergeTask, late_keys
 from changeling.replicas.metadata_columns import SERVICE
@@ -25,6 +27,10 @@ from changeling.replicas.tables import ReplicaTables
 
 Modes = Callable[[str, TableName], str]
 """merge, history, append, or typed where every change becomes a row; by source and table."""
+_FEW_CHANGES = 10_000
+"""So many are folded by one task."""
+_FEW_TABLES = 20
+"""So many have conditions of their own, which skip more of the log."""
 _KINDS = {"merge": ("rows",), "history": ("rows", "history"), "append": (), "typed": ("changes",)}
 
 
@@ -37,6 +43,8 @@ class Planner:
         self._lake, self._points, self._tables, self._inference, self._mode = lake, points, tables, inference, mode
         self._bases = Bases(points, lambda: lake.entries(lake.load(layout.CHANGES).properties()))
         self._warnings: list[str] = []
+        self.unordered: set[str] = set()
+        """The sources whose changes came in several places at one position."""
 
     @property
     def _changes(self) -> NearbyChanges:
@@ -68,28 +76,58 @@ class Planner:
                 if replica.state.point < delta.point.number:
                     task, last = self._task(table, replica, delta), _version(table, replica)
                     version = task.folded.columns.version_at(*last)
+                    small = self._takes_new(task) and table.changes <= _FEW_CHANGES
+                    task.folded = replace(task.folded, small=small, reduced=not small and self._is_reduced(task.folded))
                     made.append(replace(task, version=version, version_at=last[1]))
         return made
 
+    def _is_reduced(self, folded: FoldTable) -> bool:
+        """Whether events that others supersede may be left out: of rows with a key and columns that a schema declares.
+
+        Of a source whose changes do not come in the order of their positions, they were not left out before.
+        """
+        is_kept = folded.history or folded.listed or not folded.shape.key or not folded.columns.shapes
+        return not is_kept and folded.source not in self.unordered
+
     def changes(self, tasks: Sequence[MergeTask], delta: Delta) -> Condition:
-        """The changes that the tables need: for most of them what is new, by one condition per source; each fold skips the rest."""
+        """The changes that the tables need: for most of them what is new, by one condition per source; each fold skips the rest.
+
+        There may be thousands of tables, and no engine likes thousands of conditions.
+        """
         fresh = {task.delta.source for task in tasks if self._takes_new(task)}
         parts = [
             all_of([equals("source", source), self._new(self._points.last.of(source), delta, source)])
             for source in sorted(fresh)
         ]
-        parts += [self._own_changes(task, delta) for task in tasks if not self._takes_new(task)]
+        own = [task for task in tasks if not self._takes_new(task)]
+        taken = {(task.delta.source, task.delta.table.name) for task in tasks if self._takes_new(task)}
+        for source in sorted({task.delta.source for task in own}):
+            alone = [task for task in own if task.delta.source == source]
+            if len(alone) > _FEW_TABLES:
+                # What is new is taken once: a table that takes it may not get more because another one is called like it.
+                shared = [task for task in alone if (source, task.delta.table.name) not in taken]
+                parts += [self._changes_of_all(source, shared, delta)] if shared else []
+                alone = [task for task in alone if (source, task.delta.table.name) in taken]
+            parts += [self._own_changes(task, delta) for task in alone]
         return any_of(parts)
 
+    def _changes_of_all(self, source: str, tasks: Sequence[MergeTask], delta: Delta) -> Condition:
+        """The changes of many tables, by one condition: each fold skips what comes before its own start."""
+        first = at_least("position", min(task.folded.floor.position for task in tasks))
+        names = one_of("table.name", {task.delta.table.name for task in tasks})
+        span = between("", delta.limits.get(source), delta.point.of(source).batch)
+        return all_of([equals("source", source), names, first, span])
+
     def _takes_new(self, task: MergeTask) -> bool:
-        """Whether a table needs only changes that the last point does not have."""
-        on_top = task.folded.floor == (self._points.last.of(task.delta.source).position or "")
-        return not task.from_scratch and (task.folded.listed or on_top)
+        """Whether a table needs only changes that the last point does not have: all of them where it has nothing of the source."""
+        last = self._points.last.of(task.delta.source)
+        on_top = task.folded.floor == Rank(last.position or "")
+        return not last.batch or (not task.from_scratch and (task.folded.listed or on_top))
 
     def _own_changes(self, task: MergeTask, delta: Delta) -> Condition:
         source = task.delta.source
-        span = between(task.folded.floor, delta.limits.get(source), delta.point.of(source).batch)
-        return all_of([of_table(source, task.delta.table), span])
+        span = between("", delta.limits.get(source), delta.point.of(source).batch)
+        return all_of([of_table(source, task.delta.table), task.folded.floor.at_or_after(), span])
 
     def _new(self, before: SourcePoint, delta: Delta, source: str) -> Condition:
         """Changes that the last point does not have, late or not."""
@@ -149,14 +187,14 @@ class Planner:
             replica = self._tables.note(replace(replica, shape=named))
         if folded.listed:
             return MergeTask(table, replica, folded)
-        folded = replace(folded, floor=held)
+        folded = replace(folded, floor=Rank(held))
         if folded.history:
             folded = replace(folded, truncates=self._truncates(table, delta, held))
         reads = Reads()
         if not folded.shape.key and (table.reads or table.first_late is not None):
             reads = self._reads(table, delta)
             folded = replace(folded, attempts=reads.attempts, contained=reads.contain)
-            if self._replaces_stored(table, reads):
+            if self._replaces_stored(table, delta, reads):
                 return self._from_scratch(table, replica, delta)
         if table.first_late is None and not reads.cut_by(held):
             return MergeTask(table, replica, folded)
@@ -181,8 +219,8 @@ class Planner:
         if folded.history:
             folded = replace(folded, truncates=truncates)
         elif truncates and not folded.listed:
-            folded = replace(folded, floor=truncates[-1][0])
-        if not (folded.floor or folded.contained or self._bases.log_is_whole()):
+            folded = replace(folded, floor=truncates[-1].rank, truncates=truncates[-1:])
+        if not (folded.floor.position or folded.contained or self._bases.log_is_whole()):
             self._warnings.append(
                 f"the log does not reach back to the first change of every table: the replica of {table.table} is built from the "
                 "changes that it still has"
@@ -191,11 +229,11 @@ class Planner:
 
     def _late(self, table: TableDelta, replica: Replica, folded: FoldTable, delta: Delta, reads: Reads) -> MergeTask:
         """Rows that late changes touch are folded again, and so are those of another attempt at a snapshot."""
-        there = self._tables.snapshots(replica)
+        there, held = self._tables.snapshots(replica), folded.floor.position
         base = None
         if table.first_late is not None:
             base = self._bases.before(replica, table.first_late, there)
-        if reads.cut_by(folded.floor if base is None else base.position):
+        if reads.cut_by(held if base is None else base.position):
             base = self._bases.before(replica, min(reads.first, table.first_late or reads.first), there) or base
         if reads.contain > (base or Base()).position:
             # A complete snapshot contains all of the base.
@@ -204,12 +242,18 @@ class Planner:
             self._warnings.append(self._passed_by(table))
             return MergeTask(table, replica, folded)
         truncates = self._truncates(table, delta, base.position)
+        start = Rank(base.position)
         if folded.history:
             folded = replace(folded, truncates=truncates)
         elif truncates:
-            base = Base(truncates[-1][0])
-        held, folded = folded.floor, replace(folded, floor=base.position)
-        late = self._came_late(table, delta, base, with_reads=bool(reads.attempts))
+            base, start = Base(), truncates[-1].rank
+            folded = replace(folded, truncates=truncates[-1:])
+        folded = replace(folded, floor=start)
+        late = self._came_late(table, delta, start, with_reads=bool(reads.attempts))
+        if folded.shape.key:
+            span = between("", delta.limits.get(table.source), delta.point.of(table.source).batch)
+            moved = reassigned(self._changes.where(span), late, folded)
+            late = late if moved is None else any_of([late, all_of([span, moved])])
         keys = late_keys(self._changes.where(late), folded)
         if keys is not None:
             folded = replace(folded, top=held, again=keys)
@@ -219,13 +263,14 @@ class Planner:
         folded = replace(folded, stored=base.snapshot is not None)
         return MergeTask(table, replica, folded, base, from_scratch=True)
 
-    def _replaces_stored(self, table: TableDelta, reads: Reads) -> bool:
+    def _replaces_stored(self, table: TableDelta, delta: Delta, reads: Reads) -> bool:
         """Whether a snapshot is complete since the last point, and rows from before it may be stored."""
         if not reads.completed_since(self._points.last.of(table.source).whole_batch):
             return False
         if len(reads.attempts) > 1 or not self._bases.log_is_whole():
             return True
-        earlier = self._changes.where(of_table(table.source, table.table), below("position", reads.contain))
+        span = between("", reads.contain, delta.point.of(table.source).batch)
+        earlier = self._changes.where(of_table(table.source, table.table), span)
         return earlier.some("position") is not None
 
     def _passed_by(self, table: TableDelta) -> str:
@@ -246,7 +291,7 @@ class Planner:
         whole = self._bases.log_is_whole()
         return reads_of(self._changes, table.source, table.table, limit, batch, whole=whole)
 
-    def _came_late(self, table: TableDelta, delta: Delta, base: Base, *, with_reads: bool) -> Condition:
+    def _came_late(self, table: TableDelta, delta: Delta, start: Rank, *, with_reads: bool) -> Condition:
         """The changes for which rows are folded again."""
         last = self._points.last.of(table.source)
         new = [above("batch", last.whole_batch), at_most("batch", delta.point.of(table.source).batch)]
@@ -255,9 +300,9 @@ class Planner:
         if with_reads:
             behind.append(equals("op", "read"))
         own = of_table(table.source, table.table)
-        return all_of([own, *new, any_of(behind), above("position", base.position)])
+        return all_of([own, *new, any_of(behind), start.at_or_after()])
 
-    def _truncates(self, table: TableDelta, delta: Delta, after: str) -> tuple[tuple[str, int | None], ...]:
+    def _truncates(self, table: TableDelta, delta: Delta, after: str) -> tuple[Truncate, ...]:
         limit, batch = delta.limits.get(table.source), delta.point.of(table.source).batch
         return all_truncates(self._changes.where(of_table(table.source, table.table), between(after, limit, batch)))
 

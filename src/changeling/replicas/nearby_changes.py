@@ -1,6 +1,6 @@
 """Changes of the log where Spark runs: in this process where few have to be read, else by a Spark job."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -75,9 +75,9 @@ class NearbyChanges:
         """What a fold reads of them, of at most so many."""
         return self._asked(lambda changes: changes.to_fold(most))
 
-    def folded(self, spread: "Kernel", fold: "Kernel") -> pa.Table:
+    def folded(self, spread: "Kernel", fold: "Kernel", small: Sequence[int] = ()) -> pa.Table:
         """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
-        return self._asked(lambda changes: changes.folded(spread, fold))
+        return self._asked(lambda changes: changes.folded(spread, fold, small))
 
     def _asked(self, question: Callable[[Changes], Answer]) -> Answer:
         try:

@@ -6,7 +6,7 @@ import pyarrow as pa
 from changeling.replicas.key_moves import Moved, Place
 from changeling.replicas.keys import KeyReader
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import UNSETTLED
+from changeling.replicas.row_events import CODES, UNSETTLED
 
 
 def without_deletes_of_moves(
@@ -15,7 +15,7 @@ def without_deletes_of_moves(
     """The changes and their effects, without deletes that only report that a row moved away."""
     if not moved.deletes:
         return batch, effects
-    kept = effects != Effect.GONE
+    kept = effects != CODES[Effect.GONE]
     for row in np.flatnonzero(~kept).tolist():
         kept[row] = _place(batch, row) not in moved.deletes
     return batch.filter(pa.array(kept)), effects[kept]
@@ -28,14 +28,14 @@ def settled(
 
     What is known goes into `moves`: the key that the row had, by the number of the change.
     """
-    unknown = [row for row in np.flatnonzero(effects == Effect.PART).tolist() if row not in moves]
+    unknown = [row for row in np.flatnonzero(effects == CODES[Effect.PART]).tolist() if row not in moves]
     if not unknown:
         return effects
     effects = effects.copy()
     for row in unknown:
         place = _place(batch, row)
         if place not in moved.origins:
-            effects[row] = UNSETTLED
+            effects[row] = CODES[UNSETTLED]
         elif (old := moved.origins[place]) is not None and (key := reader.one(old)) is not None:
             moves[row] = key
     return effects

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_most, equals, is_set, one_of
+from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_most, equals, is_set
 from changeling.iceberg.lake import Lake
 from changeling.log.batch_stats import BatchStats, TableStats, together
 from changeling.model.table import TableName
@@ -128,7 +128,9 @@ class PendingChanges:
         unknown = [name for name in batches if name not in self._partitions]
         found = list(new.partitions())
         if unknown:
-            earlier = all_of([one_of("source", unknown), is_set("origin.topic")])
+            # No later than the batches that are merged: what others add meanwhile says nothing of these.
+            own = [all_of([equals("source", name), at_most("batch", batches[name])]) for name in unknown]
+            earlier = all_of([any_of(own), is_set("origin.topic")])
             found += new_changes(self._lake, earlier).partitions()
         for one in found:
             places = self._partitions.setdefault(one.source, {})
@@ -151,7 +153,7 @@ class PendingChanges:
         if not any(row.seen for row in rows) and all(one.whole_batch < one.batch for one in sources.values()):
             return None
         tables = [_table_delta(row) for row in rows if row.changes or row.altered]
-        point = Point(last.number + 1, datetime.now(UTC), complete, {**last.sources, **sources}, last.tables)
+        point = Point(last.number + 1, datetime.now(UTC), complete, {**last.sources, **sources})
         return Delta(point, dict(limits), tables)
 
 
@@ -174,7 +176,7 @@ def delta_of(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchS
         commit_time = max(filter(None, (before.commit_time, found.commit_time)), default=None)
         sources[name] = SourcePoint(batch, batch, position, transaction, commit_time)
         tables += [_delta_of_stats(name, table) for table in found.tables]
-    point = Point(last.number + 1, datetime.now(UTC), True, {**last.sources, **sources}, last.tables)
+    point = Point(last.number + 1, datetime.now(UTC), True, {**last.sources, **sources})
     return Delta(point, dict.fromkeys(batches), tables)
 
 

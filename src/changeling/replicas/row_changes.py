@@ -4,7 +4,6 @@ Rows without a key are counted: a row that comes is one more of its kind, a row 
 """
 
 import functools
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +17,31 @@ from changeling.formats import registry
 from changeling.model import json_text
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image, Operation
-from changeling.model.table import TableName
 from changeling.replicas import partial_inserts
+from changeling.replicas.change_groups import Place, alike, by_table, effects_of, place_of
+from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
-from changeling.replicas.row_effect import Effect, effect
-from changeling.replicas.row_events import ARRIVAL, MINUS, PLUS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable, image_sums
+from changeling.replicas.row_effect import Effect
+from changeling.replicas.row_events import (
+    CODES,
+    KINDS,
+    MINUS,
+    PLUS,
+    ROW_EVENTS,
+    UNPLACED,
+    UNSETTLED,
+    FoldTable,
+    image_sums,
+)
 from changeling.replicas.snapshot_attempts import Assignment
+
+_BASED = (CODES[Effect.PATCH], CODES[Effect.PART])
+"""The effects on rows that keep columns of the row that they were before."""
+
+
+@functools.cache
+def _kinds() -> pa.Array:
+    return pa.array(KINDS, pa.string())
 
 
 @dataclass(frozen=True)
@@ -35,37 +53,13 @@ class RowChangesKernel:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batch by batch."""
         spreads = [_RowChanges(number, table) for number, table in enumerate(self.tables)]
-        known: dict[tuple[str | None, ...], list[_RowChanges]] = {}
+        known: dict[Place, list[_RowChanges]] = {}
         for spread in spreads:
-            known.setdefault((spread.table.source, *_parts(spread.table.table)), []).append(spread)
+            known.setdefault(place_of(spread.table.source, spread.table.table), []).append(spread)
         for batch in batches:
-            for wanted, rows in _by_table(batch, known):
+            for wanted, rows in by_table(batch, known):
                 for spread in wanted:
                     yield from spread(rows)
-
-
-def _parts(table: TableName) -> tuple[str | None, str | None, str]:
-    return table.catalog, table.schema, table.name
-
-
-def _by_table(
-    batch: pa.RecordBatch, known: dict[tuple[str | None, ...], list["_RowChanges"]]
-) -> Iterator[tuple[list["_RowChanges"], pa.RecordBatch]]:
-    names = [batch.column("source"), *batch.column("table").flatten()]
-    encoded = [column.dictionary_encode() for column in names]
-    if batch.num_rows and all(len(column.dictionary) + bool(column.null_count) == 1 for column in encoded):
-        wanted = known.get(tuple(column[0].as_py() for column in names))
-        if wanted is not None:
-            yield wanted, batch
-        return
-    codes = np.zeros(batch.num_rows, np.int64)
-    for column in encoded:
-        codes = codes * (len(column.dictionary) + 1) + np.asarray(pc.add(pc.fill_null(column.indices, -1), 1), np.int64)
-    _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    for group, first in enumerate(firsts):
-        wanted = known.get(tuple(column[int(first)].as_py() for column in names))
-        if wanted is not None:
-            yield wanted, batch if len(firsts) == 1 else batch.filter(pa.array(inverse == group))
 
 
 class _RowChanges:
@@ -77,14 +71,14 @@ class _RowChanges:
         self._attempt = Assignment(table.attempts)
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        effects, rows = _effects(batch)
+        effects, rows = effects_of(batch)
         if not rows.all():
             batch, effects = batch.filter(pa.array(rows)), effects[rows]
         versions = self._versions(batch)
         spread = self._keyed_events if self._keyed else self._counted_events
         if self.table.listed:
             spread = self._listed_events
-        for encoding, version, part, kinds in _alike(batch, versions, effects):
+        for encoding, version, part, kinds in alike(batch, versions, effects):
             events = spread(part, kinds, encoding, version)
             if events.num_rows:
                 yield events
@@ -110,29 +104,23 @@ class _RowChanges:
         keys = reader(batch.column("key"))
         moves = _moves(batch, effects, keys, reader)
         effects = partial_inserts.settled(batch, effects, self.table.moved, moves, reader)
-        effects = np.array([UNPLACED if key is None else kind for key, kind in zip(keys, effects, strict=True)], object)
+        values = _plain(batch.column("after"))
+        if keys.null_count:
+            unplaced = keys.is_null()
+            effects = np.where(np.asarray(unplaced), CODES[UNPLACED], effects)
+            values = pc.if_else(unplaced, _plain(batch.column("key")), values)
+            keys = pc.fill_null(keys, "")
         # A row with a full image leaves one key and appears under another: two events that need not be folded together.
-        leaving = [place for place in moves if effects[place] == Effect.WHOLE]
-        origins: list[str | None] = [None] * len(keys)
-        for place, old in moves.items():
-            if effects[place] in (Effect.PATCH, Effect.PART):
-                origins[place] = old
-        values = batch.column("after").to_pylist()
-        raw = batch.column("key").to_pylist()
-        values = [
-            raw[place] if kind == UNPLACED else text
-            for place, (kind, text) in enumerate(zip(effects, values, strict=True))
-        ]
-        places = [*range(len(keys)), *leaving]
-        return self._made(
-            batch.take(pa.array(places, pa.int64())) if leaving else batch,
-            [key if key is not None else "" for key in keys] + [moves[place] for place in leaving],
-            origins + [None] * len(leaving),
-            [*effects, *([Effect.GONE.value] * len(leaving))],
-            values + [None] * len(leaving),
-            version,
-            len(leaving),
-        )
+        leaving = [place for place in moves if effects[place] == CODES[Effect.WHOLE]]
+        based = {place: old for place, old in moves.items() if effects[place] in _BASED}
+        origins = pa.array(map(based.get, range(len(keys))), pa.string()) if based else pa.nulls(len(keys), pa.string())
+        if leaving:
+            nothing = pa.nulls(len(leaving), pa.string())
+            batch = batch.take(pa.array([*range(len(keys)), *leaving], pa.int64()))
+            keys = pa.concat_arrays([keys, pa.array([moves[place] for place in leaving], pa.string())])
+            origins, values = (pa.concat_arrays([column, nothing]) for column in (origins, values))
+            effects = np.append(effects, [CODES[Effect.GONE]] * len(leaving))
+        return self._made(batch, keys, origins, _kinds().take(pa.array(effects)), values, version, len(leaving))
 
     def _counted_events(
         self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int
@@ -151,7 +139,9 @@ class _RowChanges:
                 keys.append(key or "")
                 kinds.append(kind if key is not None else UNPLACED)
                 values.append(text)
-        return self._made(batch.take(pa.array(places, pa.int64())), keys, [None] * len(keys), kinds, values, version)
+        own, effect_names, texts = (pa.array(column, pa.string()) for column in (keys, kinds, values))
+        rows = batch.take(pa.array(places, pa.int64()))
+        return self._made(rows, own, pa.nulls(len(keys), pa.string()), effect_names, texts, version)
 
     def _listed_events(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
         """Each change as it came: the row after it, or where there is none the row before."""
@@ -162,8 +152,8 @@ class _RowChanges:
         ):
             values.append(_with_members(key, before if after is None else after))
             images.append(before_image if after is None else after_image)
-        count = batch.num_rows
-        return self._made(batch, [""] * count, [None] * count, images, values, version)
+        keys, origins = pa.repeat("", batch.num_rows), pa.nulls(batch.num_rows, pa.string())
+        return self._made(batch, keys, origins, pa.array(images, pa.string()), pa.array(values, pa.string()), version)
 
     def _content(self, text: str, encoding: str, version: int) -> str:
         found = []
@@ -176,38 +166,40 @@ class _RowChanges:
     def _made(
         self,
         batch: pa.RecordBatch,
-        keys: list[str],
-        origins: list[str | None],
-        effects: list[str],
-        values: list[str | None],
+        keys: pa.Array,
+        origins: pa.Array,
+        effects: pa.Array,
+        values: pa.Array,
         version: int,
         leaving: int = 0,
     ) -> pa.RecordBatch:
         """Row events; the last ones of a table with a key may be of rows that leave theirs."""
         table, count = self.table, len(keys)
-        groups = keys if not table.groups else [table.groups.get(key, key) for key in keys]
-        # A row that left a key which is folded again appears there, so its new key is folded again too.
-        again = [key in table.again or origin in table.again for key, origin in zip(keys, origins, strict=True)]
+        groups = keys
+        if table.groups:
+            groups = pa.array([table.groups.get(key, key) for key in keys.to_pylist()], pa.string())
         columns = [
             pa.repeat(pa.scalar(self._number, pa.int32()), count),
-            pa.array(groups, pa.string()),
+            groups,
             batch.column("position"),
-            pa.array(keys, pa.string()),
-            pa.array(origins, pa.string()),
-            pa.array([str(kind) for kind in effects], pa.string()),
+            keys,
+            origins,
+            effects,
             batch.column("op"),
-            pa.array(values, pa.string()),
+            values,
             batch.column("encoding"),
             pa.repeat(pa.scalar(version if version >= 0 else None, pa.int64()), count),
             batch.column("commit_time"),
-            pa.array(again, pa.bool_()),
+            self._again(keys, origins),
             image_sums(batch, leaving if self._keyed else count),
             *(batch.column(name) for name in ARRIVAL),
             self._attempts(batch, count),
         ]
         events = pa.record_batch([_plain(column) for column in columns], schema=ROW_EVENTS)
-        if table.floor:
-            events = events.filter(pc.greater(events.column("position"), table.floor))
+        if table.floor.position:
+            # Changes of the position of a truncate show which of those after it are repetitions.
+            reaches = pc.greater if table.floor.is_end else pc.greater_equal
+            events = events.filter(reaches(events.column("position"), table.floor.position))
         if table.contained:
             events = events.filter(pc.greater_equal(events.column("position"), table.contained))
         if not table.top:
@@ -215,6 +207,16 @@ class _RowChanges:
         wanted = pc.or_(events.column("again"), pc.greater(events.column("position"), table.top))
         # A row that may have left a key which is folded again.
         return events.filter(pc.or_(wanted, pc.equal(events.column("effect"), UNSETTLED)))
+
+    def _again(self, keys: pa.Array, origins: pa.Array) -> pa.Array:
+        """A row that left a key which is folded again appears there, so its new key is folded again too."""
+        if not self.table.again:
+            return pa.repeat(False, len(keys))
+        return pc.or_(pc.is_in(keys, self._folded_again), pc.is_in(origins, self._folded_again))
+
+    @functools.cached_property
+    def _folded_again(self) -> pa.Array:
+        return pa.array(list(self.table.again), pa.string())
 
     def _attempts(self, batch: pa.RecordBatch, count: int) -> pa.Array:
         """The attempts at a snapshot that rows belong to."""
@@ -235,46 +237,10 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.cast(pa.string()) if pa.types.is_large_string(column.type) else column
 
 
-def _effects(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-    """The effect of each change, and which of them are changes of a row."""
-    columns = [batch.column(name).dictionary_encode() for name in ("op", "before_image", "after_image", "encoding")]
-    sizes = [len(column.dictionary) for column in columns]
-    codes = np.zeros(batch.num_rows, np.int64)
-    for column, size in zip(columns, sizes, strict=True):
-        codes = codes * size + np.asarray(column.indices, np.int64)
-    found = np.empty(max(1, math.prod(sizes)), object)
-    for code in np.flatnonzero(np.bincount(codes)).tolist():
-        places = np.unravel_index(code, sizes)
-        parts = [column.dictionary[int(place)].as_py() for column, place in zip(columns, places, strict=True)]
-        found[code] = effect(Operation(parts[0]), Image(parts[1]), Image(parts[2]), parts[3])
-    rows: np.ndarray = np.array([kind is not None for kind in found], bool)[codes]
-    return found[codes], rows
-
-
-def _alike(
-    batch: pa.RecordBatch, versions: np.ndarray, effects: np.ndarray
-) -> Iterator[tuple[str, int, pa.RecordBatch, np.ndarray]]:
-    """The changes of one encoding and one version each."""
-    if not batch.num_rows:
-        return
-    encodings = batch.column("encoding").dictionary_encode()
-    if len(encodings.dictionary) == 1 and (versions == versions[0]).all():
-        yield encodings.dictionary[0].as_py(), int(versions[0]), batch, effects
-        return
-    codes = np.asarray(encodings.indices, np.int64)
-    pairs = np.stack([codes, versions])
-    distinct, inverse = np.unique(pairs, axis=1, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    for place in range(distinct.shape[1]):
-        encoding, version = encodings.dictionary[int(distinct[0, place])].as_py(), int(distinct[1, place])
-        rows = inverse == place
-        yield encoding, version, batch.filter(pa.array(rows)), effects[rows]
-
-
-def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: list[str | None], reader: KeyReader) -> dict[int, str]:
+def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: pa.Array, reader: KeyReader) -> dict[int, str]:
     """The changes that move a row, and the key that it had."""
     befores = batch.column("before")
-    written = (effects == Effect.WHOLE) | (effects == Effect.PATCH) | (effects == Effect.PART)
+    written = np.isin(effects, [CODES[Effect.WHOLE], *_BASED])
     found = written & ~np.asarray(befores.is_null()) & ~np.asarray(batch.column("key").is_null())
     candidates = pa.array(np.flatnonzero(found), pa.int64())
     moved: dict[int, str] = {}
@@ -286,7 +252,7 @@ def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: list[str | None], r
     was, now = _keys_in(texts, names), _keys_in(own, names)
     for place, old, new, text, key in zip(candidates.to_pylist(), was, now, texts, own, strict=True):
         # The same bytes are the same key: no need to compare further.
-        if old != new and (other := _old(key, text, reader)) is not None and other != keys[place]:
+        if old != new and (other := _old(key, text, reader)) is not None and other != keys[place].as_py():
             moved[place] = other
     return moved
 

@@ -8,13 +8,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.model.table import TableName
+from changeling.replicas.change_order import ARRIVAL, START, Rank, Truncate
 from changeling.replicas.key_moves import Moved
+from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.snapshot_attempts import Attempt
 
 PLUS, MINUS, UNPLACED, UNSETTLED = "plus", "minus", "unplaced", "unsettled"
 """In addition to the effects on rows with a key: one row more, one less, a change that has no place in the replica, and a new row
 with a partial image whose origin has not been looked up yet."""
+
+KINDS = (*(one.value for one in Effect), UNPLACED, UNSETTLED)
+"""The effects of changes of rows with a key; while changes are spread, each goes by its place here."""
+CODES = {kind: place for place, kind in enumerate(KINDS)}
 
 READ_COLUMNS = (
     "source",
@@ -30,8 +36,6 @@ READ_COLUMNS = (
     "commit_time",
     "schema_id",
 )
-ARRIVAL = ("batch", "ordinal", "partition", "record")
-"""Where a change arrived, in order: of equal positions the earlier one comes first. Files have no partition."""
 ORDER = ("table", "group", "position", *ARRIVAL, "key", "effect", "values")
 """What row events are sorted by before they are folded, ascending; NULL comes first."""
 ROW_EVENTS = pa.schema(
@@ -69,20 +73,6 @@ def sorted_events(events: pa.Table) -> pa.Table:
     return events.take(pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns]))
 
 
-def arrivals(rows: pa.Table) -> list[pa.ChunkedArray]:
-    """`ARRIVAL`, given `batch` and `origin` of rows of the log."""
-    ordinal, partition, offset, record = (
-        pc.struct_field(rows.column("origin"), name) for name in ("ordinal", "partition", "offset", "record")
-    )
-    values = (
-        rows.column("batch"),
-        pc.fill_null(ordinal, 0),
-        pc.if_else(pc.is_valid(offset), pc.fill_null(partition, 0), None),
-        pc.coalesce(offset, record, 0),
-    )
-    return [value.cast(pa.int64()) for value in values]
-
-
 def image_sums(batch: pa.RecordBatch, leaving: int) -> pa.Array:
     """Checksums of the images that events do not hold: of the row before, and for the last `leaving` of both."""
     staying = batch.num_rows - leaving
@@ -110,8 +100,8 @@ class FoldTable:
     shape: Shape
     stored: bool
     """The fold starts on top of stored rows."""
-    floor: str = ""
-    """It begins after this position."""
+    floor: Rank = START
+    """It begins after this place: the end of a position, or a truncate."""
     top: str = ""
     """Row events up to this position are in the stored rows already."""
     again: frozenset[str] = frozenset()
@@ -131,8 +121,12 @@ class FoldTable:
     """Changes before this position are in the rows of a complete snapshot, and do not count in addition."""
     counted: tuple[int, int, str] = (0, 0, "")
     """What was folded before: all of the batches up to the first number, and of those up to the second the changes up to the position."""
-    truncates: tuple[tuple[str, int | None], ...] = ()
-    """The truncates and their times; for histories only: other folds begin after the last one."""
+    truncates: tuple[Truncate, ...] = ()
+    """In order; histories have all of them. Other folds begin after the last one, and have only that."""
+    reduced: bool = False
+    """Events that later ones supersede are left out before the events of a row come together."""
+    small: bool = False
+    """So few changes that one task folds all of its rows: tasks write files of their own."""
 
     @property
     def goes_on(self) -> bool:
@@ -144,6 +138,10 @@ class FoldTable:
         whole, last, held = self.counted
         return batch > last or (batch > whole and position > held)
 
-    def truncates_of(self, again: bool) -> list[tuple[str, int | None]]:
+    def truncates_by_position(self) -> dict[str, list[Rank]]:
+        """All truncates, repeated ones as well, in order."""
+        return {one.rank.position: [one.rank, *one.repeated] for one in self.truncates}
+
+    def truncates_of(self, again: bool) -> list[Truncate]:
         """Those that concern rows which are folded again, or the others: for them, earlier ones are in the stored rows."""
-        return [one for one in self.truncates if again or one[0] > self.top]
+        return [one for one in self.truncates if again or one.rank.position > self.top]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.formats.key_changes import old_key_of
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
 from changeling.log.layout import CHANGES
@@ -14,8 +15,9 @@ from changeling.model.change import Change, Origin
 from changeling.model.errors import UsageError
 from changeling.model.operation import Operation
 from changeling.model.table import TableName
+from changeling.replicas.change_order import Rank, log_ranks
 from changeling.replicas.fold import Cell, Fold, Repetitions, RowEvent
-from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
+from changeling.replicas.key_moves import Half, Moved, moved
 from changeling.replicas.row_effect import Effect, effect, old_key
 from changeling.replicas.table_lookup import WantedTable
 
@@ -47,7 +49,7 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
     A change that moves the row to this key or away from it is one of them. Raises `UsageError` where the log has no such
     table, several of that name, or no such key.
     """
-    batch, arrivals = _changes_of(log, table)
+    batch, ranks = _changes_of(log, table)
     changes = layout.changes(batch)
     encodings = batch.column("encoding").to_pylist()
     events = [_event(change, encoding) for change, encoding in zip(changes, encodings, strict=True)]
@@ -62,7 +64,7 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
     fold, met, last = Fold(), Repetitions(), None
     # A new snapshot that replaces the table, and has not shown the row yet.
     emptied: RowChange | None = None
-    for place in sorted(places, key=lambda place: (*_order(changes[place], moves), arrivals[place])):
+    for place in _in_order(places, changes, ranks, moves):
         change, event = changes[place], events[place]
         was = wanted if text_of(change.key) != wanted else _old_key(change, moves)
         before = _image(fold, wanted) or _image(fold, was)
@@ -76,6 +78,8 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
             yield emptied
             emptied = None
         if change.op is Operation.TRUNCATE:
+            if met.meet("", change.position or "", _content(change)):
+                continue
             fold.truncate()
         elif event is None or met.meet(event.key, event.position, _content(change)):
             continue
@@ -131,13 +135,20 @@ def _repeats_move(change: Change, key: str, moves: Moved) -> bool:
     return text_of(change.key) != key and moves.origins.get(_place(change)) == key and key in taken
 
 
-def _order(change: Change, moves: Moved) -> tuple[str, bool, bool]:
-    """By position; a truncate comes after all changes that share its position, as in the fold.
+def _in_order(places: Sequence[int], changes: Sequence[Change], ranks: Sequence[Rank], moves: Moved) -> Sequence[int]:
+    """Some changes in the order of the fold; a delete that is part of a move comes before the rest of it."""
+    creates: dict[tuple[str, str], Rank] = {}
+    for place in sorted(places, key=ranks.__getitem__, reverse=True):
+        old = moves.origins.get(_place(changes[place]))
+        if old is not None:
+            creates[ranks[place].position, old] = ranks[place]
 
-    A delete that is part of a move comes before the rest of it.
-    """
-    is_truncate = change.op is Operation.TRUNCATE
-    return change.position or "", is_truncate, _place(change) not in moves.deletes
+    def order(place: int) -> tuple[Rank, bool]:
+        if _place(changes[place]) not in moves.deletes:
+            return ranks[place], True
+        return min(ranks[place], creates.get(_place(changes[place]), ranks[place])), False
+
+    return sorted(places, key=order)
 
 
 def _event(change: Change, encoding: str) -> RowEvent | None:
@@ -200,8 +211,8 @@ def _some(known: set[str]) -> str:
     return min(known, default='{"id": 1}')
 
 
-def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[tuple[int, ...]]]:
-    """All changes of the one table of the log that is meant, and where each arrived."""
+def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[Rank]]:
+    """All changes of the one table of the log that is meant, and the place of each in their order."""
     rows = _of_tables(log.rows(CHANGES, equals("table.name", table.name.name)))
     found = _as_changes(rows)
     sources = found.column("source").to_pylist()
@@ -213,15 +224,7 @@ def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[t
         raise UsageError(f"the log has no table {table}; {table.nearest(_tables(log))}")
     kept = pa.array([place == chosen for place in places], pa.bool_())
     changes = found.filter(kept).combine_chunks().to_batches()[0]
-    batches = rows.column("batch").filter(kept).to_pylist()
-    return changes, [_arrival(batch, origin) for batch, origin in zip(batches, layout.origins(changes), strict=True)]
-
-
-def _arrival(batch: int, origin: Origin) -> tuple[int, ...]:
-    """In the order of the fold: batch, file or topic, partition, record or offset."""
-    if origin.offset is None:
-        return batch, origin.ordinal or 0, -1, origin.record or 0
-    return batch, origin.ordinal or 0, origin.partition or 0, origin.offset
+    return changes, list(log_ranks(rows.filter(kept)))
 
 
 def _as_changes(found: pa.Table) -> pa.Table:

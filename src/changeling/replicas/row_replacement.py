@@ -55,16 +55,22 @@ class Scan:
 
 
 def read_staged(
-    files: Sequence[Written], shape: Shape, history: bool = False, most: int | None = MOST_ROWS
+    files: Sequence[Written],
+    shape: Shape,
+    history: bool = False,
+    most: int | None = MOST_ROWS,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[pa.Table]:
-    """What a fold wrote of the rows that it touched, in parts of bounded size: no row is in two of them."""
+    """What a fold wrote of the rows that it touched, or some columns of it, in parts of bounded size: no row is in two of them."""
     layout = staged.staged_layout(shape, history)
+    if columns is not None:
+        layout = pa.schema([layout.field(name) for name in columns])
     waiting: list[pa.Table] = []
     for written in files:
         store, path = filesystem(written.path)
         with pq.ParquetFile(store.open_input_file(path)) as file:
             for group in range(file.num_row_groups):
-                waiting.append(file.read_row_group(group).cast(layout))
+                waiting.append(file.read_row_group(group, layout.names).cast(layout))
                 if most is not None and sum(part.num_rows for part in waiting) >= most:
                     yield pa.concat_tables(waiting)
                     waiting = []

@@ -42,7 +42,7 @@ def quarantine_rows(table: FoldTable, entries: Sequence[Entry], point: int) -> p
         pa.repeat(pa.scalar(table.source, pa.string()), count),
         tables_array([table.table] * count),
         pa.array(rows, pa.string()),
-        pa.array([_readable(row, table.shape) for row in rows], pa.string()),
+        pa.array([readable(row, table.shape) for row in rows], pa.string()),
         *(pa.array([entry[place] for entry in entries], pa.string()) for place in (1, 2, 3, 4, 5)),
         pa.repeat(pa.scalar(point, pa.int64()), count),
     ]
@@ -134,6 +134,7 @@ class RowWriter:
                 staged_rows.AGAIN: again,
                 staged_rows.STALE: row.stale,
                 staged_rows.NEEDS_BASE: needs_base,
+                staged_rows.ORIGIN: None if row.base == key else row.base,
                 staged_rows.POSITION: position,
             },
         )
@@ -270,6 +271,7 @@ _OWN = {
     staged_rows.AGAIN: pa.bool_(),
     staged_rows.STALE: pa.bool_(),
     staged_rows.NEEDS_BASE: pa.bool_(),
+    staged_rows.ORIGIN: pa.string(),
     staged_rows.POSITION: pa.string(),
     staged_rows.TIME: pa.int64(),
     staged_rows.OP: pa.string(),
@@ -285,7 +287,8 @@ def _effect(row: Row) -> str:
     return (Effect.WHOLE if row.base is None else Effect.PATCH).value
 
 
-def _readable(row: str, shape: Shape) -> str:
+def readable(row: str, shape: Shape) -> str:
+    """A normalised key as the quarantine shows it; what is no key as it is."""
     try:
         return object_text(row, shape)
     except ValueError:

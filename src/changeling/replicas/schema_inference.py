@@ -12,20 +12,24 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.replicas.logged_changes import Changes
 from changeling.replicas.row_events import FoldTable
-from changeling.replicas.schema_reversion import PositionRange, hold_again, may_revert
+from changeling.replicas.schema_reversion import PositionRange, may_revert, reversions
 from changeling.replicas.shape import Columns, Shape, columns_of
 
 if TYPE_CHECKING:
     from changeling.replicas.pending_changes import TableDelta
 
 Policies = Callable[[str, TableName], Policy]
+Register = Callable[[Callable[[Registry], list[Version]]], list[Version]]
+"""Adds versions to the registry and stores them, as `Log.register` does."""
 
 
 class SchemaInference:
     """Columns by the registry; new ones are registered and stored."""
 
-    def __init__(self, registry: Registry, policy: Policies, register: Callable[[list[Version]], None]) -> None:
-        self._registry, self._policy, self._register = registry, policy, register
+    def __init__(self, registry: Registry, policy: Policies, register: Register | None = None) -> None:
+        """Without `register`, new columns are known to this registry alone."""
+        self._registry, self._policy = registry, policy
+        self._register: Register = (lambda change: change(registry)) if register is None else register
 
     def columns(self, source: str, table: TableName, key: str | None) -> Columns:
         """The columns of a table; those of `key`, a key of one of its rows, are among them."""
@@ -37,13 +41,14 @@ class SchemaInference:
         if key is None or set(names) <= known:
             return columns
         sample = {name: sorted(kinds) for name, kinds in kinds_of([key]).items() if name not in known}
-        self._register(registry.meet(source, Sampled(table, sample, tuple(names))))
+        self._register(lambda registry: registry.meet(source, Sampled(table, sample, tuple(names))))
         return columns_of(declared, registry.undeclared(source, table), policy, names)
 
     def look_for_reversions(self, changes: Changes, span: PositionRange, new: "TableDelta | None" = None) -> None:
         """Registers the versions that hold again; `new`, if given, may show that there is nothing to look for."""
         if new is None or may_revert(self._registry, new):
-            self._register(hold_again(changes, self._registry, span))
+            found = reversions(changes, self._registry, span)
+            self._register(lambda registry: [registry.again(version, position) for version, position in found])
 
     def widened(
         self, folded: FoldTable, kinds: dict[str, list[str]], key: str | None, version: int | None
@@ -56,9 +61,9 @@ class SchemaInference:
                 "policy is to fail. Set `schema: evolve` for this table to add them, or `schema: ignore` to pass them over."
             )
         sample = Sampled(table, kinds, tuple(column.source_name for column in folded.shape.key_columns))
-        self._register(self._registry.meet(source, sample))
+        self._register(lambda registry: registry.meet(source, sample))
         columns = self.columns(source, table, key)
-        if columns.extra == folded.columns.extra:
+        if (columns.extra, columns.doubles) == (folded.columns.extra, folded.columns.doubles):
             raise ChangelingError(
                 f"source {source}: no column of {table} can be created for the values of {', '.join(map(repr, sorted(kinds)))}: "
                 "declare the table's columns in the pipeline file, with `schema: ignore`"

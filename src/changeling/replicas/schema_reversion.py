@@ -28,8 +28,8 @@ class PositionRange(NamedTuple):
     batch: int
 
 
-def hold_again(changes: Changes, registry: Registry, span: PositionRange) -> list[Version]:
-    """The versions that begin to hold again within a range; registers them."""
+def reversions(changes: Changes, registry: Registry, span: PositionRange) -> list[tuple[Version, str]]:
+    """The versions that begin to hold again within a range, each with the position; they are not registered."""
     carried = _carried(registry, span.source, span.table)
     kinds = _kinds(carried)
     if len(set(kinds.values())) < 2:
@@ -47,7 +47,7 @@ def hold_again(changes: Changes, registry: Registry, span: PositionRange) -> lis
             starts = sorted([*starts, (position, kind)])
         held = [kind]
     by_number = {version.id: version for version in carried}
-    return [registry.again(by_number[number], position) for position, number in found]
+    return [(by_number[number], position) for position, number in found]
 
 
 def _is_reversion(position: str, kind: int, starts: list[tuple[str, int]]) -> bool:

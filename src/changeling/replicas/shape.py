@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from changeling.log.inferred_schemas import doubles
 from changeling.log.schema_evolution import common, difference
 from changeling.log.schema_registry import Policy, Version
 from changeling.model import types
@@ -16,6 +17,7 @@ from changeling.model.table import Column, TableSchema
 from changeling.replicas.column_names import stored_names
 
 _START = ""
+_UNDECLARED = "+"
 
 
 class ReplicaColumn(msgspec.Struct, frozen=True):
@@ -31,6 +33,11 @@ class ReplicaColumn(msgspec.Struct, frozen=True):
     def source_name(self) -> str:
         """What the source calls it."""
         return self.name if self.told_name is None else self.told_name
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether a schema has it; otherwise only values do."""
+        return not self.id.startswith(_UNDECLARED)
 
     @property
     def kind(self) -> types.Type:
@@ -80,6 +87,8 @@ class Columns:
     """The ids of the key columns where no schema declares them."""
     reversions: tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...] = ()
     """Versions with the same schema as others: for a change that has one of these, its position decides which it is."""
+    doubles: frozenset[str] = frozenset()
+    """The ids of columns without a schema whose exact numbers are all doubles as well, so far."""
 
     def shape(self, version: int | None = None) -> Shape:
         """The shape of the replica while a version holds; by default the last one."""
@@ -156,6 +165,7 @@ def columns_of(
         policy,
         tuple(by_name[name] for name in key if name in by_name),
         _reversions(chain.versions),
+        frozenset() if undeclared is None else frozenset(map(_extra_id, doubles(undeclared))),
     )
 
 
@@ -193,7 +203,7 @@ def _extra(declared: set[str], undeclared: TableSchema | None, policy: Policy) -
 
 
 def _extra_id(name: str) -> str:
-    return f"+{name}"
+    return f"{_UNDECLARED}{name}"
 
 
 class _Chain:

@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from changeling.model.position import encode
+from changeling.replicas.change_order import Rank
+
 FIRSTS = ("first", "first_in_data_collection")
 LASTS = ("last", "last_in_data_collection")
 
@@ -28,6 +31,19 @@ class Mark(NamedTuple):
     place: Place
     is_first: bool
     position: str = ""
+
+    @property
+    def rank(self) -> Rank:
+        """Its place in the order of changes."""
+        batch, ordinal, record = self.place
+        return Rank(self.position, batch, ordinal, self.lane[1], record)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its position is the source's own, which all rows of a snapshot share, and not the place of arrival."""
+        _, ordinal, record = self.place
+        arrival = encode(ordinal if self.lane == FILES else self.lane[1], record)
+        return self.position != arrival and not self.position.startswith(f"{arrival}.")
 
 
 class Attempt(NamedTuple):
@@ -48,7 +64,8 @@ def lane_of(ordinal: int, partition: int | None) -> Lane:
 def attempts_of(marks: Iterable[Mark]) -> tuple[Attempt, ...]:
     """The attempts that the marks delimit, in order. One without an end extends to the next one.
 
-    The one row of a table may be marked as the last one only.
+    The one row of a table may be marked as the last one only: at another position than the first row before it, it is an attempt of
+    its own.
     """
     found: list[Attempt] = []
     lanes: dict[Lane, list[Mark]] = {}
@@ -56,15 +73,23 @@ def attempts_of(marks: Iterable[Mark]) -> tuple[Attempt, ...]:
         lanes.setdefault(mark.lane, []).append(mark)
     for lane, own in lanes.items():
         begun: Mark | None = None
-        for mark, following in zip(own, [*own[1:], None], strict=True):
-            begun = mark if mark.is_first or begun is None else begun
+        for mark in own:
+            if begun is not None and not _completes(mark, begun):
+                found.append(Attempt(lane, begun.place, _before(mark.place)))
+                begun = None
+            begun = begun or mark
             if not mark.is_first:
                 found.append(Attempt(lane, begun.place, mark.place, min(begun.position, mark.position)))
                 begun = None
-            elif following is None or following.is_first:
-                found.append(Attempt(lane, begun.place, _END if following is None else _before(following.place)))
-                begun = None
+        if begun is not None:
+            found.append(Attempt(lane, begun.place, _END))
     return tuple(found)
+
+
+def _completes(mark: Mark, begun: Mark) -> bool:
+    """Whether a row is the last one of the attempt that is open."""
+    is_other = mark.position != begun.position and mark.is_placed and begun.is_placed
+    return not mark.is_first and not is_other
 
 
 def _before(place: Place) -> Place:

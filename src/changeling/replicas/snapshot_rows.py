@@ -38,11 +38,11 @@ def reads_of(changes: Changes, source: str, table: TableName, before: str | None
     own = changes.where(of_table(source, table), between("", before, batch))
     emptied = last_truncate(own)
     if emptied is not None:
-        own = own.where(between(emptied, before, batch))
+        own = own.where(emptied.at_or_after())
     found = own.reads(_mark_paths())
     if found is None:
         return Reads()
-    attempts = attempts_of(found.marks)
+    attempts = attempts_of(mark for mark in found.marks if emptied is None or mark.rank > emptied)
     if not whole:
         # Of an attempt without its first row, other rows may be past retention too.
         attempts = tuple(one if one.first < one.last else one._replace(contains=None) for one in attempts)

@@ -1,6 +1,6 @@
 """Changes of the log on Spark."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,10 @@ from changeling.iceberg.conditions import Condition, is_set
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.spark_conditions import spark_condition
 from changeling.log import layout
+from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.fold_task import OUTCOME
 from changeling.replicas.logged_changes import MarkedReads
-from changeling.replicas.row_events import ARRIVAL, ORDER, READ_COLUMNS, ROW_EVENTS
+from changeling.replicas.row_events import ORDER, READ_COLUMNS, ROW_EVENTS
 from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, lane_of
 from changeling.spark.adapter import Kernel, run
 from changeling.spark.errors import SPARK_ERRORS, translate_error
@@ -111,10 +112,14 @@ class SparkChanges:
         """What a fold reads of them, of at most so many."""
         return read_columns(self.frame).limit(most).toArrow()
 
-    def folded(self, spread: Kernel, fold: Kernel) -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
+    def folded(self, spread: Kernel, fold: Kernel, small: Sequence[int] = ()) -> pa.Table:
+        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it.
+
+        The rows of a `small` table, by its number, are handed to one task: each task writes files of its own.
+        """
         events = run(read_columns(self.frame), spread, ROW_EVENTS)
-        ordered = events.repartition("table", "group").sortWithinPartitions(*ORDER)
+        part = f.when(~f.col("table").isin(*small), f.col("group")) if small else f.col("group")
+        ordered = events.repartition(f.col("table"), part).sortWithinPartitions(*ORDER)
         try:
             return run(ordered, fold, OUTCOME).toArrow()
         except SPARK_ERRORS as error:

@@ -15,7 +15,7 @@ from changeling.replicas import staged_rows
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import sql_type
-from changeling.replicas.type_widening import converted, key_converted
+from changeling.replicas.type_widening import converted, plainly_converted
 
 INSERT = "insert"
 """One more row without a key."""
@@ -41,7 +41,7 @@ def placed_columns(stored: Shape, wanted: Shape) -> list[Column]:
 def _as(stored: ReplicaColumn | None, wanted: ReplicaColumn, *, in_key: bool) -> Column:
     if stored is None:
         return f.lit(None).cast(sql_type(wanted.kind))
-    convert = key_converted if in_key else converted
+    convert = plainly_converted if in_key or not wanted.is_declared else converted
     return convert(f.col(quoted(stored.name)), stored.kind, wanted.kind)
 
 

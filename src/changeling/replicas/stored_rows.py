@@ -4,7 +4,7 @@ A look-up and its commit belong together: where others wrote the table in betwee
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,8 +63,38 @@ class StoredRows:
         schema = pa.schema(numbered)
         return Stored((), schema, _key(shape), pa.table(rows.columns, schema=schema))
 
+    def alter(self, replica: Replica, shape: Shape) -> Replica:
+        """Commits the columns of a shape, where the replica has others, without rows; returns the new replica."""
+        if shape == replica.shape:
+            return replica
+        with translated_errors():
+            self._tables.transaction(self._lake.load(replica.table), replica, shape).commitTransaction()
+        return self._tables.note(replace(replica, shape=shape))
+
+    def add(self, replica: Replica, files: Sequence[Written], state: ReplicaState) -> Replica:
+        """Commits files of new rows, with a state and its columns; returns the new replica."""
+        return self._commit_files(replica, files, state, row_delta.commit_added)
+
+    def overwrite(self, replica: Replica, files: Sequence[Written], state: ReplicaState) -> Replica:
+        """Commits files that replace all rows, with a state and its columns; returns the new replica."""
+        return self._commit_files(replica, files, state, row_delta.commit_all)
+
+    def _commit_files(
+        self, replica: Replica, files: Sequence[Written], state: ReplicaState, commit: row_delta.CommitFiles
+    ) -> Replica:
+        with translated_errors():
+            java = self._lake.load(replica.table)
+            change = self._tables.transaction(java, replica, state.shape)
+            commit(change.table(), self._lake.jvm, files, _said(state))
+            change.commitTransaction()
+        return self._committed(replica, java, state)
+
+    def _committed(self, replica: Replica, java: Any, state: ReplicaState) -> Replica:
+        snapshot = java.currentSnapshot().snapshotId()
+        return self._tables.note(replace(replica, shape=state.shape, state=state, snapshot=snapshot))
+
     def replace(self, replica: Replica, found: Found, state: ReplicaState) -> Replica:
-        """Commits what a look-up finds, with a state; returns the new replica."""
+        """Commits what a look-up finds, with a state and its columns; returns the new replica."""
         for pause in (*PAUSES, None):
             try:
                 with translated_errors():
@@ -72,7 +102,7 @@ class StoredRows:
             except ChangelingError as error:
                 self._known.pop(replica.name, None)
                 if self._is_there(replica, state):
-                    return self._tables.committed(replica, state)
+                    return self._tables.committed(replace(replica, shape=state.shape), state)
                 if pause is None or not str(error).startswith(CONFLICTS):
                     raise
                 time.sleep(pause)
@@ -83,17 +113,20 @@ class StoredRows:
         current = java.currentSnapshot()
         planned = None if current is None else current.snapshotId()
         files = self._files(replica.name, java, planned)
-        target = self._lake.target_of(java, replica.table)
-        stored = Stored(files, pa.schema(list(target.columns)), _key(replica.shape))
+        change = self._tables.transaction(java, replica, state.shape)
+        target = self._lake.target_of(change.table(), replace(replica, shape=state.shape).table)
+        stored = Stored(files, pa.schema(list(target.columns)), _key(state.shape))
         added, deleted = _written(target, found(stored))
         delta = RowDelta(added, vectors(target.location, files, deleted))
         # After a failure the outcome is unknown: the files stay, since they may be in the table.
-        there = row_delta.commit(java, jvm, planned, delta, {STATE: msgspec.json.encode(state).decode()})
+        there = row_delta.commit(change.table(), jvm, planned, delta, _said(state))
+        change.commitTransaction()
         vector = {file.path: made for file, made in delta.deleted}
         now = tuple(msgspec.structs.replace(file, vector=vector.get(file.path, file.vector)) for file in files)
-        snapshot = java.currentSnapshot().snapshotId()
-        self._known[replica.name] = (snapshot, (*now, *there))
-        return self._tables.note(replace(replica, state=state, snapshot=snapshot))
+        committed = self._committed(replica, java, state)
+        assert committed.snapshot is not None
+        self._known[replica.name] = (committed.snapshot, (*now, *there))
+        return committed
 
     def _files(self, name: str, java: Any, snapshot: int | None) -> tuple[DataFile, ...]:
         known = self._known.get(name)
@@ -114,6 +147,10 @@ class StoredRows:
                 parent = snapshot.parentId()
                 snapshot = None if parent is None else java.snapshot(parent)
             return False
+
+
+def _said(state: ReplicaState) -> dict[str, str]:
+    return {STATE: msgspec.json.encode(state).decode()}
 
 
 def _written(target: Target, parts: Iterable[tuple[Scan, pa.Table]]) -> tuple[list[Written], dict[str, np.ndarray]]:

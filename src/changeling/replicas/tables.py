@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from changeling.iceberg.lake import PROPERTIES, Lake, quoted
+from changeling.iceberg.parquet_files import Target
 from changeling.iceberg.table import Table
 from changeling.log import layout
 from changeling.replicas.metadata_columns import SERVICE, service_names
@@ -29,6 +30,7 @@ from changeling.replicas.replica_reader import (
 )
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion, sql_type
+from changeling.spark.errors import translated_errors
 
 _LONGEST = 120
 """The maximum length of a folder's name; file systems allow no more than 255."""
@@ -128,31 +130,35 @@ class ReplicaTables:
             folder = f"{folder}!{uuid4().hex}"
         return f"LOCATION '{place}/{self.lake.namespace}/{folder}'"
 
-    def reshape(self, replica: Replica, shape: Shape) -> Replica | None:
-        """The replica with other columns, in one commit; None where that requires rewriting the rows."""
-        if shape == replica.shape:
-            return replica
+    def can_alter(self, replica: Replica, shape: Shape) -> bool:
+        """Whether a replica can have other columns without its rows being rewritten."""
         before = {column.id: column for column in replica.shape.columns}
-        if any(
-            column.id in before and not is_promotion(before[column.id].kind, column.kind) for column in shape.columns
-        ):
-            return None
-        if _takes_a_name(before, shape):
-            return None
-        if replica.shape.key != shape.key or service_names(shape, replica.identity.kind) != service_names(
-            replica.shape, replica.identity.kind
-        ):
-            return None
-        java = self.lake.load(replica.table)
-        change = java.newTransaction()
-        update = change.updateSchema()
-        self._alter(update, before, shape)
-        update.commit()
-        change.updateProperties().set(SHAPE, msgspec.json.encode(shape).decode()).commit()
-        change.commitTransaction()
-        return self.note(replace(replica, shape=shape))
+        kind = replica.identity.kind
+        return (
+            all(is_promotion(before[one.id].kind, one.kind) for one in shape.columns if one.id in before)
+            and not _takes_a_name(before, shape)
+            and replica.shape.key == shape.key
+            and service_names(shape, kind) == service_names(replica.shape, kind)
+        )
 
-    def _alter(self, update: Any, before: Mapping[str, ReplicaColumn], shape: Shape) -> None:
+    def transaction(self, java: Any, replica: Replica, shape: Shape) -> Any:
+        """A transaction of a replica's table, in which it has the columns of a shape: rows are committed together with them."""
+        change = java.newTransaction()
+        if shape != replica.shape:
+            update = change.updateSchema()
+            self._alter(update, replica.shape, shape)
+            update.commit()
+            change.updateProperties().set(SHAPE, msgspec.json.encode(shape).decode()).commit()
+        return change
+
+    def target(self, replica: Replica, shape: Shape) -> Target:
+        """Where files of a replica are written that are committed together with the columns of a shape."""
+        with translated_errors():
+            altered = self.transaction(self.lake.load(replica.table), replica, shape).table()
+            return self.lake.target_of(altered, replace(replica, shape=shape).table)
+
+    def _alter(self, update: Any, former: Shape, shape: Shape) -> None:
+        before = {column.id: column for column in former.columns}
         kept = {column.id for column in shape.columns}
         for number, column in before.items():
             if number not in kept:
@@ -168,8 +174,7 @@ class ReplicaTables:
                 update.renameColumn(old.name, column.name)
 
     def _java_type(self, column: ReplicaColumn) -> Any:
-        jvm = self.lake.spark._jvm
-        assert jvm is not None
+        jvm = self.lake.jvm
         spark_type = jvm.org.apache.spark.sql.types.DataType.fromDDL(f"c {sql_type(column.kind)}")
         schema = jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
         return schema.findField("c").type()

@@ -90,7 +90,9 @@ class TypedRows:
         for place, one in enumerate(self.shape.key_columns):
             values = [bytes(row[place]) for row in rows]
             if one.id.startswith("+"):
-                made[one.id] = undeclared(values, one.kind, same)[0]
+                made[one.id], kinds = undeclared(values, one.kind, same, doubles=one.id in self.columns.doubles)
+                if kinds:
+                    self.wider[one.source_name] |= kinds
             else:
                 made[one.id], misfits = column(values, one.kind, canonical_reader(one.kind))
                 for misfit in misfits:
@@ -141,7 +143,8 @@ class TypedRows:
     ) -> pa.Array:
         one = self.shape.column(reader.id)
         if not reader.declared:
-            array, kinds = undeclared(values, reader.kind, None if reader.read is same else reader.read)
+            read = None if reader.read is same else reader.read
+            array, kinds = undeclared(values, reader.kind, read, doubles=reader.id in self.columns.doubles)
             if kinds:
                 self.wider[one.source_name] |= kinds
             return array

@@ -1,6 +1,5 @@
 """Columns whose type was only inferred from values: a value fits only where it is of the very kind of JSON."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
@@ -8,43 +7,75 @@ import pyarrow.compute as pc
 
 from changeling.model import canonical, json_text
 from changeling.model.canonical import Convert
-from changeling.model.types import INTEGER_RANGES, Type
-from changeling.replicas.casts import NUMBER, matches
+from changeling.model.json_numbers import EXACT_DIGITS, LONG, is_double, needs, without_zeros
+from changeling.model.types import STORED_DIGITS, Type
+from changeling.replicas.casts import NUMBER, exact_decimal, matches
+from changeling.replicas.stored_types import is_exact_decimal
 from changeling.replicas.values import UNREADABLE, raw, stored
 
 _LOOKS = {
     "bool": "true|false",
     "int64": "-?(?:0|[1-9][0-9]*)",
+    "float64": NUMBER,
     "decimal": NUMBER,
     "string": '"(?s:.*)"',
     "json": "(?s:.*)",
 }
-_RESPELLED = {"decimal": "-0$", "json": r'(?s:-0$|-?[0-9.]+[eE]|".*\\)'}
-"""What is not spelled as a column of its own kind has it."""
+_ZERO = r"-0(?:\.0*)?(?:[eE].*)?$"
+_NOT_SHORT = rf"{_ZERO}|-?[0-9.]+[eE]|-?[0-9]+\.[0-9]*0$"
+_RESPELLED = {"float64": _ZERO, "decimal": _NOT_SHORT, "json": rf'(?s:{_NOT_SHORT}|".*\\)'}
+"""What is not spelled as a column of its own kind has it, or as one of a narrower kind had it."""
+_SURE_DOUBLE = r"-?(?:[0-9]{1,15}|[0-9]\.[0-9]{1,14}|[0-9]{2,8}\.[0-9]{1,7})(?:[eE][+-]?[0-9]{1,2})?"
+"""Fifteen digits at most: no need to look at the number."""
 _NULL = pa.scalar(None, pa.binary())
 _number = canonical.reader(Type("decimal"))
-_INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})")
 _FIRST = {b'"': "text", b"t": "bool", b"f": "bool", b"{": "json", b"[": "json"}
 
 
-def undeclared(values: Sequence[bytes | None], kind: Type, read: Convert | None = None) -> tuple[pa.Array, set[str]]:
+def undeclared(
+    values: Sequence[bytes | None], kind: Type, read: Convert | None = None, *, doubles: bool = False
+) -> tuple[pa.Array, set[str]]:
     """The values as an array of `arrow_type(kind)`, and the kinds of those that do not fit.
 
-    Where there are any, the array means nothing. The type is bool, int64, decimal (of any precision), string, or json,
-    which takes all. `read` gives the plain value of one; a value that it refuses stands for itself. A text or a number
-    that even its own column cannot hold is of kind json: only there it can stay as it is.
+    Where there are any, the array means nothing, unless the only one is `long`: `doubles` says that all exact numbers so far
+    are doubles as well, and that is the kind of others. The type is bool, int64, decimal, float64, string, or json, which
+    takes all. `read` gives the plain value of one; a value that it refuses stands for itself. A text or a number that even its
+    own column cannot hold is of kind json: only there it can stay as it is.
     """
     texts = _one_spelling(raw(values if read is None else [_plain(value, read) for value in values]), kind)
-    alike = matches(texts, _LOOKS[kind.kind])
-    kinds = {_kind(value) for value in texts.filter(pc.invert(alike)).to_pylist()}
+    alike = matches(texts, exact_decimal(kind) if is_exact_decimal(kind) else _LOOKS[kind.kind])
+    if kind.kind == "float64":
+        alike = pc.and_(alike, _are_doubles(texts, alike))
+    kinds = {need for value in texts.filter(pc.invert(alike)).to_pylist() for need in _kinds(value)}
     # The readers of declared types accept more, such as a number that is sent as text.
-    array, unfit = stored(pc.if_else(alike, texts, _NULL) if kinds else texts, kind)
-    return array, kinds | {_wider(texts[place].as_py(), kind) for place in unfit}
+    array, unfit = stored(texts if pc.all(alike).as_py() else pc.if_else(alike, texts, _NULL), kind)
+    kinds = kinds.union(*(_wider(texts[place].as_py(), kind) for place in unfit))
+    if doubles and not _is_short(array, kind) and not pc.all(_are_doubles(texts, alike)).as_py():
+        kinds.add(LONG)
+    return array, kinds
+
+
+def _is_short(array: pa.Array, kind: Type) -> bool:
+    """Whether exact numbers have so few digits that they must be doubles."""
+    if kind.kind != "int64":
+        return (kind.precision or STORED_DIGITS) <= EXACT_DIGITS
+    bounds = pc.min_max(array)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    return low is None or -(10**EXACT_DIGITS) < low <= high < 10**EXACT_DIGITS
+
+
+def _are_doubles(texts: pa.BinaryArray, numbers: pa.BooleanArray) -> pa.BooleanArray:
+    """Which values doubles hold, of those that are numbers."""
+    sure = pc.or_(matches(texts, _SURE_DOUBLE), pc.invert(numbers))
+    if pc.all(sure).as_py():
+        return sure
+    looked = [is_double(text.decode()) for text in texts.filter(pc.invert(sure)).to_pylist()]
+    return pc.replace_with_mask(sure, pc.invert(sure), pa.array(looked, pa.bool_()))
 
 
 def _one_spelling(texts: pa.BinaryArray, kind: Type) -> pa.BinaryArray:
     """Numbers and texts as columns of their own kind hold them: a column that was of that kind before has them so."""
-    respelled = _RESPELLED.get(kind.kind)
+    respelled = None if is_exact_decimal(kind) else _RESPELLED.get(kind.kind)
     if respelled is None:
         return texts
     odd = pc.fill_null(pc.match_substring_regex(texts, f"^(?:{respelled})"), False)
@@ -54,20 +85,19 @@ def _one_spelling(texts: pa.BinaryArray, kind: Type) -> pa.BinaryArray:
 
 
 def _respelled(value: bytes) -> bytes:
-    if value == b"-0":
-        return b"0"
     try:
-        plain = canonical.text_of(value) if value[:1] == b'"' else canonical.text_of(_number(value))
+        if value[:1] == b'"':
+            return json_text.quote(canonical.text_of(value))
+        return without_zeros(canonical.text_of(_number(value))).encode()
     except UNREADABLE:
         # Only a column of JSON can hold it, just as it is.
         return value
-    return json_text.quote(plain) if value[:1] == b'"' else plain.encode()
 
 
 def kinds_of_values(values: Iterable[bytes | None], read: Convert | None = None) -> set[str]:
-    """The kinds of plain values, named as samples name them: bool, int, number, text, json. NULL has none."""
+    """The kinds of plain values, named as samples name them: bool, text, json, and what numbers need. NULL has none."""
     plain = values if read is None else (_plain(value, read) for value in values)
-    return {_kind(value) for value in plain if value is not None and value != b"null"}
+    return {need for value in plain if value is not None and value != b"null" for need in _kinds(value)}
 
 
 def _plain(value: bytes | None, read: Convert) -> bytes | None:
@@ -77,12 +107,15 @@ def _plain(value: bytes | None, read: Convert) -> bytes | None:
         return value
 
 
-def _kind(value: bytes) -> str:
+def _kinds(value: bytes) -> frozenset[str]:
     if found := _FIRST.get(value[:1]):
-        return found
-    low, high = INTEGER_RANGES["int64"]
-    return "int" if _INTEGER.fullmatch(value) and low <= int(value) <= high else "number"
+        return frozenset([found])
+    try:
+        return needs(value.decode())
+    except ValueError:
+        # A dialect's own word for a number that JSON does not have, such as NaN.
+        return frozenset(["json"])
 
 
-def _wider(value: bytes, kind: Type) -> str:
-    return _kind(value) if kind.kind == "int64" else "json"
+def _wider(value: bytes, kind: Type) -> frozenset[str]:
+    return _kinds(value) if kind.kind == "int64" else frozenset(["json"])

@@ -1,0 +1,136 @@
+"""Row events that later ones of the same task supersede are left out before the events of a row come together.
+
+A row that a change writes or deletes as a whole does not depend on what was before. Results are the same in any case; to count
+repetitions, all changes of one row at one position must meet. Those that one part of a task has are kept together; that no other
+part has one at these positions shows afterwards, by the ranges that each part reports. Where ranges overlap, nothing is left out.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.replicas.row_changes import RowChangesKernel
+from changeling.replicas.row_effect import Effect
+from changeling.replicas.row_events import ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
+
+MOST_EVENTS = 150_000
+"""Events of one table that are looked at together: they are some 400 bytes each."""
+
+
+class PositionSpan(msgspec.Struct, frozen=True):
+    """Positions of events that were looked at together, under a name of their own."""
+
+    part: str
+    first: str
+    last: str
+
+
+@dataclass(frozen=True)
+class SupersededEvents:
+    """The events that a kernel makes of changes, without those that are superseded, and with the ranges that this is true for."""
+
+    spread: RowChangesKernel
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """`ROW_EVENTS`. Ranges are events of tables with negative numbers: the first table has -1."""
+        tables = self.spread.tables
+        waiting: dict[int, list[pa.RecordBatch]] = {}
+        for events in self.spread(batches):
+            number = events.column("table")[0].as_py()
+            if not tables[number].reduced:
+                yield events
+                continue
+            held = waiting.setdefault(number, [])
+            held.append(events)
+            if sum(part.num_rows for part in held) >= MOST_EVENTS:
+                yield from _reduced(number, tables[number], waiting.pop(number))
+        for number, held in waiting.items():
+            yield from _reduced(number, tables[number], held)
+
+
+def _reduced(number: int, table: FoldTable, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    part = uuid4().hex
+    bounds = (pc.min_max(batch.column("position")).as_py() for batch in batches)
+    spans = [PositionSpan(part, one["min"], one["max"]) for one in bounds]
+    yield _marker(number, spans)
+    yield from without_superseded(pa.Table.from_batches(batches), table).to_batches()
+
+
+def _marker(number: int, spans: Sequence[PositionSpan]) -> pa.RecordBatch:
+    values = {"table": -1 - number, "group": "", "values": msgspec.json.encode(spans).decode()}
+    return pa.RecordBatch.from_pylist([values], ROW_EVENTS)
+
+
+def marked_table(number: int) -> int:
+    """The table whose ranges an event has, given its own table."""
+    return -1 - number
+
+
+def spans_in(markers: pa.Table) -> list[PositionSpan]:
+    """The ranges of events that have them."""
+    texts = markers.column("values").to_pylist()
+    return [span for text in texts for span in msgspec.json.decode(text, type=list[PositionSpan])]
+
+
+def overlap(spans: Iterable[PositionSpan]) -> bool:
+    """Whether two parts have positions between which others of the other part may be, or the same ones."""
+    reached: PositionSpan | None = None
+    for span in sorted(spans, key=lambda one: (one.first, one.last)):
+        if reached is not None and span.part != reached.part and span.first <= reached.last:
+            return True
+        if reached is None or span.last >= reached.last:
+            reached = span
+    return False
+
+
+def without_superseded(events: pa.Table, table: FoldTable) -> pa.Table:
+    """Events of one table without those of rows that an event at a later position writes or deletes as a whole.
+
+    Events stay that say something of other rows as well, those of keys that are folded together with others, and those that share
+    their position with others of their row or with a truncate.
+    """
+    events = events.combine_chunks()
+    keys = events.column("key").combine_chunks().dictionary_encode()
+    codes, ranks = np.asarray(keys.indices, np.int64), _ranks(events.column("position").combine_chunks())
+    effects = events.column("effect")
+    decides = np.asarray(pc.is_in(effects, pa.array([Effect.WHOLE.value, Effect.GONE.value])))
+    decided = np.full(len(keys.dictionary), -1, np.int64)
+    np.maximum.at(decided, codes[decides], ranks[decides])
+    superseded = ranks < decided[codes]
+    superseded &= np.asarray(events.column("origin").is_null())
+    superseded &= ~np.asarray(pc.is_in(effects, pa.array([UNPLACED, UNSETTLED])))
+    if table.groups:
+        grouped = pc.is_in(keys.dictionary, pa.array(list(table.groups), pa.string()))
+        superseded &= ~np.asarray(grouped)[codes]
+    if table.truncates:
+        positions = pa.array([truncate.rank.position for truncate in table.truncates], pa.string())
+        superseded &= ~np.asarray(pc.is_in(events.column("position"), positions))
+    _, places, counts = np.unique(codes * (len(ranks) + 1) + ranks, return_inverse=True, return_counts=True)
+    superseded &= counts[places.reshape(-1)] == 1
+    return events.filter(pa.array(~superseded))
+
+
+def _ranks(positions: pa.Array) -> np.ndarray:
+    """The place of each position among the different ones."""
+    order = None
+    if not _ascends(positions):
+        order = np.asarray(pc.sort_indices(positions))
+        positions = positions.take(pa.array(order))
+    differs: np.ndarray = np.ones(len(positions), np.int64)
+    differs[1:] = np.asarray(pc.not_equal(positions.slice(1), positions.slice(0, max(0, len(positions) - 1))))
+    found = np.cumsum(differs)
+    if order is None:
+        return found
+    ranks = np.empty_like(found)
+    ranks[order] = found
+    return ranks
+
+
+def _ascends(positions: pa.Array) -> bool:
+    before, after = positions.slice(0, max(0, len(positions) - 1)), positions.slice(1)
+    return pc.all(pc.less_equal(before, after)).as_py() is not False
