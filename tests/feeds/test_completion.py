@@ -77,7 +77,7 @@ def test_a_cell_that_does_not_fit_is_as_the_replica_has_it() -> None:
 
 
 def test_values_of_columns_that_no_schema_declares_are_those_that_are_stored() -> None:
-    assert inferred(Type("decimal"))(b"299.90") == b'"299.90"'
+    assert inferred(Type("decimal"))(b"299.90") == b'"299.9"'
     assert inferred(Type("decimal"))(b"-0") == b'"0"'
     assert inferred(Type("string"))(b'"a\\u00fc\\/"') == '"aü/"'.encode()
     assert inferred(Type("json"))(b'{ "a": [1.50] }') == b'{"a":[1.50]}'

@@ -38,6 +38,12 @@ STEPS = [
         item(21, "update", {"id": 5, "extra": "five"}, {"id": 5}, columns=WIDER),
     ],
     [item(22, "truncate"), item(23, "insert", {**user(1, 1), "extra": None}, columns=WIDER)],
+    [
+        item(30, "insert", {**user(2, 2), "extra": "told"}, columns=WIDER),
+        item(32, "insert", {**user(3, 3), "more": "here", "m": 5}, columns={**USERS, "more": "utf8", "m": "int32"}),
+    ],
+    # Late, and it tells that `extra` became `more`: all rows have it, also those that nothing touches.
+    [item(31, "insert", {**user(4, 4), "more": "late"}, columns={**USERS, "more": "utf8"})],
 ]
 
 

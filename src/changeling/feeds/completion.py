@@ -206,16 +206,17 @@ def complete(
     reads_are_published: bool,
     touches_are_published: bool,
     carried: Collection[str] = (),
+    rebuilt: bool = False,
 ) -> Completions:
     """Completes the events between two points.
 
     `published_of` gives rows as they were at the earlier point, `stored_of` as they are at the later one. To the rows with
-    `carried` keys, earlier changes of keys may have carried on what came late. Without any event, all rows are compared: the
-    replica was built again.
+    `carried` keys, earlier changes of keys may have carried on what came late. All rows are compared where the replica was
+    `rebuilt`, and without any event, since then it must have been.
     """
     late = [event for event in events if is_late(event)]
     new = [event for event in events if not is_late(event)]
-    everything = not events or any(event.op is Operation.TRUNCATE for event in late)
+    everything = rebuilt or not events or any(event.op is Operation.TRUNCATE for event in late)
     touched = sorted({*carried, *(key for event in events for key in event.keys)})
     all_published = everything or any(event.op is Operation.TRUNCATE for event in new)
     published = published_of(None if all_published else touched)

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from changeling.feeds.completion import Completed
@@ -13,6 +15,7 @@ from changeling.feeds.number_spelling import Spelling, spellings
 from changeling.feeds.partitions import digest
 from changeling.feeds.point_changes import Stamp, Stamped
 from changeling.feeds.row_values import Row
+from changeling.feeds.topic import RECORDS
 from changeling.feeds.users import with_user
 from changeling.formats import registry
 from changeling.formats.encoding import Encoded, Encoder, Numbering
@@ -20,7 +23,7 @@ from changeling.formats.format import Counts
 from changeling.formats.options import build
 from changeling.formats.transaction_progress import TransactionProgress
 from changeling.model import json_text, layout, position
-from changeling.model.change import Change, Record, Transaction
+from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.table import Column, TableName, TableSchema
 from changeling.replicas.shape import Columns, Shape
@@ -28,6 +31,8 @@ from changeling.replicas.shape import Columns, Shape
 YDB = ("ydb-json", "ydb-debezium", "ydb-dynamodb")
 LEFT_OUT = frozenset({"position", "order", "commit_time", "transaction", "table", "catalog", "schema"})
 """What a format may have no place for in its envelope: the record shows the row all the same."""
+SLICE = 20_000
+"""Changes that are encoded at once: what is made of them on the way takes several times the memory of their records."""
 _NANOS_PER_MS = 1_000_000
 _ARCION = {"UPDATES": ("KEY", "UPDATED"), "NEW_AND_OLD_IMAGES": ("ALL", "ALL")}
 
@@ -48,8 +53,8 @@ class Outgoing(NamedTuple):
 class Published:
     """The records of a batch, and what the feed continues from."""
 
-    records: list[list[Record]]
-    """For each partition, in order."""
+    records: pa.Table
+    """Of layout `topic.RECORDS`; those of each partition are in order."""
     rejects: pa.Table
     counts: Counts
     changes: int
@@ -64,29 +69,48 @@ class FeedEncoder:
         self._schema = schema_of(feed.table, columns, shape, version)
         self._spellings = spellings(feed.format, shape)
         self._text = _spelled(self._schema, shape, self._spellings).to_json()
-        self._names = {column.id: column.source_name for column in shape.columns}
+        # The members of images, each with its name as JSON has it before the value.
+        self._heads = [(column.id, json_text.head(column.source_name)) for column in shape.columns]
         # Two of YDB's forms show nothing of the row in this mode.
         self._shows_parts = feed.mode == "UPDATES" and feed.format not in ("ydb-debezium", "ydb-dynamodb")
         self._encoders: dict[int, Encoder] = {}
 
     def encode(self, changes: Sequence[Outgoing], source: str, counts: Counts, before: int) -> Published:
         """The records of some changes; `before` and `counts` say how many the feed has published already."""
-        parts = [digest(one.change.key) % self._feed.partitions for one in changes]
-        built = [self._change(one, before + number + 1) for number, one in enumerate(_numbered(changes))]
-        found: list[list[Record]] = [[] for _ in range(self._feed.partitions)]
-        rejects = []
-        numbering = Numbering(before, counts, progress=[TransactionProgress()] * len(built))
-        batch = _batch(built, source)
-        for places, encoded in self._encoded(batch, numbering, parts):
-            for record, place in zip(layout.records(encoded.records), encoded.places, strict=True):
-                own = places[place]
-                user = changes[own].user
-                if user is not None and record.value is not None and self._feed.format in YDB:
-                    record.value = with_user(self._feed.format, record.value, user)
-                found[parts[own]].append(record)
-            rejects.append(encoded.rejects)
-        rejected = pa.Table.from_batches(rejects, layout.REJECTS)
-        return Published(found, rejected, numbering.counts_after(batch), before + len(built))
+        parts, numbered = self._partitions(changes), _numbered(changes)
+        found, rejects = [RECORDS.empty_table()], [layout.REJECTS.empty_table()]
+        for start in range(0, len(changes), SLICE):
+            built = [
+                self._change(one, before + number) for number, one in enumerate(islice(numbered, SLICE), start + 1)
+            ]
+            numbering = Numbering(before + start, counts, progress=[TransactionProgress()] * len(built))
+            batch = _batch(built, source)
+            for places, encoded in self._encoded(batch, numbering, parts[start : start + SLICE]):
+                own = places[np.asarray(encoded.places, np.int64)] + start
+                values = encoded.records.column("value")
+                if self._feed.user_sids and self._feed.format in YDB:
+                    values = self._with_users(values, [changes[place].user for place in own])
+                columns = [pa.array(parts[own], pa.int32()), encoded.records.column("key"), values]
+                found.append(pa.table([*columns, encoded.records.column("headers")], schema=RECORDS))
+                rejects.append(pa.Table.from_batches([encoded.rejects], layout.REJECTS))
+            counts = numbering.counts_after(batch)
+        return Published(pa.concat_tables(found), pa.concat_tables(rejects), counts, before + len(changes))
+
+    def _partitions(self, changes: Sequence[Outgoing]) -> np.ndarray:
+        """The partition of each change."""
+        if self._feed.partitions == 1:
+            return np.zeros(len(changes), np.int64)
+        found = (digest(one.change.key) % self._feed.partitions for one in changes)
+        return np.fromiter(found, np.int64, len(changes))
+
+    def _with_users(self, values: pa.Array, users: Sequence[str | None]) -> pa.Array:
+        return pa.array(
+            [
+                value if value is None or user is None else with_user(self._feed.format, value, user)
+                for value, user in zip(values.to_pylist(), users, strict=True)
+            ],
+            values.type,
+        )
 
     def barrier(self, stamp: Stamp, source: str) -> bytes:
         """The record that says that everything up to a stamp is published."""
@@ -117,15 +141,15 @@ class FeedEncoder:
         return record.value
 
     def _encoded(
-        self, batch: pa.RecordBatch, numbering: Numbering, parts: Sequence[int]
-    ) -> Iterator[tuple[Sequence[int], Encoded]]:
+        self, batch: pa.RecordBatch, numbering: Numbering, parts: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, Encoded]]:
         """Encoded parts of a batch, each with the places of its changes."""
         if self._feed.format != "ydb-dynamodb" or self._feed.partitions == 1:
-            yield range(batch.num_rows), self._encoder(0)(batch, numbering)
+            yield np.arange(batch.num_rows), self._encoder(0)(batch, numbering)
             return
         # A record names its shard, which is its partition.
         for partition in range(self._feed.partitions):
-            places = [place for place, own in enumerate(parts) if own == partition]
+            places = np.flatnonzero(parts == partition)
             yield places, self._encoder(partition)(batch.take(pa.array(places, pa.int64())))
 
     def _encoder(self, partition: int) -> Encoder:
@@ -192,15 +216,17 @@ class FeedEncoder:
             # A document has no member for what it does not have.
             return self._part(row)
         row = self._spell(row)
-        return json_text.join((name, row.get(number, b"null")) for number, name in self._names.items())
+        return b"{%b}" % b",".join([head + row.get(number, b"null") for number, head in self._heads])
 
     def _part(self, row: Row) -> bytes:
         row = self._spell(row)
-        return json_text.join((name, row[number]) for number, name in self._names.items() if number in row)
+        return b"{%b}" % b",".join([head + row[number] for number, head in self._heads if number in row])
 
     def _spell(self, row: Row) -> Row:
-        spelled = {number: self._spellings[number].write(row[number]) for number in self._spellings.keys() & row.keys()}
-        return {**row, **spelled} if spelled else row
+        if not self._spellings:
+            return row
+        spelled = {number: one.write(row[number]) for number, one in self._spellings.items() if number in row}
+        return {**row, **spelled}
 
     def _key(self, change: Completed) -> list[tuple[str, bytes]]:
         """The columns of the key as the images of the row spell them: that of `change` is spelled as rows are found by it."""

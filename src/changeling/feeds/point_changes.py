@@ -17,6 +17,7 @@ from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
 from changeling.log.layout import CHANGES
 from changeling.model import position as positions
+from changeling.replicas.change_order import ARRIVAL, arrivals
 from changeling.replicas.points import Point, SourcePoint
 from changeling.replicas.row_events import READ_COLUMNS
 
@@ -90,7 +91,7 @@ def read_behind(tables: Tables, source: str, point: Point, position: str) -> Poi
 
 
 def _in_order(rows: pa.Table) -> pa.Table:
-    order = [(name, "ascending") for name in ("position", "batch", "ordinal", "partition", "record")]
+    order = [(name, "ascending") for name in ("position", *ARRIVAL)]
     return rows.sort_by(order).combine_chunks()
 
 
@@ -110,25 +111,10 @@ def _batch_above(number: int) -> BooleanExpression:
 
 def _with_arrival(rows: pa.Table) -> pa.Table:
     """With the columns of the place of arrival: files have no partition, and come before topics."""
-    fields = dict(
-        zip(
-            (field.name for field in CHANGES.columns.field("origin").type),
-            _flattened(rows.column("origin")),
-            strict=True,
-        )
-    )
-    ordinal = pc.fill_null(fields["ordinal"], 0)
-    is_message = pc.is_valid(fields["offset"])
-    partition = pc.if_else(is_message, pc.fill_null(fields["partition"].cast(pa.int64()), 0), -1)
-    record = pc.fill_null(pc.coalesce(fields["offset"], fields["record"]), 0)
-    for name, column in (("ordinal", ordinal), ("partition", partition), ("record", record)):
-        rows = rows.append_column(name, column)
+    for name, column in zip(ARRIVAL, arrivals(rows), strict=True):
+        if name not in rows.column_names:
+            rows = rows.append_column(name, pc.fill_null(column, -1))
     return rows
-
-
-def _flattened(column: pa.ChunkedArray) -> list[pa.Array]:
-    whole = column.combine_chunks()
-    return list((whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole).flatten())
 
 
 def _is_in(rows: pa.Table, point: SourcePoint) -> pa.Array:

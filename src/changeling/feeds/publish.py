@@ -18,14 +18,23 @@ from changeling.feeds.encode import FeedEncoder, Outgoing
 from changeling.feeds.feed import Feed
 from changeling.feeds.initial_scan import ScannedRows
 from changeling.feeds.point_changes import PointChanges, Stamp, Stamped, read_behind, read_point
+from changeling.feeds.published_shape import check_key, is_rebuilt
 from changeling.feeds.row_values import Row
 from changeling.feeds.shared_reads import Publishing
 from changeling.feeds.table_changes import TableChanges
-from changeling.feeds.topic import STATE, VERSION, FeedState, ScanState, rows_of, topic_table
+from changeling.feeds.topic import (
+    RECORDS,
+    STATE,
+    VERSION,
+    FeedState,
+    ScanState,
+    in_every_partition,
+    rows_of,
+    topic_table,
+)
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import Writer
 from changeling.log import layout
-from changeling.model.change import Record
 from changeling.model.errors import ChangelingError
 from changeling.model.operation import Operation
 from changeling.replicas.points import Point, Points
@@ -79,7 +88,8 @@ class FeedPublisher:
         """Publishes every point that is new, and a part of the initial scan before each. `end`: all of the scan, then a barrier."""
         if not (end or self.is_scanning) and self.state.point == points.last.number:
             return
-        self._points = {0: Point(), **{point.number: point for point in points.all()}}
+        first = min(self._start, self.state.point) if self.is_scanning else self.state.point
+        self._points = {0: Point(), **{point.number: point for point in points.after(first - 1)}}
         if self.state.point not in self._points:
             raise ChangelingError(
                 f"feed {self.feed.name!r} is at point {self.state.point}, which is no longer kept: drop it and create it again"
@@ -111,9 +121,9 @@ class FeedPublisher:
             return None
         replica = self._replica()
         there = set() if replica is None else self._shared.replicas.snapshots(replica)
-        for point in points.all():
+        for point in points.after(before.number):
             snapshot = None if replica is None else replica.snapshot_in(point.tables)
-            if point.number > before.number and (snapshot is None or snapshot in there):
+            if snapshot is None or snapshot in there:
                 return point
         return None
 
@@ -129,7 +139,7 @@ class FeedPublisher:
             if replica is None or (barrier is None and after.number - self._committed < _IDLE_POINTS):
                 self.state = state
                 return None
-            return self._commit(state, self._nothing(), barrier, FeedReport(self.feed.name, after.number, 0))
+            return self._commit(state, RECORDS.empty_table(), barrier, FeedReport(self.feed.name, after.number, 0))
         return self._publish_table(replica, own, changes, old, new, state)
 
     def _publish_table(
@@ -142,9 +152,12 @@ class FeedPublisher:
         state: FeedState,
     ) -> FeedReport:
         stored = self._shared.replicas.state_at(replica, new)
-        if old is not None:
-            self._check_key(self._shared.replicas.state_at(replica, old).shape, stored.shape)
         columns = self._shared.inference.columns(self._source, self.feed.table, None)
+        rebuilt = False
+        if old is not None:
+            published, held = self._shared.replicas.state_at(replica, old), self._points[self.state.point]
+            check_key(self.feed, published.shape, stored.shape)
+            rebuilt = is_rebuilt(columns, published, stored, held.of(self._source).position or "")
         events = own.events(columns, stored.shape)
         rows = [event for event in events if isinstance(event, Event)]
         done = complete(
@@ -155,6 +168,7 @@ class FeedPublisher:
             reads_are_published=self.feed.initial_scan,
             touches_are_published=self.feed.mode == "KEYS_ONLY",
             carried=self._carried(self._points[self.state.point], own, rows, columns, stored.shape),
+            rebuilt=rebuilt,
         )
         shown = [one for one in done.changes if one.op is Operation.READ or not self.feed.is_snapshot]
         outgoing = [*self._source_values(done.touched, done.published), *own.outgoing(shown)]
@@ -168,8 +182,8 @@ class FeedPublisher:
         records = encoded.records
         if self.feed.schema_changes and state.schema not in (None, stored.version):
             first = outgoing[0].stamped.stamp if outgoing else changes.last
-            record = Record(encoder.schema_record(first, self._source, self._shared.version(stored.version)))
-            records = [[record, *part] for part in records]
+            value = encoder.schema_record(first, self._source, self._shared.version(stored.version))
+            records = pa.concat_tables([in_every_partition(value, self.feed.partitions), records])
         state = msgspec.structs.replace(
             state,
             counts=encoded.counts,
@@ -193,20 +207,8 @@ class FeedPublisher:
         late = [event for event in events if own.is_late(event)]
         return carried_keys(late, [event for event in known if isinstance(event, Event)])
 
-    def _check_key(self, before: Shape, now: Shape) -> None:
-        """Rows that were published under other columns could not be found again by readers."""
-        if before.key != now.key:
-            was, became = (", ".join(column.source_name for column in shape.key_columns) for shape in (before, now))
-            raise ChangelingError(
-                f"feed {self.feed.name!r}: the key of {self.feed.table} was ({was}) and is ({became}) now, and the records of a feed "
-                "have one key: drop it and create it again"
-            )
-
     def _encoder(self, columns: Columns, stored: ReplicaState) -> FeedEncoder:
         return FeedEncoder(self.feed, columns, stored.shape, stored.version)
-
-    def _nothing(self) -> list[list[Record]]:
-        return [[] for _ in self.state.offsets]
 
     # Barriers.
 
@@ -225,7 +227,7 @@ class FeedPublisher:
         stamp = self._due_barrier(self._shared.stamps.at(self._source, point), end=True)
         if stamp is None or self._replica() is None:
             return None
-        return self._commit(self.state, self._nothing(), stamp, FeedReport(self.feed.name, point.number, 0))
+        return self._commit(self.state, RECORDS.empty_table(), stamp, FeedReport(self.feed.name, point.number, 0))
 
     # The initial scan.
 
@@ -239,7 +241,7 @@ class FeedPublisher:
         rows = scan.bucket(self.state.scan.next, buckets)
         state = msgspec.structs.replace(self.state, scan=ScanState(buckets, self.state.scan.next + 1))
         report = FeedReport(self.feed.name, state.point, 0, len(rows), scanned=True)
-        records = self._nothing()
+        records = RECORDS.empty_table()
         if replica is not None and snapshot is not None:
             stamp, moment = self._shared.stamps.at(self._source, start), start.of(self._source).commit_time
             outgoing = [
@@ -321,19 +323,16 @@ class FeedPublisher:
             self._shared.lake.append_rows(layout.REJECTS, fresh, moment)
         return len(rows)
 
-    def _commit(
-        self, state: FeedState, records: Sequence[Sequence[Record]], barrier: Stamp | None, report: FeedReport
-    ) -> FeedReport:
+    def _commit(self, state: FeedState, records: pa.Table, barrier: Stamp | None, report: FeedReport) -> FeedReport:
         """Appends records, and where one is due a barrier to every partition, with the state of the feed after them."""
         replica = self._replica()
         if barrier is not None and replica is not None:
             columns = self._shared.inference.columns(self._source, self.feed.table, None)
             value = self._encoder(columns, replica.state).barrier(barrier, self._source)
-            records = [[*part, Record(value)] for part in records]
+            records = pa.concat_tables([records, in_every_partition(value, self.feed.partitions)])
             state = msgspec.structs.replace(state, barrier=(barrier.step, barrier.number), barrier_at=int(time()))
         moment = datetime.now(UTC)
-        rows = rows_of(records, state.offsets, moment, state.point)
-        ends = [first + len(part) for first, part in zip(state.offsets, records, strict=True)]
+        rows, ends = rows_of(records, state.offsets, moment, state.point)
         state = msgspec.structs.replace(state, offsets=ends)
         writer = Writer(self._shared.topics.target(self._topic, moment))
         for batch in rows.to_batches():

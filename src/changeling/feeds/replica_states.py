@@ -11,8 +11,8 @@ from pyiceberg.table.snapshots import Snapshot
 from changeling.feeds.feed import Feed
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import CHANGES, POINTS
-from changeling.replicas.points import Point, Points, from_row
+from changeling.log.layout import CHANGES
+from changeling.replicas.points import Point, points_of
 from changeling.replicas.replica_reader import FORMER, STATE, ReplicaState, replicas
 from changeling.replicas.shape import Shape
 from changeling.replicas.table_lookup import WantedTable
@@ -23,7 +23,7 @@ class ReplicaStates:
 
     def __init__(self, tables: Tables, pipeline: str, feed: Feed) -> None:
         self._tables, self._feed = tables, feed
-        self._points = {point.number: point for point in Points(map(from_row, tables.rows(POINTS).to_pylist())).all()}
+        self._points = points_of(tables)
         known = {
             (one.identity.source, one.identity.table): one
             for one in replicas(tables, pipeline)
@@ -54,7 +54,7 @@ class ReplicaStates:
 
     def rows_at(self, number: int) -> tuple[pa.Table, Shape] | None:
         """The rows at a point; None where that state is not kept."""
-        point = self._points.get(number)
+        point = self._points.at(number)
         snapshot = None if point is None else self._snapshot(point)
         if self._replica is None or snapshot is None:
             return None
@@ -64,7 +64,7 @@ class ReplicaStates:
     def not_empty_at_start(self) -> str | None:
         """Why it is not known that the table was empty when the feed began; None where it was."""
         start = self._feed.start
-        point = self._points.get(start or 0)
+        point = self._points.at(start or 0)
         if start and point is None:
             return "the feed has no initial scan, and its first point is not kept"
         if point is not None and any(name in point.tables for name in self._names):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from changeling.model import json_text
+from changeling.model import canonical, json_text
 from changeling.model.canonical import Convert
 from changeling.model.types import Type
 from changeling.replicas.json_output import json_column, stored_form
@@ -28,6 +28,10 @@ class Values:
     def __init__(self, columns: Columns, shape: Shape) -> None:
         self._columns, self._shape = columns, shape
         self._readers: dict[tuple[str, int | None, str], tuple[str, Convert] | None] = {}
+        self._key = [
+            (column.id, inferred(column.kind) if column.id.startswith("+") else stored_form(column.kind))
+            for column in shape.key_columns
+        ]
 
     def row(self, text: str | None, encoding: str, version: int | None) -> tuple[dict[str, bytes], bool]:
         """The values of an image, NULLs among them, and whether all of them fit their columns: those that do not are left out."""
@@ -45,11 +49,10 @@ class Values:
 
     def key(self, key: str) -> dict[str, bytes]:
         """The values of a normalised key, as the columns hold them."""
-        found = {}
-        for column, value in zip(self._shape.key_columns, json_text.items(key), strict=True):
-            convert = inferred(column.kind) if column.id.startswith("+") else stored_form(column.kind)
-            found[column.id] = value if value == b"null" else convert(value)
-        return found
+        return {
+            number: value if value == b"null" else convert(value)
+            for (number, convert), value in zip(self._key, json_text.items(key), strict=True)
+        }
 
     def _reader(self, encoding: str, version: int | None, name: str) -> tuple[str, Convert] | None:
         place = (encoding, version, name)
@@ -59,6 +62,9 @@ class Values:
                 self._readers[place] = None
             elif not found.declared:
                 self._readers[place] = found.id, inferred(found.kind, None if found.read is same else found.read)
+            elif found.read is canonical.reader(found.kind):
+                # Which the stored form begins with as well.
+                self._readers[place] = found.id, stored_form(found.kind)
             else:
                 self._readers[place] = found.id, _both(found.read, stored_form(found.kind))
         return self._readers[place]

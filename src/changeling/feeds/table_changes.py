@@ -13,13 +13,15 @@ from changeling.feeds.feed import Feed
 from changeling.feeds.point_changes import ROW_OPERATIONS, PointChanges, Stamped
 from changeling.feeds.row_values import Values
 from changeling.feeds.users import user_of
+from changeling.formats.key_changes import old_key_of
 from changeling.model import layout
 from changeling.model.change import Transaction
 from changeling.model.operation import Operation
-from changeling.replicas.key_moves import Half, Moved, moved, old_key_of
+from changeling.replicas.change_order import ARRIVAL
+from changeling.replicas.key_moves import Half, Moved, moved
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import ARRIVAL, READ_COLUMNS, UNPLACED, UNSETTLED, FoldTable
+from changeling.replicas.row_events import READ_COLUMNS, UNPLACED, UNSETTLED, FoldTable
 from changeling.replicas.shape import Columns, Shape
 
 _KEPT = ("op", "key", "before", "after", "position", "meta")
@@ -94,8 +96,11 @@ class TableChanges:
                     yield _event(place, rest, read)
 
     def _truncates(self) -> Iterator[Event]:
-        truncates = pc.equal(self._rows.column("op"), Operation.TRUNCATE.value)
-        for place in self._own[np.asarray(truncates, bool)].tolist():
+        """The truncates; a further one at the same position is a repetition."""
+        found = np.flatnonzero(np.asarray(pc.equal(self._rows.column("op"), Operation.TRUNCATE.value), bool))
+        positions = self._rows.column("position").take(pa.array(found)).to_pylist()
+        for number in dict(zip(reversed(positions), reversed(found.tolist()), strict=True)).values():
+            place = int(self._own[number])
             yield Event(place, "", None, Operation.TRUNCATE, {}, frozenset())
 
 

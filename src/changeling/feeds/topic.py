@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThan, Or
 from pyiceberg.io.pyarrow import ArrowScan
@@ -24,7 +25,6 @@ from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables, summaries_of
 from changeling.iceberg.table import Table
 from changeling.model import layout
-from changeling.model.change import Record
 
 VERSION = 1
 STATE = "changeling.feed"
@@ -42,6 +42,8 @@ COLUMNS = pa.schema(
     ]
 )
 """A null `value` is a tombstone. `point` is the one that brought the record."""
+RECORDS = pa.schema([COLUMNS.field(name) for name in ("partition", "key", "value", "headers")])
+"""Records before they have offsets."""
 
 
 class ScanState(msgspec.Struct, frozen=True):
@@ -87,7 +89,7 @@ class FeedState(msgspec.Struct, frozen=True, kw_only=True):
 
 def topic_table(name: str) -> Table:
     """The table of a feed's topic, in the namespace of `namespace_of`."""
-    return Table(name, COLUMNS, sort=("partition", "offset"))
+    return Table(name, COLUMNS, sort=("partition", "offset"), without_bounds=frozenset({"value"}))
 
 
 def namespace_of(pipeline: str) -> str:
@@ -103,23 +105,35 @@ def is_of_another(tables: Tables, pipeline: str, feed: Feed) -> bool:
     return False
 
 
-def rows_of(records: Sequence[Sequence[Record]], offsets: Sequence[int], moment: datetime, point: int) -> pa.Table:
-    """Records of each partition as rows of the topic, from the next offsets on."""
-    together = [record for part in records for record in part]
-    headers = [[{"name": name, "value": value} for name, value in record.headers] or None for record in together]
-    numbers = [first + place for first, part in zip(offsets, records, strict=True) for place in range(len(part))]
+def in_every_partition(value: bytes, partitions: int) -> pa.Table:
+    """A record of layout `RECORDS` without a key, once in each partition."""
     return pa.table(
         [
-            pa.array([partition for partition, part in enumerate(records) for _ in part], pa.int32()),
-            pa.array(numbers, pa.int64()),
-            pa.array([record.key for record in together], pa.binary()),
-            pa.array([record.value for record in together], pa.binary()),
-            pa.array(headers, layout.HEADERS),
-            pa.array([moment] * len(together), MOMENT),
-            pa.array([point] * len(together), pa.int64()),
+            pa.array(range(partitions), pa.int32()),
+            pa.nulls(partitions, pa.binary()),
+            pa.array([value] * partitions, pa.binary()),
+            pa.nulls(partitions, layout.HEADERS),
         ],
-        schema=COLUMNS,
+        schema=RECORDS,
     )
+
+
+def rows_of(records: pa.Table, offsets: Sequence[int], moment: datetime, point: int) -> tuple[pa.Table, list[int]]:
+    """Records of layout `RECORDS` as rows of the topic, from the next offsets on, and the next offsets after them."""
+    partitions = records.column("partition").to_numpy()
+    order = np.argsort(partitions, kind="stable")
+    counts = np.bincount(partitions, minlength=len(offsets))
+    # The place of a row behind the first one of its partition, and the offset of that one.
+    numbers = np.arange(len(order)) + np.repeat(np.asarray(offsets) - (np.cumsum(counts) - counts), counts)
+    ordered = records.take(pa.array(order)) if len(offsets) > 1 else records
+    columns = {
+        **dict(zip(records.column_names, ordered.columns, strict=True)),
+        "offset": pa.array(numbers, pa.int64()),
+        "published_at": pa.repeat(pa.scalar(moment, MOMENT), len(order)),
+        "point": pa.repeat(pa.scalar(point, pa.int64()), len(order)),
+    }
+    ends = [first + count for first, count in zip(offsets, counts.tolist(), strict=True)]
+    return pa.table([columns[name] for name in COLUMNS.names], schema=COLUMNS), ends
 
 
 class Topic:
