@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from changeling.formats.encoding import Encoded
 from changeling.model import layout
+from changeling.model.printable import printable
 
 
 class Losses:
@@ -50,7 +51,7 @@ class Losses:
         """The refusal, for people."""
         lines = [f"converting to {self._form} would lose:"]
         for feature, count in most_first(self._refused):
-            lines.append(f"  {feature}: {count:,} changes, such as: {self._examples[feature]}")
+            lines.append(f"  {feature}: {count:,} changes, such as: {printable(self._examples[feature])}")
         lines.append(
             f"Allow it with --drop {','.join(sorted(self._allowed | set(self._refused)))}; nothing was written."
         )

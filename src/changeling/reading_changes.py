@@ -13,6 +13,7 @@ from changeling.formats.format import Format
 from changeling.formats.options import ReadOptions
 from changeling.model import layout
 from changeling.model.errors import ChangelingError
+from changeling.model.printable import printable
 from changeling.rejects import RejectSink
 
 Progress = Callable[[int], None]
@@ -116,5 +117,6 @@ def _refuse(batch: pa.RecordBatch, fail: bool, rejects: RejectSink) -> None:
         return
     if fail:
         origin = layout.origins(batch)[0]
-        raise ChangelingError(f"{origin}: {batch.column('reason')[0].as_py()} (--on-error reject continues without it)")
+        said = printable(f"{origin}: {batch.column('reason')[0].as_py()}")
+        raise ChangelingError(f"{said} (--on-error reject continues without it)")
     rejects.add(batch)

@@ -35,6 +35,7 @@ from tests.cli.conftest import Run
         (("decode", "xtdb.jsonl", "--from", "xtdb", "--key", "a,a"), "names a column twice"),
         (("decode", "xtdb.jsonl", "--from", "xtdb", "--columns", "a:int8,a:json"), "is listed twice"),
         (("decode", "xtdb.jsonl", "--from", "xtdbb"), "there is no format 'xtdbb'; did you mean 'xtdb'?"),
+        (("decode", "xtdb.jsonl", "--from", "debezum"), "there is no format 'debezum'; did you mean 'debezium'?"),
         (("decode", "xtdb.json", "--from", "xtdb"), "xtdb.json"),
         (("decode", "xtdb.jsonl", "--from", "xtdb", "-o", "topic_prefx=a"), "did you mean 'topic_prefix'?"),
         (("decode", "xtdb.jsonl", "--from", "xtdb", "-o", "topic_prefix"), "write -o NAME=VALUE"),

@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from changeling.formats.options import ReadOptions
 from changeling.model.table import TableName
 from changeling.pipelines.definition import FilesSource
 from changeling.pipelines.loading import find, load
 from tests.cli.conftest import Run
+from tests.log.commands import run_once
+from tests.log.lakes import Shop
 
 ROWS = [
     {"id": 1, "name": "Ann", "balance": "120.00", "since": "2026-01-05"},
@@ -53,13 +56,11 @@ def test_nothing_is_overwritten(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "in" / "customers.jsonl").read_text() == "mine"
 
 
-@pytest.mark.services
-def test_it_runs_at_once(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs_at_once(spark: SparkSession, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("init", "begun").returncode == 0
     monkeypatch.chdir(tmp_path / "begun")
     assert find() == Path("shop.yaml")
-    done = run("run", "begun/shop.yaml", "--once", "--json", HOME=str(Path.home()))
-    assert done.returncode == 0, done.stderr
+    assert run_once(Shop(tmp_path / "begun")) == 0
     shown = run("replica", "customers", "--pipeline", "begun/shop.yaml", "--json")
     rows = [json.loads(line) for line in shown.stdout.splitlines()]
     assert [{name: row[name] for name in ROWS[0]} for row in rows] == ROWS

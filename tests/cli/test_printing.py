@@ -67,9 +67,39 @@ def test_changes_for_people_have_one_line_each(tmp_path: Path, capsys: pytest.Ca
     assert lines[2] == r'    id: "1\n"'
 
 
+FORGED = "c\nchangeling: all is well\n  written 7 records"
+SHOWN = r"c\nchangeling: all is well\n  written 7 records"
+
+
 def test_errors_do_not_forge_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["decode", f"{tmp_path}/a\nchangeling: all is well\x1b[2J", "--from", "xtdb"]) in (1, 2)
-    first, *others = capsys.readouterr().err.splitlines()
-    assert first.startswith("changeling: ")
-    assert all(line.startswith("  ") for line in others)
-    assert "\x1b" not in "".join(others)
+    lost = tmp_path / f"{FORGED}\x1b[2J"
+    assert main(["decode", str(lost), "--from", "xtdb"]) == 2
+    assert capsys.readouterr().err == f"changeling: {tmp_path}/{SHOWN}\\x1b[2J: there is no such file\n"
+    there = tmp_path / FORGED
+    there.write_text("5\n")
+    assert main(["decode", str(there), "--from", "xtdb", "--on-error", "fail"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"changeling: {tmp_path}/{SHOWN} record 0: not a record of this format: Expected `object`, got `int` "
+        "(--on-error reject continues without it)"
+    ]
+
+
+def test_refusals_do_not_forge_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = {"connector": "mysql", "db": "shop", "file": "log.1", "row": 0, "ts_ms": 1}
+    records = [
+        {"before": None, "after": {"id": 1, column: 2}, "source": {**source, "table": table, "pos": pos}, "op": "c"}
+        for pos, (table, column) in enumerate([(FORGED, "a"), ("t", FORGED)])
+    ]
+    Path(FORGED).write_text("\n".join(map(json.dumps, records)))
+    command = ["convert", FORGED, "--from", "debezium-json", "--key", "id", "--drop", "all", "-O", "out"]
+    assert main([*command[:-4], "--to", "ydb-json", "-O", "out"]) == 4
+    refusal = capsys.readouterr().err
+    assert f"the input has several: shop.{SHOWN}, shop.t" in refusal
+    assert f"({SHOWN} record 0)" in refusal
+    assert main([*command, "--to", "arcion-csv"]) == 4
+    refusal += capsys.readouterr().err
+    assert SHOWN in refusal.splitlines()[-1]
+    assert not [line for line in refusal.splitlines() if line.strip().startswith(("changeling: all", "written"))]

@@ -5,13 +5,17 @@ JSON object a line, runs each in a fork, and prints its exit code.
 """
 
 import atexit
+import gc
 import importlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 class WarmCommands:
@@ -20,11 +24,14 @@ class WarmCommands:
     def __init__(self) -> None:
         self._server: subprocess.Popen[str] | None = None
 
-    def run(self, arguments: tuple[str, ...], folder: Path) -> subprocess.CompletedProcess[str]:
-        """One command in that folder, its standard input empty."""
+    def run(
+        self, arguments: tuple[str, ...], folder: Path, *, together: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """One command in that folder, its standard input empty; with `together`, errors are printed to standard output."""
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            call = {"arguments": arguments, "folder": str(folder), "environment": dict(os.environ)}
+            call: dict[str, Any] = {"arguments": arguments, "folder": str(folder), "environment": dict(os.environ)}
             call |= {"out": f"/proc/{os.getpid()}/fd/{out.fileno()}", "err": f"/proc/{os.getpid()}/fd/{err.fileno()}"}
+            call["together"] = together
             code = self._code(json.dumps(call))
             out.seek(0)
             err.seek(0)
@@ -65,6 +72,8 @@ def _serve() -> None:
     # What commands import when they come to need it.
     for name in ("pyarrow.parquet", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "rich.console"):
         importlib.import_module(name)
+    # What is imported stays in the memory that all forks share.
+    gc.freeze()
     for line in sys.stdin:
         call = json.loads(line)
         child = os.fork()
@@ -78,10 +87,26 @@ def _serve() -> None:
                 (2, call["err"], os.O_WRONLY),
             ):
                 os.dup2(os.open(path, flags), number)
+            if call["together"]:
+                os.dup2(1, 2)
             sys.argv = ["changeling", *call["arguments"]]
-            sys.exit(changeling.cli.main())
+            _end(changeling.cli.main)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _end(main: Callable[[], int]) -> None:
+    """Ends the process with that command, without taking apart what was imported: that takes longer than most commands."""
+    code: object = 1
+    try:
+        code = main()
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 1)
 
 
 if __name__ == "__main__":

@@ -140,6 +140,25 @@ def test_a_record_over_the_limit_is_told_and_not_held(before: bytes, large: byte
     assert split(before + large + behind, limit=2000) == [b'{"a":1}', oversized, b'{"b":2}']
 
 
+@pytest.mark.parametrize(
+    ("before", "large", "behind"),
+    [
+        (b'{"a":1}\n', b'{"x":"' + b"y" * 500 + b'"}', b'\n{"b":2}\n'),
+        (b'[{"a":1},', b'{"x":[' + b'{"k":"}"},' * 50 + b"0]}", b',{"b":2}]'),
+        (b'{"a":1}\n', b"garbage" * 50, b'\n{"b":2}\n'),
+        (b'{"a":1}\n', b'{"x":[' + b"1,\n  " * 50 + b"}", b'\n{"b":2}\n'),
+    ],
+)
+def test_a_record_over_a_small_limit_has_no_bytes_of_the_next_one(before: bytes, large: bytes, behind: bytes) -> None:
+    for size in SIZES:
+        first, found, last = json_values(io.BytesIO(before + large + behind), chunk_size=size, limit=100)
+        assert isinstance(found, Oversized)
+        # How much of it was read when it was over the limit depends on the size of a chunk.
+        assert (first, found.length, last) == (b'{"a":1}', len(large), b'{"b":2}')
+        assert len(found.head) > 100
+        assert large.startswith(found.head)
+
+
 def test_a_record_at_the_limit_is_a_record() -> None:
     text = b'{"x":"' + b"y" * 1992 + b'"}'
     assert split(text + b"\n{}\n", limit=2000) == [text, b"{}"]

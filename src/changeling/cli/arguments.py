@@ -14,6 +14,7 @@ from changeling.formats.framing import CsvRows
 from changeling.formats.recognition import fitting
 from changeling.formats.user_options import read_options
 from changeling.model.errors import UsageError
+from changeling.model.printable import printable
 from changeling.model.table import parse_schemas
 from changeling.reading_changes import Input
 
@@ -73,7 +74,7 @@ def _recognised(parsed: argparse.Namespace) -> str:
         return found[0]
     what = f"fit {' and '.join(found)} alike" if found else "look like no format" if records else "are missing"
     names = " or ".join(f"--from {name}" for name in found) or "--from F (changeling formats lists them)"
-    raise UsageError(f"the first records of {' '.join(parsed.files)} {what}: say what they are with {names}")
+    raise UsageError(f"the first records of {printable(' '.join(parsed.files))} {what}: say what they are with {names}")
 
 
 def input_of(parsed: argparse.Namespace) -> Input:
@@ -87,7 +88,7 @@ def input_of(parsed: argparse.Namespace) -> Input:
         try:
             given["schemas"] = parse_schemas(Path(parsed.schema).read_bytes(), parsed.schema)
         except OSError as error:
-            raise UsageError(f"--schema {parsed.schema}: {error.strerror}") from None
+            raise UsageError(f"--schema {printable(parsed.schema)}: {error.strerror}") from None
     if parsed.limit is not None and parsed.limit < 0:
         raise UsageError("--limit takes a number of changes, 0 or more")
     return Input(
@@ -106,10 +107,12 @@ def rejects_path(parsed: argparse.Namespace, given: Input, output: str | None = 
     if path is None:
         return None
     if path == "-" or "://" in path:
-        raise UsageError(f"--rejects {path}: rejects are kept in a local file; give its path")
+        raise UsageError(f"--rejects {printable(path)}: rejects are kept in a local file; give its path")
     others = [place.path for place in given.places] + ([output] if output is not None else [])
     if os.path.realpath(path) in {os.path.realpath(other) for other in others if other != "-"}:
-        raise UsageError(f"--rejects {path}: that file is read or written by this command; give another path")
+        raise UsageError(
+            f"--rejects {printable(path)}: that file is read or written by this command; give another path"
+        )
     return path
 
 

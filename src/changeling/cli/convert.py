@@ -16,6 +16,7 @@ from changeling.formats import registry
 from changeling.formats.format import Format
 from changeling.formats.user_options import write_options
 from changeling.losses import most_first
+from changeling.model.printable import printable
 from changeling.reading_changes import Input, Progress, Report, changes_of, silent
 from changeling.rejects import RejectSink
 
@@ -100,9 +101,9 @@ def _summary(report: Report, parsed: argparse.Namespace) -> str:
     lines = [
         f"read      {report.records:>10,} records of {parsed.format}",
         f"accepted  {report.accepted:>10,}",
-        f"rejected  {report.rejected:>10,}" + (f", kept in {parsed.rejects}" if report.rejected else ""),
+        f"rejected  {report.rejected:>10,}" + (f", kept in {printable(parsed.rejects)}" if report.rejected else ""),
         f"changes   {report.changes:>10,}",
-        f"written   {report.written:>10,} records of {parsed.target} to {parsed.output}",
+        f"written   {report.written:>10,} records of {parsed.target} to {printable(parsed.output)}",
     ]
     lines += [f"dropped   {count:>10,} {feature}" for feature, count in most_first(report.dropped)]
     lines += [

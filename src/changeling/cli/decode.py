@@ -6,6 +6,7 @@ import sys
 from changeling.cli.arguments import add_input, input_of, rejects_path
 from changeling.cli.explanation import explanation
 from changeling.model.line import lines
+from changeling.model.printable import printable
 from changeling.reading_changes import Report, changes_of
 from changeling.rejects import RejectSink
 
@@ -34,7 +35,7 @@ def run(parsed: argparse.Namespace) -> int:
                 sys.stdout.buffer.write(b"\n".join(lines(batch)) + b"\n")
                 sys.stdout.buffer.flush()
     if report.rejected:
-        kept = "; --rejects FILE keeps them" if rejects.path is None else f", kept in {rejects.path}"
+        kept = "; --rejects FILE keeps them" if rejects.path is None else f", kept in {printable(rejects.path)}"
         said = f"changeling: {report.rejected:,} of {report.records:,} records rejected{kept}"
         print("\n  ".join([said, *explanation(given, report, rejects)]), file=sys.stderr)
         return 3

@@ -32,7 +32,7 @@ from changeling.cli.interrupts import interrupt_once
 from changeling.cli.startup import leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.extras import naming_extras
-from changeling.model.printable import printable_lines
+from changeling.model.printable import printable, printable_lines
 
 _VERBS = (
     init,
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"changeling: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
-        message = f"{error.filename or ''}: {error.strerror or error}".removeprefix(": ")
+        message = f"{printable(str(error.filename or ''))}: {error.strerror or error}".removeprefix(": ")
         print(f"changeling: {printable_lines(message)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

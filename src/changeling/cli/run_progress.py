@@ -4,8 +4,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from time import monotonic
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -13,14 +12,13 @@ from rich.console import Console
 from rich.text import Text
 
 from changeling.cli.display import duration, show_table, table
+from changeling.cli.run_activity import RunActivity
 from changeling.model.printable import printable, printable_lines
-from changeling.pipelines.listener import SilentListener
 from changeling.pipelines.log_lines import JsonLines, TextLines
 from changeling.pipelines.run_log import LOGGER, rate
 
 if TYPE_CHECKING:
-    from changeling.pipelines.runner import Totals
-    from changeling.sources.source import Spread
+    from changeling.pipelines.source_run import Totals
 
 LogFormat = Literal["text", "json"]
 _NANOS = 1_000_000_000
@@ -29,7 +27,7 @@ _REFRESHED = 0.5
 """Seconds."""
 
 
-class Shown(SilentListener):
+class Shown(RunActivity):
     """Prints the log of a run: for people where standard error is a terminal and no format is asked for, else as lines.
 
     `on_stdout`: the lines are the output of the command.
@@ -43,14 +41,13 @@ class Shown(SilentListener):
         level: int = logging.INFO,
         on_stdout: bool = False,
     ) -> None:
+        super().__init__(f"{pipeline}: starting")
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self.for_people = lines is None and self._console.is_terminal
         self._handler = _Printed(self._console) if self.for_people else _written(lines or "text", on_stdout=on_stdout)
         self._handler.setLevel(level)
         self._shows = self._console.is_terminal and (self.for_people or (on_stdout and not sys.stdout.isatty()))
         self._status = self._console.status(f"{pipeline}: starting")
-        self._doing: Callable[[], str] | None = None
-        self._failing: set[str] = set()
         self._watch: threading.Thread | None = None
         self._ended = threading.Event()
         self._level = LOGGER.level
@@ -74,54 +71,9 @@ class Shown(SilentListener):
         LOGGER.removeHandler(self._handler)
         LOGGER.setLevel(self._level)
 
-    def prepares(self, what: str) -> None:
-        """Shown until something is read."""
-        self._shown(lambda: what)
-
-    def looks(self, source: str) -> None:
-        """Shown while a source is asked, unless that is done every second."""
-        if self._doing is None:
-            self._shown(lambda: f"{source}: looking for what is new")
-
-    def starts(self, source: str, batch: int, spread: "Spread") -> None:
-        """Shown during the batch, with the tasks that are done."""
-
-        def doing() -> str:
-            done, all_tasks = _tasks()
-            return f"{source}: reading {spread}" + (f", {done:,} of {all_tasks:,} tasks done" if all_tasks else "")
-
-        self._shown(doing)
-
-    def merges(self) -> None:
-        """Shown during the merge."""
-        self._shown(lambda: "replicas: merging what is new")
-
-    def fails(self, part: str, error: str) -> None:
-        """Shown until it works again."""
-        self._failing.add(part)
-
-    def recovers(self, part: str) -> None:
-        """It works again."""
-        self._failing.discard(part)
-
-    def waits(self, seconds: float) -> None:
-        """Shown until there is something to do."""
-        end = monotonic() + seconds
-
-        def doing() -> str:
-            left = max(1, round(end - monotonic()))
-            state = f"waiting for {', '.join(sorted(self._failing))}" if self._failing else "all read"
-            return f"{state}; next look in {left} s (Ctrl-C stops)"
-
-        self._shown(doing)
-
-    def _shown(self, doing: Callable[[], str]) -> None:
-        self._doing = doing
-
     def _watched(self) -> None:
         while not self._ended.wait(_REFRESHED):
-            if self._doing is not None:
-                self._status.update(Text(printable(self._doing())))
+            self._status.update(Text(printable(self.line(_tasks))))
 
 
 class _Printed(logging.Handler):

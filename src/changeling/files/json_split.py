@@ -8,7 +8,7 @@ import msgspec
 
 from changeling.files.json_cut import cut_plain_lines, cut_values, is_plain_line, plain_lines_end
 from changeling.files.json_scan import STRING, Scan, Verdict, Walk
-from changeling.files.raw_records import HEAD, Block, Oversized, RawRecord, Readable, size
+from changeling.files.raw_records import HEAD, Block, RawRecord, Readable, oversized, size
 from changeling.files.window import Window
 
 _BLOCK_ROWS = 50_000
@@ -188,11 +188,11 @@ class JsonSplitter:
             length += position - window.at
             window.at = position
             if verdict is Verdict.BROKEN:
-                return Oversized(head, length + size(self._broken(position)))
+                return oversized(head, length + size(self._broken(position)))
             if verdict is Verdict.DONE:
-                return Oversized(head, length)
+                return oversized(head, length)
             if not window.fill():
-                return Oversized(head, length + size(window.take(len(window.data))))
+                return oversized(head, length + size(window.take(len(window.data))))
             position, verdict = scan.advance(window.data, window.at, len(window.data))
 
     def _scrap(self) -> RawRecord:

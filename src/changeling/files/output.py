@@ -13,6 +13,7 @@ from typing import IO, Any, Protocol, Self
 
 from changeling.files import s3
 from changeling.model.errors import UsageError
+from changeling.model.printable import printable
 
 STDOUT = "-"
 _UNFINISHED = ".part"
@@ -86,7 +87,7 @@ def _target(path: str) -> _Target:
         return _Object(path)
     with _naming_errors(path):
         if os.path.isdir(path):
-            raise UsageError(f"{path}: is a folder; name a file in it")
+            raise UsageError(f"{printable(path)}: is a folder; name a file in it")
         if os.path.exists(path) and not os.path.isfile(path):
             return _Direct(open(path, "wb"), ours=True)  # closed by finish
         return _Renamed(path)

@@ -16,6 +16,7 @@ from pyarrow import fs
 from changeling.files import s3
 from changeling.files.gunzip import Input
 from changeling.model.errors import ChangelingError, UsageError, nearest
+from changeling.model.printable import printable
 
 STDIN = "-"
 
@@ -62,14 +63,14 @@ def _expand_one(path: str, on_skip: Callable[[str], None] | None) -> list[Place]
             found = [name for name in found if _is_readable(name, on_skip)]
         return [_local(name) for name in found] or _nothing(path, lambda: os.listdir(dirname(path) or "."))
     except OSError as error:
-        raise ChangelingError(f"{path}: {error.strerror or error}") from None
+        raise ChangelingError(f"{printable(path)}: {error.strerror or error}") from None
 
 
 def _local(path: str) -> Place:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise ChangelingError(f"{path}: {error.strerror or error}") from None
+        raise ChangelingError(f"{printable(path)}: {error.strerror or error}") from None
     if not stat.S_ISREG(status.st_mode):
         return Place(path)
     return Place(path, status.st_size, str(status.st_mtime_ns))
@@ -147,16 +148,16 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _nothing(path: str, siblings: Callable[[], Iterable[str]]) -> list[Place]:
     if _is_pattern(path):
-        raise NoFileFound(f"{path}: no file matches")
+        raise NoFileFound(f"{printable(path)}: no file matches")
     try:
         names = [name for name in siblings() if _is_shown(name)]
     except OSError:
-        raise NoFileFound(f"{path}: there is no such file, and no such folder") from None
+        raise NoFileFound(f"{printable(path)}: there is no such file, and no such folder") from None
     name = basename(path.rstrip("/"))
     if name in names:
-        raise NoFileFound(f"{path}: there is no file in this folder")
+        raise NoFileFound(f"{printable(path)}: there is no file in this folder")
     hint = nearest(name, names)
-    raise NoFileFound(f"{path}: there is no such file" + (f"; {hint}" if hint.startswith("did") else ""))
+    raise NoFileFound(f"{printable(path)}: there is no such file" + (f"; {hint}" if hint.startswith("did") else ""))
 
 
 def changed(place: Place) -> str | None:

@@ -18,6 +18,11 @@ class Oversized:
     length: int
 
 
+def oversized(seen: bytes, length: int) -> Oversized:
+    """A record over the size limit, by its length and what was read from its start on, which may go beyond its end."""
+    return Oversized(seen[: min(HEAD, length)], length)
+
+
 RawRecord: TypeAlias = bytes | Oversized
 Block: TypeAlias = pa.Array | list[RawRecord]
 """Consecutive records: a binary array where they could be cut at once, else a list."""

@@ -2,7 +2,7 @@
 
 import re
 
-from changeling.files.raw_records import HEAD, Oversized, RawRecord, Readable
+from changeling.files.raw_records import HEAD, RawRecord, Readable, oversized
 
 BOM = b"\xef\xbb\xbf"
 
@@ -62,7 +62,7 @@ class Window:
         """Takes everything up to an offset in `data` as one record; its trailing `blanks` are left out."""
         start, self.at = self.at, end
         if end - start > self.limit:
-            return Oversized(self.data[start : start + HEAD], end - start)
+            return oversized(self.data[start : start + HEAD], end - start)
         return self.data[start:end].rstrip(self._blanks)
 
     def take_until(self, pattern: re.Pattern[bytes]) -> RawRecord:
@@ -82,11 +82,11 @@ class Window:
             if not self.fill():
                 length += self.left
                 self.at = len(self.data)
-                return Oversized(head, length)
+                return oversized(head, length)
             match = pattern.search(self.data)
             if match is not None:
                 self.at = end_of(match)
-                return Oversized(head, length + self.at)
+                return oversized(head, length + self.at)
 
 
 def end_of(match: re.Match[bytes]) -> int:

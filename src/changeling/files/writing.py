@@ -13,6 +13,7 @@ from changeling.files.reading import Carrier
 from changeling.formats.framing import COLUMNS, HEADER
 from changeling.model import json_text
 from changeling.model.errors import CannotCarry, LossError
+from changeling.model.printable import printable
 
 
 def write(batches: Iterable[pa.RecordBatch], output: Output, carrier: Carrier = "plain") -> None:
@@ -73,7 +74,7 @@ def _columns(pairs: Iterable[dict[str, Any]]) -> tuple[bytes | None, bool]:
 
 def two_headers(one: bytes | None, other: bytes | None) -> str:
     """Why records with these headers cannot be written to one file, and what to do."""
-    shown = [(row or b"no header").decode(errors="replace") for row in (one, other)]
+    shown = [printable((row or b"no header").decode(errors="replace")) for row in (one, other)]
     return (
         "a file of CSV has one header, and these changes need two: give --columns with all of them, or convert each table"
         f" separately\n  {shown[0]}\n  {shown[1]}"
