@@ -1,7 +1,7 @@
 """A pipeline over a folder of events, run step by step: files are added, ingested into the log, and merged."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -13,9 +13,9 @@ from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of, tables_of
 from changeling.pipelines.loading import load
+from changeling.pipelines.log_follower import merge_of
 from changeling.pipelines.pipeline import Pipeline
 from changeling.pipelines.readers import ingest_of, record_sources
-from changeling.pipelines.runner import merge_of, rules_of
 
 
 class FolderPipeline:
@@ -28,8 +28,9 @@ class FolderPipeline:
         *,
         format: str = "xtdb",
         key: Sequence[str] = (),
+        spark: Mapping[str, str] | None = None,
     ) -> None:
-        """Without a `key`, of all tables, the source has the one table of the accounts."""
+        """Without a `key`, of all tables, the source has the one table of the accounts. `spark`: settings of a new session."""
         self._inbox = folder / "in"
         self._inbox.mkdir(parents=True)
         self.file = file = folder / "feed.yaml"
@@ -44,7 +45,8 @@ class FolderPipeline:
         rule = {"name": TABLE, "key": ["_id"], "columns": DECLARED, "mode": mode}
         rules = [] if key else [rule]
         # Any JSON is YAML.
-        file.write_text(json.dumps({"name": folder.name, "warehouse": "./lake", "sources": [source], "tables": rules}))
+        settings = {"name": folder.name, "warehouse": "./lake", "sources": [source], "tables": rules}
+        file.write_text(json.dumps({**settings, "spark": dict(spark or {})}))
         self.pipeline = Pipeline.load(file)
         loaded = load(file)
         self.lake = lake_of(loaded)
@@ -76,7 +78,7 @@ class FolderPipeline:
     def publish(self) -> int:
         """Publishes the feeds of the pipeline up to the newest point; returns the number of records."""
         found = 0
-        shared = Publishing(self._log, tables_of(self._loaded), rules_of(self._loaded).policy, self._merge.tables)
+        shared = Publishing(self._log, tables_of(self._loaded), self._loaded.policy, self._merge.tables)
         for feed in self.pipeline.feeds():
             found += sum(report.records for report in FeedPublisher(shared, feed).step(self._merge.points))
         return found

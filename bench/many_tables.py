@@ -4,6 +4,7 @@ import json
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.folder_pipeline import FolderPipeline
@@ -20,9 +21,16 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 def _measured(tables: int, aim: float) -> Result:
+    taken = seconds_for(tables)
+    note = f"{CHANGES} changes in each of {tables} tables of {ROWS} rows, {taken / tables:.3f} s a table; the aim is {aim:g} s"
+    return Result(f"many-tables-{tables}", taken, "s", note=note)
+
+
+def seconds_for(tables: int, spark: Mapping[str, str] | None = None) -> float:
+    """How long a merge of a few changes of each of so many tables takes; `spark`: settings of a new session."""
     folder = Path(tempfile.mkdtemp(prefix="changeling-bench-"))
     try:
-        pipeline = FolderPipeline(folder / "many", format="debezium-json", key=["id"])
+        pipeline = FolderPipeline(folder / "many", format="debezium-json", key=["id"], spark=spark)
         pipeline.add_file(_event(table, key, "c", 0) for table in range(tables) for key in range(ROWS))
         pipeline.ingest()
         pipeline.merge()
@@ -36,8 +44,7 @@ def _measured(tables: int, aim: float) -> Result:
         assert total[0] == CHANGES
     finally:
         shutil.rmtree(folder)
-    note = f"{CHANGES} changes in each of {tables} tables of {ROWS} rows, {taken / tables:.3f} s a table; the aim is {aim:g} s"
-    return Result(f"many-tables-{tables}", taken, "s", note=note)
+    return taken
 
 
 def _name(table: int) -> str:
