@@ -8,8 +8,10 @@ STAMP := $(VENV)/.installed
 LINTED := $(wildcard src tests bench demo)
 TYPED := $(wildcard src bench tests)
 ONLY ?=
-# Files in the order that tests/conftest.py gives them, by how long they take.
-PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+# One more than there are cores: a test often waits, for a server or a commit. Each takes up to 2 GB.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Files in the order that tests/balance.py gives them, by how long they take.
+PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup demo test quick lint bench soak clean
 
@@ -47,7 +49,7 @@ bench: setup ## Run the benchmarks; ONLY=name runs one
 	@$(PY) -m bench $(ONLY)
 
 soak: setup ## Run the long soak tests, and tell what they covered
-	@$(PY) -m pytest -q $(PARALLEL) -m 'soak or generated' --hypothesis-profile=soak
+	@$(PY) -m pytest -q $(PARALLEL) -m 'soak or generated' --hypothesis-profile=soak -o time_limit=7200
 
 clean: ## Remove .venv, caches and build products
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

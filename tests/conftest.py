@@ -1,7 +1,5 @@
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +9,13 @@ from pyspark.sql import SparkSession
 import changeling.spark
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.table import Table
+from tests import class_archive
+from tests.balance import SERVICES, file_seconds
 from tests.log.prepared import Prepared
 from tests.soaking import covered
+from tests.time_limit import pytest_addoption, pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown
+
+__all__ = ["pytest_addoption", "pytest_runtest_call", "pytest_runtest_setup", "pytest_runtest_teardown"]
 
 # Machines are noisy: no test asserts a time.
 settings.register_profile("tests", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -23,13 +26,12 @@ settings.load_profile("tests")
 # Every JVM that tests start, Spark's and the brokers', lives for seconds or minutes beside others on few cores: quick to
 # start and light beats quick in the long run.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData")
-
-SERVICES = {"spark": 40, "broker": 30, "guarded_broker": 30, "server": 4}
-"""Fixtures that start Spark or a server, and about how much longer a test of each takes than one without."""
+class_archive.use()
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    class_archive.make()
     started = changeling.spark.session(
         **{
             # One core a worker of the tests; what parallel tasks do is the subject of tests of their own.
@@ -70,16 +72,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what needs services, and what is generated; the files that take long come first, so that workers end together."""
-    durations: Counter[Path] = Counter()
     for item in items:
-        needed = SERVICES.keys() & set(getattr(item, "fixturenames", ()))
-        if needed:
+        if SERVICES.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker("services")
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("generated")
-        by_hand = 40 if item.get_closest_marker("services") else 1
-        durations[item.path] += max((SERVICES[name] for name in needed), default=by_hand)
-    items.sort(key=lambda item: (-durations[item.path], str(item.path)))
+    seconds = file_seconds(items)
+    items.sort(key=lambda item: (-seconds[item.path], str(item.path)))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""Brokers for tests: one of a kind for all that ask, ended with the session. A `conftest.py` imports what it wants."""
+"""The broker for tests: one for all that ask, ended with the session. A `conftest.py` imports what it wants."""
 
 import atexit
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ ALICE = User("alice", "open sesame 4711")
 
 
 @cache
-def _started(*, guarded: bool) -> Broker:
-    made = Broker(user=ALICE, tls=True) if guarded else Broker()
+def _started() -> Broker:
+    made = Broker(user=ALICE, tls=True)
     atexit.register(made.stop)
     return made
 
@@ -21,14 +21,14 @@ def _started(*, guarded: bool) -> Broker:
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """A broker that lets everyone in."""
-    started = _started(guarded=False)
+    started = _started()
     yield started
     started.stop()
 
 
 @pytest.fixture(scope="session")
 def guarded_broker() -> Iterator[Broker]:
-    """A broker that also has a listener which asks Alice for her password, and one that speaks TLS."""
-    started = _started(guarded=True)
+    """The same broker, for its listener that asks Alice for her password, and the one that speaks TLS."""
+    started = _started()
     yield started
     started.stop()

@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from changeling.cli.main import _parse
+from tests.cli.warm_commands import WARM
 from tests.docs.transcripts import EXAMPLES, REPOSITORY, examples_of, files_on, is_printed, printed_commands
 
 COMMAND = str(Path(sys.executable).with_name("changeling"))
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 WITH_EXAMPLES = [page for page in PAGES if examples_of(page).is_dir()]
-WITH_JAVA = {"README.md", "docs/pipelines.md"}
+WITH_JAVA = {"README.md", "docs/pipelines.md", "docs/tutorial.md"}
 _ELSEWHERE = re.compile(r" \| | [12]?> ?")
 """What follows is the shell's."""
 
@@ -29,10 +30,12 @@ def named(page: Path) -> str:
     return page.relative_to(REPOSITORY).as_posix()
 
 
-def run(command: str, folder: Path) -> str:
+def run(command: str, folder: Path, *, with_java: bool) -> str:
     """What the command prints, errors and all; a run prints for people only on a terminal."""
     words = shlex.split(command)
-    assert words[0] in ("changeling", "cat"), command
+    assert words[0] in ("changeling", "cat", "cp", "mv"), command
+    if words[0] == "changeling" and not with_java:
+        return WARM.run(tuple(words[1:]), folder, together=True).stdout
     words[0] = {"changeling": COMMAND}.get(words[0], words[0])
     if words[1] == "run":
         return _on_terminal(words, folder)
@@ -77,8 +80,12 @@ def test_commands_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
     folder = tmp_path / "examples"
     shutil.copytree(examples_of(page), folder)
     for command, output in printed_commands(page.read_text(encoding="utf-8")):
-        if output is not None:
-            actual = run(command, folder)
+        if command.startswith("cd "):
+            folder = (folder / command.removeprefix("cd ")).resolve()
+        elif command.startswith(("cp ", "mv ")):
+            assert run(command, folder, with_java=True) == ""
+        elif output is not None:
+            actual = run(command, folder, with_java=named(page) in WITH_JAVA)
             assert is_printed(actual, output), f"$ {command}\n{actual}\n-- instead of --\n{output}"
 
 

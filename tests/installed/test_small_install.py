@@ -10,6 +10,7 @@ import pytest
 
 from changeling.model import extras
 from tests.installed.environment import Environment, build_wheel, of_wheel, required
+from tests.log.lakes import SMALL
 
 EXTRAS = {"console", "kafka", "postgres", "spark"}
 DATABASE = """
@@ -91,6 +92,8 @@ def test_spark_alone_runs_files_and_the_lake_is_read_without(small: Environment,
     assert small.run("init", cwd=work).returncode == 0
     with (work / "in" / "customers.jsonl").open("a") as file:
         file.write("{}\n")
+    with (work / "shop.yaml").open("a") as file:
+        file.write(f"spark: {json.dumps(SMALL)}\n")
     java = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "JAVA_TOOL_OPTIONS") if name in os.environ}
     done = spark.run("run", "--once", cwd=work, **java)
     assert done.returncode == 3, done.stderr

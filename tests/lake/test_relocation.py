@@ -15,14 +15,17 @@ from changeling.cli.main import main
 from changeling.iceberg import avro_files
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.iceberg.relocation import _Move
+from changeling.log.layout import POINTS
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.lakehouse import catalog_of
+from changeling.pipelines.lakehouse import catalog_of, tables_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.moved_warehouse import relocate
+from changeling.replicas.points import points_of
 from tests.lake.stored import USERS, VERSIONS, unpacked
 from tests.log.lakes import Shop
 from tests.replicas.shops import item, replica
 
+PAGE = Path(__file__).parents[2] / "docs" / "reading-the-lake.md"
 TABLES = {
     "shop": {"asides", "batches", "changes", "feeds", "points", "rejects", "schemas", "stamps"},
     "shop_feeds": {"ups"},
@@ -50,6 +53,17 @@ def interrupted(made: Shop, place: str) -> None:
             relocate(load(made.file))
     with pytest.raises(ChangelingError, match="let `changeling relocate` correct the paths"):
         made.pipeline.status()
+
+
+def assert_the_newest_point_is_found(made: Shop, session: SparkSession) -> None:
+    """By the statement of the documentation, and by whoever reads with the package."""
+    (newest,) = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    stored = points_of(tables_of(load(made.file)))
+    assert {row["name"]: row["snapshot"] for row in session.sql(newest).collect()} == stored.last.tables
+    assert set(stored.last.tables) == TABLES["shop_replica"]
+    # Of an earlier version all rows are whole; the last one has the one table that changed.
+    assert [point.base for point in stored.all()] == [None, None, None, 3]
+    assert [len(row["tables"]) for row in sorted(made.rows(POINTS), key=lambda row: int(row["point"]))] == [3, 3, 3, 1]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -92,7 +106,10 @@ def test_a_lake_of_an_earlier_version_is_moved_read_and_continued(
         b'{"key":[1],"erase":{}}',
         b'{"key":[5],"update":{"name":"Eve","n":5}}',
     ]
+    assert_the_newest_point_is_found(second, lake)
     assert second.pipeline.maintain()
+    assert_the_newest_point_is_found(second, lake)
+    assert [row["id"] for row in second.pipeline.rows("public.users", point=1).to_pylist()] == [1, 2]
 
 
 def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
