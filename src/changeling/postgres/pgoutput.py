@@ -59,16 +59,6 @@ class PgOutput:
         self._transactions = Transactions(commits.start, commits.stop)
 
     @property
-    def in_transaction(self) -> bool:
-        """Whether the next chunk continues a transaction of this one."""
-        return self._transactions.open
-
-    @property
-    def newest(self) -> int:
-        """The commit LSN of the last transaction that began, emitted or not; 0 before the first."""
-        return self._transactions.newest
-
-    @property
     def described(self) -> list[Description]:
         """The tables and partitions that the stream has described so far."""
         return self._descriptions.found()

@@ -22,7 +22,7 @@ from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.pgoutput import PgOutput
 from changeling.postgres.relation import Relation
 from changeling.postgres.relation_messages import to_texts
-from changeling.postgres.rows import read_rows
+from changeling.postgres.rows import Blocks, read_rows
 from changeling.postgres.slot import Slot
 from changeling.postgres.table_versions import Resolver
 from changeling.sources.postgres_plan import Part, Snapshot, Stream
@@ -229,7 +229,7 @@ class SnapshotReader:
                 leaf = sql.Identifier(part.schema, part.name)
                 lock(connection, leaf)
                 count = 0
-                for rows in read_rows(connection, relation, leaf, part.first, part.end, rules, condition):
+                for rows in read_rows(connection, relation, leaf, Blocks(part.first, part.end), rules, condition):
                     yield _reads(rows, count, self.tables.source, part, self.plan), _NO_REJECTS
                     count += rows.num_rows
             except psycopg.Error as error:
