@@ -1,6 +1,5 @@
 """Maintenance of replicas, and which states can be read after retention has passed."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.replicas.maintenance import chosen, maintain
 from changeling.replicas.points import Point, SourcePoint
+from changeling.replicas.replacement import Replacement
 from changeling.replicas.row_replacement import Scan, Stored
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_rows import StoredRows
@@ -66,19 +66,19 @@ def _assert_rows_are_looked_up_again(made: Shop) -> None:
     before = replica(made)
     looked: list[set[str]] = []
 
-    def found(stored: Stored) -> Iterator[tuple[Scan, pa.Table]]:
-        looked.append({file.path for file in stored.files})
+    def found(rows: pa.Table, current: Stored) -> tuple[Scan, pa.Table]:
+        looked.append({file.path for file in current.files})
         if len(looked) == 1:
             maintain(lake, timedelta(days=30))
         deleted: dict[str, np.ndarray] = {}
-        for file in stored.files:
+        for file in current.files:
             with OpenFile(file) as opened:
-                hits = np.flatnonzero(opened.live() & (np.asarray(opened.columns(stored.key_columns).column(0)) == 99))
+                hits = np.flatnonzero(opened.live() & (np.asarray(opened.columns(current.key_columns).column(0)) == 99))
             deleted |= {file.path: hits} if len(hits) else {}
-        yield Scan(deleted), pa.table([[99], ["new"], pa.array([9], pa.int32()), ["x"]], names=["a", "b", "c", "d"])
+        return Scan(deleted), pa.table([[99], ["new"], pa.array([9], pa.int32()), ["x"]], names=["a", "b", "c", "d"])
 
     state = msgspec.structs.replace(known.state, shape=shape)
-    assert StoredRows(tables).replace(known, found, state).shape == shape
+    assert StoredRows(tables).replace(known, Replacement((), shape, found), state).shape == shape
     assert len(looked) == 2
     assert not looked[0] & looked[1]
     rows = [{**row, "more": None} for row in before if row["id"] != 99]

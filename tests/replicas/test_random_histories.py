@@ -1,23 +1,27 @@
 """Replicas against dictionaries: random histories, in any order and any number of batches, give the tables of the database."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from changeling.iceberg import planned_scan
+from changeling.iceberg.lake import Lake
 from changeling.model import times
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.time_travel import AskedState
-from changeling.replicas import merge_plan, superseded_events
+from changeling.replicas import merge_plan, replacement, superseded_events
 from changeling.replicas.pending_changes import Delta, PendingChanges
 from changeling.replicas.points import Point
+from changeling.spark.adapter import Kernel, run
 from tests.log.lakes import Shop, shop
 from tests.replicas.histories import Database, State, Table, batches
 
@@ -182,9 +186,31 @@ def test_replicas_are_the_tables(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if folds == "on_spark":
-        monkeypatch.setattr(planned_scan, "MOST_BYTES", 0)
-    check(tmp_path, seed, 120, count, disorder)
+    with by_tasks(monkeypatch) if folds == "on_spark" else nullcontext():
+        check(tmp_path, seed, 120, count, disorder)
+
+
+@contextmanager
+def by_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As of large tables: tasks read the log, fold it, and replace stored rows."""
+    jobs = []
+
+    def noted(frame: DataFrame, kernel: Kernel, layout: pa.Schema) -> DataFrame:
+        jobs.append(kernel)
+        return run(frame, kernel, layout)
+
+    monkeypatch.setattr(planned_scan, "MOST_BYTES", 0)
+    monkeypatch.setattr(replacement, "FEW_ROWS", 1)
+    monkeypatch.setattr(replacement, "run", noted)
+    opened = Lake.__init__
+
+    def open_lake(self: Lake, *given: Any, **more: Any) -> None:
+        opened(self, *given, **more)
+        self.spark.conf.set("spark.sql.shuffle.partitions", "3")
+
+    monkeypatch.setattr(Lake, "__init__", open_lake)
+    yield
+    assert len(jobs) > 3
 
 
 @pytest.mark.soak
@@ -198,8 +224,7 @@ def test_replicas_are_the_tables_whatever_happens(
     record_property: Callable[[str, object], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if attempt % 2:
-        monkeypatch.setattr(planned_scan, "MOST_BYTES", 0)
     seed = random.SystemRandom().randrange(2**32)
     record_property("seed", seed)
-    check(tmp_path, seed, 600, random.Random(seed).randint(1, 8), disorder)
+    with by_tasks(monkeypatch) if attempt % 2 else nullcontext():
+        check(tmp_path, seed, 600, random.Random(seed).randint(1, 8), disorder)

@@ -1,10 +1,9 @@
 """Commits of replicas: each commits rows and the replica's state atomically."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -14,22 +13,14 @@ from changeling.iceberg.parquet_files import Writer
 from changeling.replicas import staged_rows
 from changeling.replicas.fold_task import TableOutcome
 from changeling.replicas.frame_files import written_files
-from changeling.replicas.history_replacement import HistoryRange, replaced_states
+from changeling.replicas.history_replacement import HistoryRange
 from changeling.replicas.history_rows import intervals
 from changeling.replicas.merge_tasks import MergeTask
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.quarantine import Quarantine, QuarantineUpdate, RowsWritten
+from changeling.replicas.replacement import ReplacedRows, ReplacedStates, Replacement
 from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
-from changeling.replicas.row_replacement import (
-    MOST_ROWS,
-    Scan,
-    Stored,
-    completed,
-    read_staged,
-    recounted,
-    scan_keyed,
-    without_base,
-)
+from changeling.replicas.row_replacement import Stored, read_staged, without_base
 from changeling.replicas.row_writer import quarantine_rows, stale_entry
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_merge import (
@@ -111,14 +102,10 @@ class Committer:
                 return self._rows.alter(replica, shape)
             span = HistoryRange("" if task.base is None else task.base.position, truncates[0] if truncates else None)
 
-            def states(stored: Stored) -> Iterator[tuple[Scan, pa.Table]]:
-                # A truncate also ends states that no row of the fold touches: so all of them must be known.
-                rows = read_staged(outcome.files, shape, history=True, most=None if truncates else MOST_ROWS)
-                nothing = staged_rows.staged_layout(shape, history=True).empty_table()
-                for part in rows if outcome.files else [nothing]:
-                    yield replaced_states(part, stored, span)
-
-            committed = self._rows.replace(replica, states, state)
+            # A truncate also ends states that no row of the fold touches: so all of them must be known.
+            rule = ReplacedStates(span)
+            replacement = Replacement(outcome.files, shape, rule, history=True, together=bool(truncates))
+            committed = self._rows.replace(replica, replacement, state)
         reach("replica.after")
         return committed
 
@@ -142,18 +129,10 @@ class Committer:
     def _replaced(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Replaces the stored versions of the changed rows."""
         shape = task.folded.shape
-        below = self._below(task, outcome) if task.folded.again else None
-
-        def found(current: Stored) -> Iterator[tuple[Scan, pa.Table]]:
-            # Rows without a key are counted by their content, so all of them must be known.
-            for rows in read_staged(outcome.files, shape, most=MOST_ROWS if shape.key else None):
-                if not shape.key:
-                    yield recounted(rows, current, below)
-                    continue
-                scan = scan_keyed(rows, current, below)
-                yield scan, completed(rows, scan, current.columns, current.key)
-
-        return self._rows.replace(task.replica, found, state)
+        rule = ReplacedRows(self._below(task, outcome) if task.folded.again else None)
+        # Rows without a key are counted by their content, so all of them must be known.
+        replacement = Replacement(outcome.files, shape, rule, together=not shape.key)
+        return self._rows.replace(task.replica, replacement, state)
 
     def _below(self, task: MergeTask, outcome: TableOutcome) -> Stored:
         """The rows of the base that folded rows need, in the current types of the replica."""

@@ -4,29 +4,26 @@ A look-up and its commit belong together: where others wrote the table in betwee
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from changeling.iceberg import row_delta
 from changeling.iceberg.data_files import DataFile, listed
 from changeling.iceberg.lake import CONFLICTS, PAUSES, Lake
-from changeling.iceberg.parquet_files import Target, Writer, Written
+from changeling.iceberg.parquet_files import Written
 from changeling.iceberg.row_delta import RowDelta
 from changeling.model.errors import ChangelingError
+from changeling.replicas.replacement import Replacement
 from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
-from changeling.replicas.row_replacement import Scan, Stored, vectors
+from changeling.replicas.row_replacement import Stored, vectors
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion
 from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import translated_errors
-
-Found = Callable[[Stored], Iterable[tuple[Scan, pa.Table]]]
-"""Looks up rows among the stored ones, part by part: which of them to delete, and which rows to add."""
 
 
 class StoredRows:
@@ -93,12 +90,12 @@ class StoredRows:
         snapshot = java.currentSnapshot().snapshotId()
         return self._tables.note(replace(replica, shape=state.shape, state=state, snapshot=snapshot))
 
-    def replace(self, replica: Replica, found: Found, state: ReplicaState) -> Replica:
-        """Commits what a look-up finds, with a state and its columns; returns the new replica."""
+    def replace(self, replica: Replica, replacement: Replacement, state: ReplicaState) -> Replica:
+        """Commits a replacement of rows, with a state and its columns; returns the new replica."""
         for pause in (*PAUSES, None):
             try:
                 with translated_errors():
-                    return self._replace(replica, found, state)
+                    return self._replace(replica, replacement, state)
             except ChangelingError as error:
                 self._known.pop(replica.name, None)
                 if self._is_there(replica, state):
@@ -108,7 +105,7 @@ class StoredRows:
                 time.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
-    def _replace(self, replica: Replica, found: Found, state: ReplicaState) -> Replica:
+    def _replace(self, replica: Replica, replacement: Replacement, state: ReplicaState) -> Replica:
         java, jvm = self._lake.load(replica.table), self._lake.jvm
         current = java.currentSnapshot()
         planned = None if current is None else current.snapshotId()
@@ -116,7 +113,7 @@ class StoredRows:
         change = self._tables.transaction(java, replica, state.shape)
         target = self._lake.target_of(change.table(), replace(replica, shape=state.shape).table)
         stored = Stored(files, pa.schema(list(target.columns)), _key(state.shape))
-        added, deleted = _written(target, found(stored))
+        added, deleted = replacement.written(self._lake.spark, stored, target)
         delta = RowDelta(added, vectors(target.location, files, deleted))
         # After a failure the outcome is unknown: the files stay, since they may be in the table.
         there = row_delta.commit(change.table(), jvm, planned, delta, _said(state))
@@ -151,22 +148,6 @@ class StoredRows:
 
 def _said(state: ReplicaState) -> dict[str, str]:
     return {STATE: msgspec.json.encode(state).decode()}
-
-
-def _written(target: Target, parts: Iterable[tuple[Scan, pa.Table]]) -> tuple[list[Written], dict[str, np.ndarray]]:
-    """Files of the added rows, and the positions of the deleted ones, by data file."""
-    writer = Writer(target)
-    deleted: dict[str, np.ndarray] = {}
-    try:
-        for scan, rows in parts:
-            for path, positions in scan.deleted.items():
-                deleted[path] = np.union1d(deleted[path], positions) if path in deleted else positions
-            for batch in pa.table(rows.columns, names=target.columns.names).to_batches():
-                writer.write(batch)
-        return writer.close(), deleted
-    except BaseException:
-        writer.abandon()
-        raise
 
 
 def _key(shape: Shape) -> tuple[int, ...]:
