@@ -11,21 +11,24 @@ from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 
 _NEW = frozenset({Operation.INSERT, Operation.READ})
-_OLD_KEY = "old_key"
+OLD_KEY = "old_key"
 """The member of `meta` that holds the key which the row had, where the record of the create names it."""
 
 
 def old_key_of(meta: str | bytes | None) -> str | None:
     """The key that a row had before, where the record of its create names it."""
     text = meta.decode() if isinstance(meta, bytes) else meta
-    if text is None or f'"{_OLD_KEY}"' not in text:
+    if text is None or f'"{OLD_KEY}"' not in text:
         return None
-    found = json_text.members(text).get(_OLD_KEY)
+    found = json_text.members(text).get(OLD_KEY)
     return None if found is None else found.decode()
 
 
 def check_origin(out: Outgoing) -> None:
-    """A new row in part whose record names the row that it was: another dialect has no place for that beside the delete."""
+    """A new row in part whose record names the row that it was: another dialect has no place for that.
+
+    Names that say no more than the position of the delete are left out before (see `named_origins`).
+    """
     change = out.change
     if change.op in _NEW and change.after_image is Image.PARTIAL and (old := old_key_of(change.meta)) is not None:
         out.lose("key-change", f"the rest of the new row is that of row {old[:60]}, which its record names")
