@@ -90,7 +90,7 @@ class OutputOrder:
     def breaks(self, batch: pa.RecordBatch, encoded: Encoded) -> Iterator[tuple[int, str]]:
         """The changes of a batch that are out of order, each with its place in the batch and the reason."""
         if not encoded.unplaced and not encoded.placed and not self._last_unplaced:
-            self._note_positions(batch)
+            self._note_positions(batch.take(pa.array(sorted(set(encoded.places)), pa.int64())))
             return
         sources, positions = batch.column("source").to_pylist(), batch.column("position").to_pylist()
         arrived = batch.column("arrived").to_pylist()
@@ -124,6 +124,7 @@ class OutputOrder:
         )
 
     def _note_positions(self, batch: pa.RecordBatch) -> None:
+        """Changes that were written as they are."""
         for source in pc.unique(batch.column("source")).to_pylist():
             own = batch.filter(pc.and_(pc.equal(batch.column("source"), source), pc.invert(batch.column("arrived"))))
             if own.num_rows:
