@@ -10,6 +10,7 @@ from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder, Numbering
 from changeling.formats.user_options import read_options, write_options
 from changeling.model import layout
+from changeling.named_origins import told_by_positions
 
 Records: TypeAlias = pa.Table | pa.RecordBatch | Iterable[bytes | str | Mapping[str, Any]]
 
@@ -38,7 +39,8 @@ def encode(changes: pa.Table | pa.RecordBatch, format: str, **options: Any) -> t
     encoder = Encoder(form, write_options(form, options))
     numbering = Numbering()
     encoded = []
-    for batch in changes.to_batches() if isinstance(changes, pa.Table) else [changes]:
+    batches = changes.to_batches() if isinstance(changes, pa.Table) else [changes]
+    for batch in told_by_positions(batches, form):
         encoded.append(encoder(batch, numbering))
         numbering = numbering.after(batch, encoded[-1])
     return (

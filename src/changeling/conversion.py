@@ -15,6 +15,7 @@ from changeling.formats.pairing import Pairing
 from changeling.losses import Losses, OutputOrder
 from changeling.model import layout
 from changeling.model.errors import LossError
+from changeling.named_origins import told_by_positions
 from changeling.reading_changes import Report
 from changeling.rejects import RejectSink
 
@@ -36,7 +37,6 @@ class Conversion:
         self._numbering = Numbering()
         self._losses = Losses(form.name, options.drop, report.dropped)
         self._topics: dict[str | None, Table] = {}
-        self._order = OutputOrder()
         self._one_header = one_header
         self._headers: dict[bytes | None, None] = {}
 
@@ -47,13 +47,14 @@ class Conversion:
         """
         if source.halves and source.name != self._form.name:
             batches = _paired(batches, Pairing(lone_as_deletes=True))
-        for batch in batches:
+        order = OutputOrder(halves=source.halves)
+        for batch in told_by_positions(batches, self._form):
             encoded = self._encoded(batch)
             self._report.relabelled += encoded.relabelled
             self._report.as_text += encoded.as_text
             self._report.written += encoded.records.num_rows
             self._check_tables(batch, encoded)
-            for place, why in self._order.breaks(batch, encoded):
+            for place, why in order.breaks(batch, encoded):
                 self._losses.add("order", 1, f"{why} ({layout.origins(batch.slice(place, 1))[0]})")
             self._numbering = self._numbering.after(batch, encoded)
             if self._one_header:

@@ -64,38 +64,71 @@ def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 _LATE = "without positions the order of the output counts, and this change comes too late: sort the input first"
+_BEHIND = "the record gets no position, and readers take it for older than the records before it, which have one"
 _BEFORE = "the position that the record gets is before that of an earlier record, and readers go by it"
+_SIDES = "the record gets the position of an earlier one, and belongs before that"
+_RECENT = 10_000
+"""How many sequence ids of halves are remembered: records of one id are close to each other, unless files were mixed."""
 
 
 class OutputOrder:
-    """Whether an output whose records do not carry positions is in the order of the positions."""
+    """Whether the readers of an output see its changes in the order of their positions.
 
-    def __init__(self) -> None:
+    Readers go by the position that a record has. Where it has none they go by its place in the output, and take it for older
+    than all that have one. `halves`: the last part of a position distinguishes halves, and records need not have it.
+    """
+
+    def __init__(self, *, halves: bool = False) -> None:
+        self._halves = halves
         self._last: dict[str, str] = {}
+        self._last_unplaced: dict[str, str] = {}
+        self._sides: dict[tuple[str, str], str] = {}
         self._highest: tuple[int, ...] = ()
         self._given = False
+        self._some_placed = False
 
     def breaks(self, batch: pa.RecordBatch, encoded: Encoded) -> Iterator[tuple[int, str]]:
         """The changes of a batch that are out of order, each with its place in the batch and the reason."""
-        if not encoded.dropped["position"] and not encoded.placed:
-            self._note_positions(batch)
+        if not encoded.unplaced and not encoded.placed and not self._last_unplaced:
+            self._note_positions(batch.take(pa.array(sorted(set(encoded.places)), pa.int64())))
             return
         sources, positions = batch.column("source").to_pylist(), batch.column("position").to_pylist()
         arrived = batch.column("arrived").to_pylist()
         for place in sorted(set(encoded.places)):
             source, position = sources[place], positions[place]
-            late = not arrived[place] and position < self._last.get(source, "")
-            if not late and not arrived[place]:
-                self._last[source] = position
-            if late and encoded.dropped["position"]:
-                yield place, _LATE
-            elif not self._follows(encoded, place):
-                yield place, _BEFORE
+            if arrived[place]:
+                why = None if self._follows(encoded, place) else _BEFORE
+            else:
+                why = self._break(source, position, encoded, place)
+            if why is not None:
+                yield place, why
+
+    def _break(self, source: str, position: str, encoded: Encoded, place: int) -> str | None:
+        """What is wrong with the place of a change that has a position."""
+        known, unplaced = self._last.get(source, ""), self._last_unplaced.get(source, "")
+        self._last[source] = max(known, position)
+        if place not in encoded.unplaced:
+            self._some_placed = True
+            if position < unplaced:
+                return _LATE
+        else:
+            self._last_unplaced[source] = max(unplaced, position)
+            if position < known:
+                return _LATE
+            if self._some_placed and place not in encoded.placed:
+                return _BEHIND
+        if not self._follows(encoded, place):
+            return _BEFORE
+        return (
+            _SIDES if self._halves and place in encoded.placed and self._is_behind_its_other(source, position) else None
+        )
 
     def _note_positions(self, batch: pa.RecordBatch) -> None:
+        """Changes that were written as they are."""
         for source in pc.unique(batch.column("source")).to_pylist():
             own = batch.filter(pc.and_(pc.equal(batch.column("source"), source), pc.invert(batch.column("arrived"))))
             if own.num_rows:
+                self._some_placed = True
                 self._last[source] = max(self._last.get(source, ""), pc.max(own.column("position")).as_py())
 
     def _follows(self, encoded: Encoded, place: int) -> bool:
@@ -108,3 +141,12 @@ class OutputOrder:
             return False
         self._highest = max(self._highest, placed.parts)
         return True
+
+    def _is_behind_its_other(self, source: str, position: str) -> bool:
+        """Whether a record with a later half of the same sequence id came before, which readers cannot see from positions."""
+        number, _, side = position.rpartition(".")
+        last = self._sides.get((source, number), "")
+        self._sides[source, number] = max(last, side)
+        if len(self._sides) > _RECENT:
+            del self._sides[next(iter(self._sides))]
+        return side < last

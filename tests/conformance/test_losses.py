@@ -116,3 +116,10 @@ def test_a_change_that_is_rejected_in_the_end_has_dropped_nothing(tmp_path: Path
     change = msgspec.structs.replace(CASES["transaction"], after='{"_id":"o-1","count":"x"}')
     report, written = converted([batch([change])], "xtdb", "dataworks", "position,transaction", tmp_path)
     assert (report.rejected, report.dropped, written) == (1, {}, 0)
+
+
+def test_what_is_left_out_has_no_place_among_the_records(tmp_path: Path) -> None:
+    """A batch of nothing but marks, and then a row: it is not behind records with a position."""
+    batches = [batch([CASES["barrier"]]), batch([msgspec.structs.replace(CASES["insert"], position=position(90, 0))])]
+    report, written = converted(batches, "ydb-json", "dataworks", "all", tmp_path)
+    assert (written, report.dropped["order"]) == (1, 0)

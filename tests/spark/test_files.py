@@ -16,6 +16,7 @@ from changeling.formats import registry
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.user_options import read_options
 from changeling.model.errors import UsageError
+from changeling.spark.files import shared_out
 from changeling.spark.splits import line_count, splits
 from tests.spark.inputs import in_order, lines_file
 
@@ -110,3 +111,11 @@ def test_a_file_that_changes_before_it_is_read_is_told(spark: SparkSession, tmp_
 def test_a_path_that_stands_for_nothing_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         changeling.spark.decode_files(spark, str(tmp_path / "none.json"), "xtdb")
+
+
+@pytest.mark.parametrize("sizes", [[0], [0, 0, 5], [5, 0], [20, 0, 3], [None, 0]])
+def test_empty_files_are_read_like_others(sizes: list[int | None]) -> None:
+    found = [paths.Place(str(number), size) for number, size in enumerate(sizes)]
+    tasks = shared_out(found, 0, 10)
+    assert [part.place for task in tasks for part in task] == found
+    assert all(tasks)

@@ -1,7 +1,7 @@
 """The writing kernel: a batch of changes into wire records. Running numbers are passed in; none is kept here."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -62,6 +62,8 @@ class Encoded:
     """For each record, the place of its change in the batch."""
     placed: Mapping[int, Placed] = field(default_factory=dict)
     """The positions that records got, by the place of their change in the batch."""
+    unplaced: Set[int] = frozenset()
+    """The places of the changes that were written without their position."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +141,13 @@ class Encoder:
             numbering.transactions, batch, None if plain is None or supplied is not None else plain.written.plain
         )
         placed: dict[int, Placed] = {} if plain is None else _placed(plain, batch)
+        unplaced: set[int] = set() if plain is None else plain.unplaced
         rest = batch if len(others) == count else batch.take(pa.array(others))
         columns = zip(
             others.tolist(),
             layout.changes(rest),
             layout.origins(rest),
-            rest.column("source").to_pylist(),
-            rest.column("encoding").to_pylist(),
+            *(rest.column(name).to_pylist() for name in ("source", "encoding")),
             numbering.running(batch, others),
             strict=True,
         )
@@ -177,6 +179,7 @@ class Encoder:
                 rejected[place] = (reason_of(error), None)
             else:
                 dropped.update(lost)
+                unplaced.update([place] if "position" in lost else ())
                 if out.placed is not None:
                     placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
                 if out.native and origin.topic is not None and not self._names_topic:
@@ -196,7 +199,8 @@ class Encoder:
         if plain is not None:
             written, places = _merged(plain, written, places)
         after = counted.after_all() if self._format.counts_transactions else numbering.transactions.page()
-        return Encoded(written, _rejects(batch, rejected), dropped, relabelled, as_text, after, places, placed)
+        refused = _rejects(batch, rejected)
+        return Encoded(written, refused, dropped, relabelled, as_text, after, places, placed, unplaced)
 
     def _plain(self, batch: pa.RecordBatch, numbering: Numbering) -> PlainRecords | None:
         """What is written by columns: changes of one encoding, whose places in their transactions depend on no others."""

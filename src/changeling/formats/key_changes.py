@@ -6,26 +6,29 @@ import msgspec
 
 from changeling.envelope.cells import Cell, Cells
 from changeling.formats.format import Outgoing
-from changeling.model import json_text
+from changeling.model import json_text, position
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 
 _NEW = frozenset({Operation.INSERT, Operation.READ})
-_OLD_KEY = "old_key"
+OLD_KEY = "old_key"
 """The member of `meta` that holds the key which the row had, where the record of the create names it."""
 
 
 def old_key_of(meta: str | bytes | None) -> str | None:
     """The key that a row had before, where the record of its create names it."""
     text = meta.decode() if isinstance(meta, bytes) else meta
-    if text is None or f'"{_OLD_KEY}"' not in text:
+    if text is None or f'"{OLD_KEY}"' not in text:
         return None
-    found = json_text.members(text).get(_OLD_KEY)
+    found = json_text.members(text).get(OLD_KEY)
     return None if found is None else found.decode()
 
 
 def check_origin(out: Outgoing) -> None:
-    """A new row in part whose record names the row that it was: another dialect has no place for that beside the delete."""
+    """A new row in part whose record names the row that it was: another dialect has no place for that.
+
+    Names that say no more than the position of the delete are left out before (see `named_origins`).
+    """
     change = out.change
     if change.op in _NEW and change.after_image is Image.PARTIAL and (old := old_key_of(change.meta)) is not None:
         out.lose("key-change", f"the rest of the new row is that of row {old[:60]}, which its record names")
@@ -39,7 +42,7 @@ def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal, *, in
     """The change, or a delete and an insert if it moves its row; `equal` compares two values of a key column.
 
     A partial row is completed from a full image before the change. Else it is a loss, unless the dialect can write an insert
-    `in_part` whose reader knows that the rest is not NULL.
+    `in_part` whose reader knows that the rest is not NULL. Where the source had the two as halves, each gets the position of its own.
     """
     change = out.change
     if change.op in _NEW and change.after_image is Image.PARTIAL and not in_part:
@@ -66,6 +69,7 @@ def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal, *, in
             key=json_text.canonical_key((name, before.get(name, value)) for name, value in key.items()),
             after=None,
             after_image=Image.NONE,
+            position=_of_first_half(change.position) if out.halves else change.position,
         ),
         replace(
             change,
@@ -76,6 +80,11 @@ def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal, *, in
             after_image=image,
         ),
     ]
+
+
+def _of_first_half(at: str | None) -> str | None:
+    """The position of the half with the row before, given that of the half with the row after."""
+    return None if at is None else position.encode(*position.decode(at)[:-1], 0)
 
 
 def rows_to_write(cells: Cells, out: Cell, *, in_part: bool = False) -> list[Cell]:

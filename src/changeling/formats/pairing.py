@@ -14,6 +14,8 @@ from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 
 _Row = tuple[Change, pa.RecordBatch]
+_Partnership = tuple[object, tuple[int, ...]]
+"""What two halves have in common."""
 WINDOW = 10_000
 """How many changes a half waits for its partner: halves are adjacent, unless files were mixed."""
 
@@ -24,19 +26,23 @@ class _Entry:
 
     row: _Row | None
     waits: bool
+    lone: bool = False
+    """A half that stays one."""
 
 
 class Pairing:
     """Joins halves over the batches of one input: they match by table and position, except its last part.
 
     Changes keep their order; a joined one takes the place of its second half. A half whose partner does not follow within
-    the window keeps its own place, as it is or, with `lone_as_deletes`, a before-half as the delete of its key.
+    the window keeps its own place, as it is or, with `lone_as_deletes`, a before-half as the delete of its key. So do halves that
+    would move a row whose old key another row has taken at the same position: before-halves are first, and the move would be last.
     """
 
     def __init__(self, *, lone_as_deletes: bool = False) -> None:
         self._lone_as_deletes = lone_as_deletes
         self._queue: deque[_Entry] = deque()
-        self._waiting: dict[tuple[object, tuple[int, ...]], list[_Entry]] = {}
+        self._waiting: dict[_Partnership, list[_Entry]] = {}
+        self._written: dict[_Partnership, set[str | bytes | None]] = {}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Adds a batch, and returns what need not wait any more."""
@@ -54,14 +60,29 @@ class Pairing:
         if _is_half(change) and change.position is not None:
             waiting = self._waiting.setdefault(_partnership(change), [])
             other = _partner(change, waiting)
-            if other is None:
+            if other is None or other.row is None:
                 entry.waits = True
                 waiting.append(entry)
             else:
                 waiting.remove(other)
-                entry.row, other.row = _joined(row, other.row), None
                 other.waits = False
+                if self._is_taken(change, other.row[0]):
+                    entry.lone = other.lone = True
+                else:
+                    entry.row, other.row = _joined(row, other.row), None
+            self._note_key(change)
         self._queue.append(entry)
+
+    def _is_taken(self, one: Change, other: Change) -> bool:
+        """Whether two halves move a row whose old key was written at the same position."""
+        before = one if one.after_image is Image.NONE else other
+        return one.key != other.key and before.key in self._written.get(_partnership(one), ())
+
+    def _note_key(self, change: Change) -> None:
+        if change.after_image is not Image.NONE:
+            self._written.setdefault(_partnership(change), set()).add(change.key)
+            if len(self._written) > WINDOW:
+                del self._written[next(iter(self._written))]
 
     def _given(self, window: int) -> pa.RecordBatch:
         rows: list[_Row] = []
@@ -72,8 +93,8 @@ class Pairing:
             change = entry.row[0]
             if entry.waits:
                 self._waiting[_partnership(change)].remove(entry)
-                if self._lone_as_deletes and change.after_image is Image.NONE:
-                    entry.row = (msgspec.structs.replace(change, op=Operation.DELETE), entry.row[1])
+            if (entry.waits or entry.lone) and self._lone_as_deletes and change.after_image is Image.NONE:
+                entry.row = (msgspec.structs.replace(change, op=Operation.DELETE), entry.row[1])
             rows.append(entry.row)
         self._waiting = {partners: entries for partners, entries in self._waiting.items() if entries}
         return _batch(rows, layout.CHANGES)
@@ -83,7 +104,7 @@ def _is_half(change: Change) -> bool:
     return change.op is Operation.UPDATE and (change.before_image is Image.NONE) != (change.after_image is Image.NONE)
 
 
-def _partnership(change: Change) -> tuple[object, tuple[int, ...]]:
+def _partnership(change: Change) -> _Partnership:
     return change.table, position.decode(change.position or "")[:-1]
 
 
@@ -98,10 +119,8 @@ def _partner(change: Change, waiting: list[_Entry]) -> _Entry | None:
     return next(same, others[0] if others else None)
 
 
-def _joined(one: _Row, other: _Row | None) -> _Row:
+def _joined(one: _Row, other: _Row) -> _Row:
     """The update of two halves; everything else is from the half with the row after."""
-    if other is None:
-        return one
     before, after = (one, other) if one[0].after_image is Image.NONE else (other, one)
     change = msgspec.structs.replace(after[0], before=before[0].before, before_image=before[0].before_image)
     return change, after[1]

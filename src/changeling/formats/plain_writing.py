@@ -28,6 +28,8 @@ class PlainRecords(NamedTuple):
     written: Written
     dropped: Counter[str]
     relabelled: Counter[str]
+    unplaced: set[int]
+    """The places of those that were written without their position."""
 
 
 class PlainWriter:
@@ -67,7 +69,8 @@ class PlainWriter:
             mask[places] = True
             lost[feature] = lost[feature] | mask if feature in lost else mask
         dropped = Counter({feature: int((mask & found.plain).sum()) for feature, mask in lost.items()})
-        return PlainRecords(found, +dropped, self._relabelled(batch, native, found.plain))
+        unplaced = np.flatnonzero(lost["position"] & found.plain).tolist() if "position" in lost else ()
+        return PlainRecords(found, +dropped, self._relabelled(batch, native, found.plain), set(unplaced))
 
     def _relabelled(self, batch: pa.RecordBatch, native: bool, plain: Mask) -> Counter[str]:
         labels = LABELS - self._format.carries

@@ -104,11 +104,12 @@ def shared_out(
 ) -> list[list[FilePart]]:
     """The file parts of each task: files of up to `most` bytes together, or one that is larger; those that are `cut`, by split."""
     tasks: list[list[FilePart]] = []
-    room = 0
+    # Less than none: an empty file needs a task, too.
+    room = -1
     for ordinal, place in enumerate(found, first):
         if parts := (cut or {}).get(place.path):
             tasks += [[FilePart(ordinal, place, part)] for part in parts]
-            room = 0
+            room = -1
             continue
         size = most if place.size is None else place.size
         if size > room:

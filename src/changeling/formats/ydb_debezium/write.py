@@ -43,9 +43,10 @@ def writer(options: ChangefeedWrite) -> Writer:
             _check_key(cells, out, cells.present(change.before) | cells.present(change.after), options.keyed)
             return [RecordCells(_as_it_was(change, meta), _key(change, meta), topic, headers_of(meta))]
         records = []
+        rows = rows_to_write(cells, out)
         kept = members(meta["payload"]).get("source") if meta else None
-        source = kept or _source(cells, out)
-        for row in rows_to_write(cells, out):
+        source = kept or _source(cells, out, moves=len(rows) > 1)
+        for row in rows:
             out.change = row
             before, after = _images(cells, out, mode)
             _check_key(cells, out, cells.present(before) | cells.present(after), options.keyed)
@@ -121,9 +122,9 @@ def _letter(mode: Mode | None, op: Operation, after_image: Image) -> str:
     return LETTERS[op]
 
 
-def _source(cells: Cells, out: Cell) -> Cell:
+def _source(cells: Cells, out: Cell, moves: bool) -> Cell:
     millis = _milliseconds(cells, out)
-    step, transaction = _virtual_timestamp(cells, out)
+    step, transaction = _virtual_timestamp(cells, out, moves)
     return cells.joined(
         b'{"connector":"%b","version":"%b","ts_ms":' % (CONNECTOR.encode(), VERSION.encode()),
         cells.digits(millis),
@@ -154,8 +155,11 @@ def _milliseconds(cells: Cells, out: Cell) -> Cell:
     return cells.at_least(millis, 0)
 
 
-def _virtual_timestamp(cells: Cells, out: Cell) -> tuple[Cell, Cell]:
-    """Step and txId, one pair for all records of a transaction: a position of this kind, or one inside the transaction."""
+def _virtual_timestamp(cells: Cells, out: Cell, moves: bool) -> tuple[Cell, Cell]:
+    """Step and txId, one pair for all records of a transaction: a position of this kind, or one inside the transaction.
+
+    `moves`: the change is two records, the row leaves one key for another.
+    """
     step, number = cells.components(cells.where(cells.mask(out.arrived), None, out.change.position), 2)
     declared = cells.fields(out.change.transaction)
     together = cells.present(declared.id)
@@ -163,7 +167,7 @@ def _virtual_timestamp(cells: Cells, out: Cell) -> tuple[Cell, Cell]:
     inside = ~own & cells.equal(declared.id, cells.digits(step))
     usual = (own | inside) & cells.less(step, UINT64) & cells.less(number, UINT64)
     if not (cells.many or not out.halves) or not cells.only(usual):
-        return _other_timestamp(out)
+        return _other_timestamp(out, moves)
     cells.lose(
         out, together & (cells.present(declared.order) | cells.present(declared.total)), "transaction", _NO_ORDER
     )
@@ -177,13 +181,15 @@ _NO_ORDER = "a record has the transaction's id, but no order inside it or over a
 _ONE_PAIR = "all records of a transaction have one step and txId, this position distinguishes them"
 
 
-def _other_timestamp(out: Outgoing) -> tuple[int, int]:
+def _other_timestamp(out: Outgoing, moves: bool) -> tuple[int, int]:
     """The pair of a change without a position of this kind: its own place, or that of its transaction, in the output."""
     change = out.change
     parts = position.decode(change.position) if change.position is not None and not out.arrived else ()
     if parts and (len(parts) != 2 or max(parts) >= UINT64):
         out.lose("position", "a record orders by step and txId, two numbers of 64 bits; this position is another")
         parts = ()
+    elif parts and out.halves and moves:
+        out.lose("position", _ONE_PAIR)
     declared = change.transaction
     if declared is not None:
         step, transaction = _of_transaction(out, declared, parts)

@@ -90,6 +90,7 @@ def _as_it_was(change: Change, record: _Members, body: _Members, options: YdbDyn
 def _new(out: Outgoing, options: YdbDynamodbWrite) -> tuple[_Members, _Members]:
     """The record of a new change, without its row."""
     number = _sequence(out)
+    out.placed = (number,)
     body = {"SequenceNumber": quote(str(number).zfill(SEQUENCE_DIGITS))}
     time = _time(out, options.time_unit == "milliseconds")
     if time is not None:

@@ -151,6 +151,8 @@ def _virtual_timestamp(cells: Cells, out: Cell, wanted: bool | None) -> Cell:
     in_time = timed & cells.equal(millis, step) & cells.equal(cells.time(millis, _MILLISECOND), change.commit_time)
     # A record with `ts` has a transaction, also where the stamp happens to equal its place of arrival.
     stamped &= (together & (in_time | ~timed)) if out.native else (in_time & ~arrived)
+    # What distinguishes halves is no txId.
+    stamped &= cells.mask(cells.many or not out.halves)
     own = cells.equal(declared.id, cells.digits(number))
     cells.lose(
         out,
