@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from changeling.pipelines.pipeline import Pipeline
 
 
+OF_THE_FORMAT = "option of the format; `changeling formats NAME` lists them"
+
+
 def add_input(parser: argparse.ArgumentParser) -> None:
     """FILE... [--from F], and all options of the records."""
     parser.add_argument(
@@ -38,20 +41,23 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         help="columns and types: id:int64,price:decimal(10,2); int, bigint, text and the like are understood",
     )
     parser.add_argument("--schema", metavar="FILE", help="table schemas as JSON")
-    parser.add_argument(
-        "-o", dest="options", action="append", default=[], metavar="NAME=VALUE", help="option of the format"
-    )
+    parser.add_argument("-o", dest="options", action="append", default=[], metavar="NAME=VALUE", help=OF_THE_FORMAT)
     parser.add_argument(
         "--carrier",
         choices=("plain", "kcat"),
         default="plain",
-        help="messages as kcat -J prints them, read and written",
+        help="records alone (plain, the default), or messages as kcat -J prints them, read and written",
     )
     parser.add_argument(
         "--record-bytes", type=int, metavar="N", help="reject records over N bytes (default: 64 MB after decompression)"
     )
-    parser.add_argument("--on-error", choices=("reject", "fail"), default="reject", help="what a bad record does")
-    parser.add_argument("--rejects", metavar="FILE", help="keep bad records in this file")
+    parser.add_argument(
+        "--on-error",
+        choices=("reject", "fail"),
+        default="reject",
+        help="keep a bad record apart and go on (reject, the default), or stop (fail)",
+    )
+    parser.add_argument("--rejects", metavar="FILE", help="write bad records to this file")
     parser.add_argument("--limit", type=int, metavar="N", help="stop after N changes")
 
 
@@ -130,6 +136,12 @@ def settings(pairs: list[str], flag: str) -> dict[str, Any]:
 def add_pipeline(parser: argparse.ArgumentParser) -> None:
     """--pipeline FILE."""
     parser.add_argument("--pipeline", metavar="FILE", help="the pipeline (default: the one *.yaml here)")
+
+
+def add_pipeline_file(parser: argparse.ArgumentParser) -> None:
+    """[PIPELINE], or --pipeline FILE."""
+    parser.add_argument("file", nargs="?", metavar="PIPELINE", help="the pipeline (default: the one *.yaml here)")
+    parser.add_argument("--pipeline", metavar="FILE", help="the same, as other verbs take it")
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:

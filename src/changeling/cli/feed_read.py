@@ -21,7 +21,7 @@ _SHOWN_BYTES = 3_000
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb below `feed`."""
     parser = verbs.add_parser("read", help="read the records of a feed", description=__doc__)
-    parser.add_argument("feed", metavar="F", help="the name of the feed")
+    parser.add_argument("feed", metavar="NAME", help="the name of the feed")
     parser.add_argument(
         "--from",
         dest="start",
@@ -79,4 +79,4 @@ def _print_table(part: "pa.Table", *, header: bool) -> None:
             for content in (record.key, record.value)
         )
         shown.add_row(str(record.partition), str(record.offset), moment_text(record.published_at), key, value)
-    show_table(shown)
+    show_table(shown, folded=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline, add_source, pipeline_of
 from changeling.cli.startup import restore_pandas
+from changeling.model.amounts import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +68,7 @@ def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, 
 
 
 def _announce_spark(reason: str) -> None:
-    print(f"{reason}: starting Spark", file=sys.stderr)
+    print(f"{reason}: this needs Spark", file=sys.stderr)
     restore_pandas()
 
 
@@ -92,7 +93,7 @@ def _print_table(rows: "pa.Table", shape: "Shape", limit: int) -> None:
     show_table(grid)
     left = rows.num_rows - shown.num_rows
     if left > 0:
-        print(f"{left:,} more rows; --limit {rows.num_rows} shows all", file=sys.stderr)
+        print(f"{left:,} more row{'' if left == 1 else 's'}; --limit {rows.num_rows} shows all", file=sys.stderr)
 
 
 def _cell(value: bytes) -> "Text":
@@ -109,5 +110,5 @@ def _cell(value: bytes) -> "Text":
 
 def _rebuild(pipeline: "Pipeline", table: str, source: str | None) -> int:
     found = pipeline.rebuild(table, source=source)
-    print(f"{table}: {found:,} rows, rebuilt from the log", file=sys.stderr)
+    print(f"{table}: {counted(found, 'row')}, rebuilt from the log", file=sys.stderr)
     return 0
