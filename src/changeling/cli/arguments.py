@@ -49,7 +49,10 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         help="records alone (plain, the default), or messages as kcat -J prints them, read and written",
     )
     parser.add_argument(
-        "--record-bytes", type=int, metavar="N", help="reject records over N bytes (default: 64 MB after decompression)"
+        "--record-bytes",
+        type=whole_number,
+        metavar="N",
+        help="reject records over N bytes (default: 64 MB after decompression)",
     )
     parser.add_argument(
         "--on-error",
@@ -58,7 +61,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         help="keep a bad record apart and go on (reject, the default), or stop (fail)",
     )
     parser.add_argument("--rejects", metavar="FILE", help="write bad records to this file")
-    parser.add_argument("--limit", type=int, metavar="N", help="stop after N changes")
+    parser.add_argument("--limit", type=whole_number, metavar="N", help="stop after N changes")
 
 
 def format_of(parsed: argparse.Namespace) -> Format:
@@ -95,8 +98,6 @@ def input_of(parsed: argparse.Namespace) -> Input:
             given["schemas"] = parse_schemas(Path(parsed.schema).read_bytes(), parsed.schema)
         except OSError as error:
             raise UsageError(f"--schema {printable(parsed.schema)}: {error.strerror}") from None
-    if parsed.limit is not None and parsed.limit < 0:
-        raise UsageError("--limit takes a number of changes, 0 or more")
     return Input(
         places=paths.expand(parsed.files),
         form=form,
@@ -120,6 +121,13 @@ def rejects_path(parsed: argparse.Namespace, given: Input, output: str | None = 
             f"--rejects {printable(path)}: that file is read or written by this command; give another path"
         )
     return path
+
+
+def whole_number(text: str) -> int:
+    """The number of an argument that counts something."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or more")
+    return int(text)
 
 
 def settings(pairs: list[str], flag: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ _PATHS = ("FILE", "PATH", "PIPELINE", "DIR")
 """What the help calls arguments that are files or folders."""
 _HOWTO = {
     "bash": "source <(changeling completion bash)   # in ~/.bashrc",
-    "zsh": "changeling completion zsh > ~/.zfunc/_changeling   # a folder of $fpath, before compinit",
+    "zsh": "changeling completion zsh > ~/.zfunc/_changeling   # a folder of $fpath",
     "fish": "changeling completion fish > ~/.config/fish/completions/changeling.fish",
 }
 
@@ -155,7 +155,7 @@ _FISH = """\
 function __changeling_call
     set -l call
     for word in (commandline -opc)[2..]
-        if contains -- (string join ' ' $call $word) %s
+        if contains -- (string join -- ' ' $call $word) %s
             set -a call $word
         end
     end

@@ -3,8 +3,9 @@
 import argparse
 import os
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from changeling import __version__
 from changeling.cli import (
@@ -55,7 +56,13 @@ class _Parser(argparse.ArgumentParser):
     """Prints the right call after a wrong one, and exits with 2."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}\n{self.format_usage().rstrip()}\nMore: {self.prog} --help")
+        usage = textwrap.indent(self.format_usage().rstrip(), "  ")
+        raise UsageError(f"{message}\n{usage}\n  More: {self.prog} --help")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Proposes the nearest of the values that an argument may have."""
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, f"there is no {value!r}; {nearest(value, map(str, action.choices))}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from changeling.cli.arguments import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline, pipeline_of, whole_number
 from changeling.model.amounts import counted
 from changeling.model.errors import UsageError
 from changeling.rejects import reject_line
@@ -20,7 +20,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
         "--replay", action="store_true", help="read them again; those that can be read now join the log"
     )
     parser.add_argument("--take-over", action="store_true", help="with --replay, as `run` takes it")
-    parser.add_argument("--limit", type=int, metavar="N", help="show the first N (default: all)")
+    parser.add_argument("--limit", type=whole_number, metavar="N", help="show the first N (default: all)")
     parser.add_argument("--json", action="store_true", help="lines of JSON, with the raw bytes")
     parser.set_defaults(run=run)
 

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from changeling.cli.arguments import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline, pipeline_of, whole_number
 from changeling.model.amounts import counted
 from changeling.model.errors import UsageError
 
@@ -31,7 +31,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument(
         "--limit",
         metavar="N",
-        type=int,
+        type=whole_number,
         default=_SHOWN,
         help=f"rows shown of each table that differs (default: {_SHOWN})",
     )
