@@ -47,12 +47,18 @@ def show_table(shown: Table, *, folded: bool = False) -> None:
     """
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=_WIDE)
+        console = Console(highlight=False, markup=False, width=_natural_width(shown))
     parts = [shown] if folded else _parts(console, shown)
     for number, part in enumerate(parts):
         if number:
             console.print()
         console.print(part)
+
+
+def _natural_width(shown: Table) -> int:
+    """What the longest row needs in one line."""
+    console = Console()
+    return max(_WIDE, sum(_width(console, column) + _BETWEEN for column in shown.columns))
 
 
 def _parts(console: Console, shown: Table) -> list[Table]:
