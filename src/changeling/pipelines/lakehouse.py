@@ -1,5 +1,6 @@
 """Where a pipeline's state is stored: its catalog, its lock, its tables."""
 
+import importlib
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,7 +63,8 @@ def spark_of(loaded: Loaded, **config: str) -> "SparkSession":
 
 
 def start_of_spark(loaded: Loaded) -> str:
-    """What is done when Spark is started."""
+    """What is done when Spark is started; raises `ModuleNotFoundError` where there is none to start."""
+    importlib.import_module("pyspark")
     missing = missing_jars(loaded)
     return f"fetching {counted(missing, 'jar')}, then starting Spark" if missing else "starting Spark"
 
