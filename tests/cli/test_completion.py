@@ -1,6 +1,8 @@
-"""The scripts of `changeling completion`; that of bash is run."""
+"""The scripts of `changeling completion`, run by each shell that is installed here."""
 
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,68 @@ def test_bash_takes_the_script_up(run: Run, tmp_path: Path) -> None:
         check=True,
     )
     assert (done.stdout, done.stderr) == ("complete -o default -F _changeling changeling\n", "")
+
+
+# What zsh itself would do: it filters words by what is typed, and lists files.
+_ZSH_COMPLETE = """
+compdef() { print -r -- "$1 completes $2" }
+compadd() { shift; for word in "$@"; do [[ $word == ${words[CURRENT]}* ]] && print -r -- $word; done; true }
+_files() { print files }
+source ./script
+words=("$@")
+CURRENT=$#
+_changeling
+"""
+
+
+def in_zsh(folder: Path, *words: str) -> list[str]:
+    done = subprocess.run(
+        ["zsh", "-f", "-c", _ZSH_COMPLETE, "zsh", "changeling", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    first, *found = done.stdout.splitlines()
+    assert first == "_changeling completes changeling"
+    return found
+
+
+def in_fish(folder: Path, *words: str) -> list[str]:
+    line = " ".join(["changeling", *words])
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", f"source ./script; complete -C '{line}'"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    found = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    return ["files"] if "a.jsonl" in found else found
+
+
+@pytest.mark.parametrize(("shell", "proposed"), [("zsh", in_zsh), ("fish", in_fish)])
+def test_other_shells_complete_the_same(
+    run: Run, tmp_path: Path, shell: str, proposed: Callable[..., list[str]]
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    (tmp_path / "a.jsonl").touch()
+    (tmp_path / "script").write_text(run("completion", shell).stdout)
+    assert proposed(tmp_path, "dec") == ["decode"]
+    assert sorted(proposed(tmp_path, "feed", "")) == ["alter", "create", "drop", "list", "read", "show"]
+    assert sorted(proposed(tmp_path, "decode", "a", "--from", "")) == sorted(registry.names())
+    assert proposed(tmp_path, "convert", "a", "--to", "ydb-j") == ["ydb-json"]
+    assert proposed(tmp_path, "decode", "a", "--car") == ["--carrier"]
+    assert sorted(proposed(tmp_path, "decode", "a", "--carrier", "")) == ["kcat", "plain"]
+    assert proposed(tmp_path, "feed", "create", "f", "--ta") == ["--table"]
+    assert proposed(tmp_path, "decode", "") == ["files"]
+    assert proposed(tmp_path, "status", "--pipeline", "") == ["files"]
+    assert proposed(tmp_path, "decode", "a", "--limit", "") == []
+    # What looks like a verb but stands elsewhere is none.
+    assert proposed(tmp_path, "decode", "run", "--fr") == ["--from"]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -42,7 +42,7 @@ def settings_of(text: str) -> dict[str, str]:
     """What the snippet for PyIceberg gives to `load_catalog`."""
     found: dict[str, str] = {}
     exec(
-        text.replace("from pyiceberg.catalog import load_catalog", ""),
+        text.replace("from pyiceberg.catalog import load_catalog", "").partition("rows =")[0],
         {"load_catalog": lambda _, **given: found.update(given)},
     )
     return found
@@ -67,6 +67,10 @@ def asked(address: str, token: str, method: str = "GET", body: Any = None) -> tu
 def test_pyiceberg_reads_what_is_served(tmp_path: Path) -> None:
     file = filled(tmp_path / "shop")
     with served(file) as found:
+        names: dict[str, Any] = {}
+        exec(found["pyiceberg"], names)
+        assert names["rows"].to_pylist() == ROWS
+        names["lake"].close()
         settings = settings_of(found["pyiceberg"])
         assert settings["type"] == "rest"
         lake = load_catalog("lake", **settings)

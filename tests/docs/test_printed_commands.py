@@ -16,7 +16,16 @@ import pytest
 
 from changeling.cli.main import _parse
 from tests.cli.warm_commands import WARM
-from tests.docs.transcripts import EXAMPLES, REPOSITORY, examples_of, files_on, is_printed, printed_commands
+from tests.docs.transcripts import (
+    EXAMPLES,
+    IN_ONE_LAKE,
+    REPOSITORY,
+    WITH_A_DATABASE,
+    examples_of,
+    files_on,
+    is_printed,
+    printed_commands,
+)
 
 COMMAND = str(Path(sys.executable).with_name("changeling"))
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -74,6 +83,7 @@ def _read(terminal: io.RawIOBase) -> Iterator[bytes]:
     [
         pytest.param(page, id=named(page), marks=[pytest.mark.services] if named(page) in WITH_JAVA else [])
         for page in WITH_EXAMPLES
+        if page.stem not in (*IN_ONE_LAKE, *WITH_A_DATABASE)
     ],
 )
 def test_commands_print_what_the_page_says(page: Path, tmp_path: Path) -> None:

@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES = REPOSITORY / "examples"
+IN_ONE_LAKE = ("log", "operations", "reading-feeds", "reading-the-lake", "deployment")
+"""Pages whose commands are run beside one session of Spark, in this order: the first makes the lake, and the last one moves it."""
+WITH_A_DATABASE = ("postgres", "targets")
+"""Pages whose commands need a PostgreSQL as well."""
 
 _BLOCK = re.compile(r"^```(?:sh)?\n(\$ .*?)^```", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^```yaml\n(# (\S+\.yaml)\n.*?)^```", re.MULTILINE | re.DOTALL)

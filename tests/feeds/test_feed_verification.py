@@ -11,7 +11,7 @@ import pytest
 
 import changeling
 from changeling.feeds.feed import Feed
-from changeling.feeds.rebuilt_table import RebuiltTable
+from changeling.feeds.rebuilt_table import RebuiltTable, stored_rows
 from changeling.feeds.record_checks import BARRIERS, IMAGES, OFFSETS, ONCE, ORDER, PARTITIONS, READABLE, SAME_BARRIERS
 from changeling.feeds.topic import ScanState
 from changeling.feeds.verification import EQUAL, VerifiedFeed, verify_records, verify_topic
@@ -300,3 +300,17 @@ def test_every_dialect_makes_the_table_again(every_type: WrittenLake, dialect: s
     every_type.publish(of, [(0, key and key.decode(), value and value.decode()) for key, value in texts])
     found = verify_topic(every_type.tables, PIPELINE, of)
     assert (found.faults, found.compared) == ([], [1])
+
+
+@pytest.mark.parametrize("stored", ["1.50", "1.5"])
+def test_numbers_that_the_replica_stores_as_text_are_compared_as_numbers(stored: str) -> None:
+    """As earlier versions stored them, and as a rebuild spells them; the column is in no schema, as in records without one."""
+    shape = Shape((ReplicaColumn("1", "id", "int64"), ReplicaColumn("+price", "price", "decimal")), ("1",))
+    table = RebuiltTable("ydb-json", [shape])
+    record = '{"key":[1],"update":{},"newImage":{"price":".15e1"}}'
+    changes, rejects = changeling.decode([record], "ydb-json", table="users", key="id")
+    assert rejects.num_rows == 0
+    (batch,) = changes.to_batches()
+    (found,) = layout.changes(batch)
+    table.apply(found, "[1]", shape)
+    assert table.rows(shape) == stored_rows(pa.table({"id": [1], "price": [stored]}), shape)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from changeling.model import extras
+from tests.docs.transcripts import REPOSITORY, is_printed, printed_commands
 from tests.installed.environment import Environment, build_wheel, of_wheel, required
 from tests.log.lakes import SMALL
 
@@ -66,6 +67,15 @@ def test_what_is_missing_is_named(small: Environment, tmp_path: Path, arguments:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith(f", which is not installed: {extra}\n")
     assert done.stderr.count("\n") == 1
+
+
+def test_the_page_says_what_is_printed(small: Environment, tmp_path: Path) -> None:
+    assert small.run("init", cwd=tmp_path).returncode == 0
+    page = (REPOSITORY / "docs" / "install.md").read_text(encoding="utf-8")
+    ((command, output),) = printed_commands(page)
+    done = small.run(*command.split()[1:], cwd=tmp_path)
+    assert is_printed(done.stderr, str(output)), done.stderr
+    assert (done.returncode, done.stdout) == (1, "")
 
 
 def test_every_extra_is_named_by_its_modules(wheel: Path) -> None:

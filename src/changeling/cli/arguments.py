@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from changeling.pipelines.pipeline import Pipeline
 
 
+OF_THE_FORMAT = "option of the format; `changeling formats NAME` lists them"
+
+
 def add_input(parser: argparse.ArgumentParser) -> None:
     """FILE... [--from F], and all options of the records."""
     parser.add_argument(
@@ -38,21 +41,27 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         help="columns and types: id:int64,price:decimal(10,2); int, bigint, text and the like are understood",
     )
     parser.add_argument("--schema", metavar="FILE", help="table schemas as JSON")
-    parser.add_argument(
-        "-o", dest="options", action="append", default=[], metavar="NAME=VALUE", help="option of the format"
-    )
+    parser.add_argument("-o", dest="options", action="append", default=[], metavar="NAME=VALUE", help=OF_THE_FORMAT)
     parser.add_argument(
         "--carrier",
         choices=("plain", "kcat"),
         default="plain",
-        help="messages as kcat -J prints them, read and written",
+        help="records alone (plain, the default), or messages as kcat -J prints them, read and written",
     )
     parser.add_argument(
-        "--record-bytes", type=int, metavar="N", help="reject records over N bytes (default: 64 MB after decompression)"
+        "--record-bytes",
+        type=whole_number,
+        metavar="N",
+        help="reject records over N bytes (default: 64 MB after decompression)",
     )
-    parser.add_argument("--on-error", choices=("reject", "fail"), default="reject", help="what a bad record does")
-    parser.add_argument("--rejects", metavar="FILE", help="keep bad records in this file")
-    parser.add_argument("--limit", type=int, metavar="N", help="stop after N changes")
+    parser.add_argument(
+        "--on-error",
+        choices=("reject", "fail"),
+        default="reject",
+        help="keep a bad record apart and go on (reject, the default), or stop (fail)",
+    )
+    parser.add_argument("--rejects", metavar="FILE", help="write bad records to this file")
+    parser.add_argument("--limit", type=whole_number, metavar="N", help="stop after N changes")
 
 
 def format_of(parsed: argparse.Namespace) -> Format:
@@ -89,8 +98,6 @@ def input_of(parsed: argparse.Namespace) -> Input:
             given["schemas"] = parse_schemas(Path(parsed.schema).read_bytes(), parsed.schema)
         except OSError as error:
             raise UsageError(f"--schema {printable(parsed.schema)}: {error.strerror}") from None
-    if parsed.limit is not None and parsed.limit < 0:
-        raise UsageError("--limit takes a number of changes, 0 or more")
     return Input(
         places=paths.expand(parsed.files),
         form=form,
@@ -116,6 +123,13 @@ def rejects_path(parsed: argparse.Namespace, given: Input, output: str | None = 
     return path
 
 
+def whole_number(text: str) -> int:
+    """The number of an argument that counts something."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or more")
+    return int(text)
+
+
 def settings(pairs: list[str], flag: str) -> dict[str, Any]:
     """NAME=VALUE pairs as a dictionary."""
     given = {}
@@ -130,6 +144,12 @@ def settings(pairs: list[str], flag: str) -> dict[str, Any]:
 def add_pipeline(parser: argparse.ArgumentParser) -> None:
     """--pipeline FILE."""
     parser.add_argument("--pipeline", metavar="FILE", help="the pipeline (default: the one *.yaml here)")
+
+
+def add_pipeline_file(parser: argparse.ArgumentParser) -> None:
+    """[PIPELINE], or --pipeline FILE."""
+    parser.add_argument("file", nargs="?", metavar="PIPELINE", help="the pipeline (default: the one *.yaml here)")
+    parser.add_argument("--pipeline", metavar="FILE", help="the same, as other verbs take it")
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from changeling.cli.arguments import add_pipeline
+from changeling.cli.arguments import add_pipeline, whole_number
 from changeling.cli.interrupts import stopped_by_signals
 from changeling.model.errors import UsageError
 
@@ -25,7 +25,7 @@ _LAST_PORT = 65535
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("catalog", help="settings to read the lake from other engines", description=__doc__)
+    parser = verbs.add_parser("catalog", help="print settings to read the lake from other engines", description=__doc__)
     parser.add_argument(
         "engine", nargs="?", metavar="ENGINE", choices=_ENGINES, help=f"only one: {', '.join(_ENGINES)}"
     )
@@ -33,7 +33,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object, a text an engine")
     parser.add_argument("--serve", action="store_true", help="serve the lake as an Iceberg REST catalog, to read")
     parser.add_argument("--host", help="the address to listen on (default: 127.0.0.1, this machine alone)")
-    parser.add_argument("--port", type=int, help="the port to listen on (default: 8181; 0 is a free one)")
+    parser.add_argument("--port", type=whole_number, help="the port to listen on (default: 8181; 0 is a free one)")
     parser.add_argument("--token", help=f"what clients must show (default: the variable {_TOKEN}, else a new one)")
     parser.set_defaults(run=run)
 

@@ -2,9 +2,13 @@
 
 import argparse
 import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from changeling.cli.arguments import add_pipeline
+from changeling.cli.arguments import add_pipeline_file
 from changeling.model.printable import printable_lines
 
 if TYPE_CHECKING:
@@ -16,9 +20,8 @@ _GRAVEST_FIRST = (2, 1, 3)
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("check", help="whether a pipeline can run", description=__doc__)
-    parser.add_argument("file", nargs="?", metavar="PIPELINE", help="the pipeline (default: the one *.yaml here)")
-    add_pipeline(parser)
+    parser = verbs.add_parser("check", help="say whether a pipeline can run, and what it lacks", description=__doc__)
+    add_pipeline_file(parser)
     parser.add_argument("--json", action="store_true", help="lines of JSON, one a check")
     parser.set_defaults(run=run)
 
@@ -39,8 +42,20 @@ def _tell(check: "Check", width: int, as_json: bool) -> int:
     if as_json:
         line = json.dumps({"check": check.subject, "status": found.status, "text": found.text}, ensure_ascii=False)
     else:
-        text = printable_lines(found.text).replace("\n", f"\n{' ' * (width + 2)}")
-        line = f"{_SIGNS[found.status]} {check.subject:<{width}}  {text}"
+        line = "\n".join(_wrapped(f"{_SIGNS[found.status]} {check.subject:<{width}}  ", printable_lines(found.text)))
     # Some checks take seconds.
     print(line, flush=True)
     return found.code
+
+
+def _wrapped(start: str, text: str) -> Iterator[str]:
+    """The lines of a finding below each other; a terminal gets them in its width."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for number, line in enumerate(text.split("\n")):
+        begin = " " * len(start) if number else start
+        if width is None or len(begin) + len(line) <= width:
+            yield begin + line.lstrip()
+        else:
+            yield from textwrap.wrap(
+                line, width, initial_indent=begin, subsequent_indent=" " * len(start), break_on_hyphens=False
+            )

@@ -15,7 +15,7 @@ _PATHS = ("FILE", "PATH", "PIPELINE", "DIR")
 """What the help calls arguments that are files or folders."""
 _HOWTO = {
     "bash": "source <(changeling completion bash)   # in ~/.bashrc",
-    "zsh": "changeling completion zsh > ~/.zfunc/_changeling   # a folder of $fpath, before compinit",
+    "zsh": "changeling completion zsh > ~/.zfunc/_changeling   # a folder of $fpath",
     "fish": "changeling completion fish > ~/.config/fish/completions/changeling.fish",
 }
 
@@ -24,8 +24,8 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser(
         "completion",
-        help="a script for the completion of a shell",
-        description=__doc__,
+        help="print a script for the completion of a shell",
+        description="Prints a script that lets a shell complete verbs, flags and formats.",
         epilog="\n".join(["how to use it:", *(f"  {line}" for line in _HOWTO.values())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -155,7 +155,7 @@ _FISH = """\
 function __changeling_call
     set -l call
     for word in (commandline -opc)[2..]
-        if contains -- (string join ' ' $call $word) %s
+        if contains -- (string join -- ' ' $call $word) %s
             set -a call $word
         end
     end

@@ -35,9 +35,14 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="option of the format written",
+        help="option of the format that is written",
     )
-    parser.add_argument("--drop", default="", metavar="WHAT", help="what may be lost: names, or all")
+    parser.add_argument(
+        "--drop",
+        default="",
+        metavar="WHAT",
+        help="what may be lost: the names that a refusal lists, separated by commas, or all",
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.set_defaults(run=run, rejects="rejects.jsonl")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from changeling.model import json_text, layout, times
@@ -13,6 +13,8 @@ from changeling.model.printable import printable
 
 _NANOS = 1_000_000_000
 _WIDE = 400
+_BETWEEN = 2
+"""Blanks between two columns."""
 _COLOURS = {"insert": "green", "read": "green", "delete": "red", "truncate": "red", "update": "yellow"}
 
 
@@ -25,18 +27,68 @@ class _Rows(Table):
 
 def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
     """A plain table; numbers are aligned to the right."""
-    shown = _Rows(*(printable(name) for name in columns), box=None, header_style="bold", pad_edge=False)
+    shown = _empty()
+    for name in columns:
+        shown.add_column(printable(name), overflow="fold")
     for name in numbers:
-        shown.add_column(name, justify="right")
+        shown.add_column(name, justify="right", overflow="fold")
     return shown
 
 
-def show_table(shown: Table, *, stderr: bool = False) -> None:
-    """Prints a table: into a pipe or a file each row is one line."""
-    console = Console(highlight=False, markup=False, stderr=stderr)
+def _empty() -> _Rows:
+    return _Rows(box=None, header_style="bold", pad_edge=False)
+
+
+def show_table(shown: Table, *, folded: bool = False) -> None:
+    """Prints a table: into a pipe or a file each row is one line.
+
+    A terminal that is too narrow gets the columns in several tables, each with the first column; with `folded`, one table with
+    cells of several lines. Nothing is cut off.
+    """
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
-        console = Console(highlight=False, markup=False, stderr=stderr, width=_WIDE)
-    console.print(shown)
+        console = Console(highlight=False, markup=False, width=_natural_width(shown))
+    parts = [shown] if folded else _parts(console, shown)
+    for number, part in enumerate(parts):
+        if number:
+            console.print()
+        console.print(part)
+
+
+def _natural_width(shown: Table) -> int:
+    """What the longest row needs in one line."""
+    console = Console()
+    return max(_WIDE, sum(_width(console, column) + _BETWEEN for column in shown.columns))
+
+
+def _parts(console: Console, shown: Table) -> list[Table]:
+    """The table in as few as fit the width, all with its first column."""
+    first, *others = shown.columns
+    start = _width(console, first)
+    chosen: list[list[Column]] = []
+    room = 0
+    for column in others:
+        needed = _width(console, column) + _BETWEEN
+        if not chosen or needed > room:
+            chosen.append([first])
+            room = console.width - start
+        chosen[-1].append(column)
+        room -= needed
+    return [_of(shown, columns) for columns in chosen] if len(chosen) > 1 else [shown]
+
+
+def _of(shown: Table, columns: list[Column]) -> Table:
+    part = _empty()
+    part.show_header = shown.show_header
+    for column in columns:
+        part.add_column(column.header, justify=column.justify, overflow=column.overflow)
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        part.add_row(*cells)
+    return part
+
+
+def _width(console: Console, column: Column) -> int:
+    return max(console.measure(cell).maximum for cell in (column.header, *column.cells))
 
 
 def show_changes(batch: pa.RecordBatch) -> None:

@@ -4,11 +4,12 @@ import argparse
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from changeling.cli import feed_read
-from changeling.cli.arguments import add_pipeline, add_source, pipeline_of, settings
+from changeling.cli.arguments import OF_THE_FORMAT, add_pipeline, add_source, pipeline_of, settings
 
 if TYPE_CHECKING:
     from changeling.feeds.feed import Feed
 
+_NAMED = "the name of the feed"
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
@@ -21,14 +22,12 @@ def add(verbs: Actions) -> None:
 
 
 def _add_create(actions: Actions) -> None:
-    parser = actions.add_parser("create", help="add a feed to a table")
+    parser = _action(actions, "create", "add a feed to a table")
     parser.add_argument("name", metavar="NAME", help="its name: a letter, then letters, digits and underscores")
     parser.add_argument("--table", required=True, help="[catalog.][schema.]name")
     add_source(parser)
     _add_with(parser, "option of WITH: FORMAT=JSON, MODE=UPDATES, …")
-    parser.add_argument(
-        "-o", dest="options", action="append", default=[], metavar="NAME=VALUE", help="option of the format"
-    )
+    parser.add_argument("-o", dest="options", action="append", default=[], metavar="NAME=VALUE", help=OF_THE_FORMAT)
     _add_output(parser, _create)
 
 
@@ -40,8 +39,8 @@ def _create(parsed: argparse.Namespace) -> int:
 
 
 def _add_alter(actions: Actions) -> None:
-    parser = actions.add_parser("alter", help="set options of a feed, or disable it")
-    parser.add_argument("name", metavar="NAME")
+    parser = _action(actions, "alter", "set options of a feed, or disable it")
+    parser.add_argument("name", metavar="NAME", help=_NAMED)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--disable", action="store_true", help="stop it for good; what it published stays")
     _add_with(what, "RETENTION_PERIOD=P7D, BARRIERS_INTERVAL=PT10S or AWS_REGION=…")
@@ -56,8 +55,8 @@ def _alter(parsed: argparse.Namespace) -> int:
 
 
 def _add_drop(actions: Actions) -> None:
-    parser = actions.add_parser("drop", help="drop a feed; a run removes what it published")
-    parser.add_argument("name", metavar="NAME")
+    parser = _action(actions, "drop", "drop a feed; a run removes what it published")
+    parser.add_argument("name", metavar="NAME", help=_NAMED)
     _add_output(parser, _drop)
 
 
@@ -66,7 +65,7 @@ def _drop(parsed: argparse.Namespace) -> int:
 
 
 def _add_list(actions: Actions) -> None:
-    _add_output(actions.add_parser("list", help="list all feeds"), _list)
+    _add_output(_action(actions, "list", "list all feeds"), _list, "one JSON object per feed")
 
 
 def _list(parsed: argparse.Namespace) -> int:
@@ -88,8 +87,8 @@ def _list(parsed: argparse.Namespace) -> int:
 
 
 def _add_show(actions: Actions) -> None:
-    parser = actions.add_parser("show", help="show one feed with all its options")
-    parser.add_argument("name", metavar="NAME")
+    parser = _action(actions, "show", "show one feed with all its options")
+    parser.add_argument("name", metavar="NAME", help=_NAMED)
     _add_output(parser, _show)
 
 
@@ -103,7 +102,7 @@ def _show(parsed: argparse.Namespace) -> int:
     shown = table("option", "value")
     for name, value in _members(feed).items():
         shown.add_row(name, value)
-    show_table(shown)
+    show_table(shown, folded=True)
     return 0
 
 
@@ -143,9 +142,13 @@ def _add_with(parser: Any, help: str) -> None:
     parser.add_argument("--with", dest="settings", action="append", default=[], metavar="NAME=VALUE", help=help)
 
 
-def _add_output(parser: argparse.ArgumentParser, run: Any) -> None:
+def _action(actions: Actions, name: str, help: str) -> argparse.ArgumentParser:
+    return actions.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}. Needs no Spark.")
+
+
+def _add_output(parser: argparse.ArgumentParser, run: Any, as_json: str = "the whole feed as a JSON object") -> None:
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="the whole feed as a JSON object")
+    parser.add_argument("--json", action="store_true", help=as_json)
     parser.set_defaults(run=run)
 
 

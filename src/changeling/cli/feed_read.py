@@ -4,9 +4,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from changeling.cli.arguments import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline, pipeline_of, whole_number
 from changeling.cli.interrupts import stopped_by_signals
-from changeling.model.errors import UsageError
 from changeling.model.printable import printable_lines
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ _SHOWN_BYTES = 3_000
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb below `feed`."""
     parser = verbs.add_parser("read", help="read the records of a feed", description=__doc__)
-    parser.add_argument("feed", metavar="F", help="the name of the feed")
+    parser.add_argument("feed", metavar="NAME", help="the name of the feed")
     parser.add_argument(
         "--from",
         dest="start",
@@ -35,7 +34,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
         metavar="C",
         help="go on where this consumer was, and store its place; --from is for its first read",
     )
-    parser.add_argument("--limit", metavar="N", type=int, help="stop after N records")
+    parser.add_argument("--limit", metavar="N", type=whole_number, help="stop after N records")
     add_pipeline(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per record")
     parser.set_defaults(run=run)
@@ -45,8 +44,6 @@ def run(parsed: argparse.Namespace) -> int:
     """Prints records by partition and offset; what was missed is told on stderr."""
     from changeling.feeds.reading import parse_start
 
-    if parsed.limit is not None and parsed.limit < 0:
-        raise UsageError("--limit takes a number of records, 0 or more")
     pipeline = pipeline_of(parsed.pipeline)
     reader = pipeline.feed_reader(parsed.feed, parse_start(parsed.start), consumer=parsed.consumer, on_gap=_tell)
     stop = stopped_by_signals() if parsed.follow else None
@@ -79,4 +76,4 @@ def _print_table(part: "pa.Table", *, header: bool) -> None:
             for content in (record.key, record.value)
         )
         shown.add_row(str(record.partition), str(record.offset), moment_text(record.published_at), key, value)
-    show_table(shown)
+    show_table(shown, folded=True)

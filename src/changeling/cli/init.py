@@ -34,7 +34,8 @@ def run(parsed: argparse.Namespace) -> int:
     steps = [
         *([f"cd {shlex.quote(parsed.folder)}"] if parsed.folder != "." else []),
         "changeling decode in/customers.jsonl --pretty   # the records, as changes",
-        "changeling run --once                           # reads them into the log, and the log into replicas",
+        "changeling check                                # whether the pipeline can run",
+        "changeling run --once                           # records to log, log to table",
         "changeling replica customers                    # the table as it is now",
     ]
     print("\n".join(["", "next:", *(f"  {step}" for step in steps)]))

@@ -3,8 +3,9 @@
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import NoReturn
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 from changeling import __version__
 from changeling.cli import (
@@ -28,34 +29,25 @@ from changeling.cli import (
     status,
     verify,
 )
+from changeling.cli.definitions import definitions
 from changeling.cli.interrupts import interrupt_once
-from changeling.cli.startup import leave_out_pandas
+from changeling.cli.startup import announce_spark, leave_out_pandas
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.extras import naming_extras
 from changeling.model.printable import printable, printable_lines
 
-_VERBS = (
-    init,
-    formats,
-    decode,
-    convert,
-    check,
-    run,
-    status,
-    replica,
-    history,
-    sql,
-    feed,
-    catalog,
-    verify,
-    snapshot,
-    rejects,
-    maintain,
-    relocate,
-    remove,
-    completion,
-)
+_VERBS = {
+    "files": (formats, decode, convert),
+    "a pipeline": (init, check, run, status, rejects, verify, snapshot),
+    "its tables": (replica, history, catalog, feed, sql),
+    "upkeep": (maintain, relocate, remove, completion),
+}
+_EXIT_CODES = """\
+Exit codes: 0 done, 1 failed, 2 wrong call, 3 done but some records rejected,
+4 refused because something would be lost, 5 verify found differences."""
 _ON_SPARK = ("run", "maintain", "remove", "verify")
+_NAMES = 10
+"""Letters of the longest verb."""
 _WITH_SPARK = ("replay", "base", "rebuild")
 """Arguments that make other verbs need it."""
 
@@ -64,7 +56,13 @@ class _Parser(argparse.ArgumentParser):
     """Prints the right call after a wrong one, and exits with 2."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}\n{self.format_usage().rstrip()}\nMore: {self.prog} --help")
+        usage = textwrap.indent(self.format_usage().rstrip(), "  ")
+        raise UsageError(f"{message}\n{usage}\n  More: {self.prog} --help")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Proposes the nearest of the values that an argument may have."""
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, f"there is no {value!r}; {nearest(value, map(str, action.choices))}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
         if parsed.verb not in _ON_SPARK and not any(getattr(parsed, name, None) for name in _WITH_SPARK):
             leave_out_pandas()
+        if parsed.verb != "run":
+            announce_spark()
         with naming_extras():
             code: int = parsed.run(parsed)
         sys.stdout.flush()
@@ -116,17 +116,28 @@ def _check_flags(arguments: list[str], verb: argparse.ArgumentParser) -> None:
             )
 
 
+def _listed(verbs: list[argparse.Action]) -> Iterator[str]:
+    return definitions([(f"{verb.dest:<{_NAMES}}", verb.help or "") for verb in verbs], "  ")
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser(
         prog="changeling",
+        usage="changeling [-h] [--version] VERB ...",
         description="Every change-data-capture dialect, one change log.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong call, 3 done but some records rejected, "
-        "4 refused because something would be lost, 5 verify found differences.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"changeling {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
-    for verb in _VERBS:
-        verb.add(verbs)
+    verbs = parser.add_subparsers(
+        dest="verb", metavar="VERB", prog="changeling", parser_class=_Parser, help=argparse.SUPPRESS
+    )
+    listed: list[str] = []
+    for title, group in _VERBS.items():
+        known = len(verbs._choices_actions)
+        for verb in group:
+            verb.add(verbs)
+        listed += [f"{title}:", *_listed(verbs._choices_actions[known:]), ""]
+    parser.epilog = "\n".join([*listed, "changeling VERB --help says more of each.", _EXIT_CODES])
     if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs.choices:
         raise UsageError(f"there is no verb {arguments[0]!r}; {nearest(arguments[0], verbs.choices)}")
     if arguments and arguments[0] in verbs.choices:

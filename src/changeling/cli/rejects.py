@@ -4,7 +4,8 @@ import argparse
 import json
 import sys
 
-from changeling.cli.arguments import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline, pipeline_of, whole_number
+from changeling.model.amounts import counted
 from changeling.model.errors import UsageError
 from changeling.rejects import reject_line
 
@@ -19,7 +20,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
         "--replay", action="store_true", help="read them again; those that can be read now join the log"
     )
     parser.add_argument("--take-over", action="store_true", help="with --replay, as `run` takes it")
-    parser.add_argument("--limit", type=int, metavar="N", help="show the first N")
+    parser.add_argument("--limit", type=whole_number, metavar="N", help="show the first N (default: all)")
     parser.add_argument("--json", action="store_true", help="lines of JSON, with the raw bytes")
     parser.set_defaults(run=run)
 
@@ -36,7 +37,7 @@ def run(parsed: argparse.Namespace) -> int:
             print(
                 json.dumps(text)
                 if parsed.json
-                else f"{source}: {accepted:,} in the log now, {remaining:,} still rejected"
+                else f"{source}: {counted(accepted, 'record')} in the log now, {remaining:,} still rejected"
             )
         if not found and not parsed.json:
             print("there are no rejects")
@@ -61,4 +62,4 @@ def _show(rows: list[dict[str, object]]) -> None:
         raw = row["raw"]
         start = "" if not isinstance(raw, bytes) else raw[:60].decode(errors="replace")
         shown.add_row(str(row["id"]), str(row["reason"]), start)
-    show_table(shown)
+    show_table(shown, folded=True)

@@ -9,6 +9,7 @@ import dataclasses
 import json
 
 from changeling.cli.arguments import add_pipeline
+from changeling.model.amounts import counted
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -30,5 +31,6 @@ def run(parsed: argparse.Namespace) -> int:
     elif not done.from_places:
         print("nothing to do: the tables are where the catalog says")
     else:
-        print(f"{done.tables} tables, {done.files} files corrected; the warehouse was {' and '.join(done.from_places)}")
+        what = f"{counted(done.tables, 'table')}, {counted(done.files, 'file')}"
+        print(f"{what} corrected; the warehouse was {' and '.join(done.from_places)}")
     return 0

@@ -1,4 +1,4 @@
-"""`changeling remove`: drops a pipeline's tables and their data."""
+"""`changeling remove`: drops a pipeline's log, replicas and feeds with their data, and what it has on servers."""
 
 import argparse
 import sys
@@ -23,8 +23,8 @@ def run(parsed: argparse.Namespace) -> int:
     pipeline = pipeline_of(parsed.pipeline)
     if not parsed.yes:
         if not sys.stdin.isatty():
-            raise UsageError(f"this drops the whole log of {pipeline.name}, for good: say --yes")
-        answer = input(f"Drop the log, rejects and schemas of {pipeline.name}, for good? Type its name: ")
+            raise UsageError(f"this drops the log, the replicas and the feeds of {pipeline.name}, for good: say --yes")
+        answer = input(f"Drop the log, the replicas and the feeds of {pipeline.name}, for good? Type its name: ")
         if answer.strip() != pipeline.name:
             print("nothing was dropped")
             return 1

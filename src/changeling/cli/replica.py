@@ -4,8 +4,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from changeling.cli.arguments import add_pipeline, add_source, pipeline_of
+from changeling.cli.arguments import add_pipeline, add_source, pipeline_of, whole_number
 from changeling.cli.startup import restore_pandas
+from changeling.model.amounts import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,25 +16,34 @@ if TYPE_CHECKING:
     from changeling.replicas.shape import Shape
 
 _SHOWN = 50
+_USAGE = """changeling replica [-h] [--as-of T | --as-of-transaction N | --point N]
+                          [--base PLACE [--before T] | --rebuild]
+                          [--source NAME] [--limit N] [--pipeline FILE]
+                          [--json] TABLE"""
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser(
-        "replica", help="show the rows of a table, now or at an earlier time", description=__doc__
+        "replica",
+        usage=_USAGE,
+        help="show the rows of a table, now or at an earlier time",
+        description=__doc__,
     )
     parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
     add_source(parser)
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--as-of", metavar="T", help="as of a time: RFC 3339 with an offset, inclusive")
     when.add_argument("--as-of-transaction", metavar="N", help="after a transaction, by its id")
-    when.add_argument("--point", metavar="N", type=int, help="at a point, by its number in the table `points`")
+    when.add_argument("--point", metavar="N", type=whole_number, help="at a point, by its number in the table `points`")
     when.add_argument(
         "--base", metavar="PLACE", help="a full load (Parquet, CSV, JSON lines or a table), the log on top"
     )
     when.add_argument("--rebuild", action="store_true", help="rebuild the replica from the log, and swap it in")
     parser.add_argument("--before", metavar="T", help="with --base: only changes strictly before a time")
-    parser.add_argument("--limit", metavar="N", type=int, help=f"show N rows (default: {_SHOWN}; all with --json)")
+    parser.add_argument(
+        "--limit", metavar="N", type=whole_number, help=f"show N rows (default: {_SHOWN}; all with --json)"
+    )
     add_pipeline(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per row")
     parser.set_defaults(run=run)
@@ -67,7 +77,7 @@ def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, 
 
 
 def _announce_spark(reason: str) -> None:
-    print(f"{reason}: starting Spark", file=sys.stderr)
+    print(f"{reason}: this needs Spark", file=sys.stderr)
     restore_pandas()
 
 
@@ -92,7 +102,7 @@ def _print_table(rows: "pa.Table", shape: "Shape", limit: int) -> None:
     show_table(grid)
     left = rows.num_rows - shown.num_rows
     if left > 0:
-        print(f"{left:,} more rows; --limit {rows.num_rows} shows all", file=sys.stderr)
+        print(f"{left:,} more row{'' if left == 1 else 's'}; --limit {rows.num_rows} shows all", file=sys.stderr)
 
 
 def _cell(value: bytes) -> "Text":
@@ -109,5 +119,5 @@ def _cell(value: bytes) -> "Text":
 
 def _rebuild(pipeline: "Pipeline", table: str, source: str | None) -> int:
     found = pipeline.rebuild(table, source=source)
-    print(f"{table}: {found:,} rows, rebuilt from the log", file=sys.stderr)
+    print(f"{table}: {counted(found, 'row')}, rebuilt from the log", file=sys.stderr)
     return 0

@@ -5,7 +5,7 @@ import logging
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from changeling.cli.arguments import pipeline_of
+from changeling.cli.arguments import add_pipeline_file, pipeline_of
 from changeling.cli.interrupts import stopped_by_signals
 from changeling.model.errors import ChangelingError
 
@@ -19,8 +19,7 @@ _STOPPING = "stopping when this batch is in the log; once more stops at once"
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser("run", help="run a pipeline, once or until it is stopped", description=__doc__)
-    parser.add_argument("file", nargs="?", metavar="PIPELINE", help="the pipeline (default: the one *.yaml here)")
-    parser.add_argument("--pipeline", metavar="FILE", help="the same, as other verbs take it")
+    add_pipeline_file(parser)
     parser.add_argument("--once", action="store_true", help="stop when all present input has been read")
     parser.add_argument("--take-over", action="store_true", help="continue after a run on another machine that is gone")
     parser.add_argument(

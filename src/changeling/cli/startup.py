@@ -1,5 +1,6 @@
-"""Keeps commands quick to start: pandas is installed for Spark, and PyArrow would load it though nothing here uses it."""
+"""How commands start: quickly, as pandas is left out, which PyArrow would load though nothing here uses it; and not silently."""
 
+import logging
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -25,3 +26,11 @@ def leave_out_pandas() -> None:
 def restore_pandas() -> None:
     """Undoes `leave_out_pandas`, for a command that needs Spark after all."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _WithoutPandas)]
+
+
+def announce_spark() -> None:
+    """Lets a terminal show when Spark is started, which takes a while. A run has its own lines for it."""
+    logger = logging.getLogger("changeling.pipelines.lakehouse")
+    if sys.stderr.isatty() and not logger.handlers:
+        logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.INFO)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from changeling.cli.arguments import add_pipeline, pipeline_of
 from changeling.cli.definitions import definitions
 from changeling.cli.interrupts import stopped_by_signals
+from changeling.model.amounts import counted, sized
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -164,23 +165,23 @@ def _show(console: "Console", name: str, rows: list[dict[str, Any]]) -> None:
     for row in sources:
         if "slot" in row:
             behind = row["slot_lag_bytes"]
-            kept = "unknown" if behind is None else f"{behind / 1024**2:,.1f} MB retained for it by the server"
+            kept = "unknown" if behind is None else f"{sized(behind)} retained for it by the server"
             console.print(f"slot {row['slot']}: {kept}", markup=False)
-            if row["slot_error"]:
+            if row["slot_error"] and row["slot_error"] != row["last_error"]:
                 console.print(printable_lines(f"  {row['slot_error']}"), style="red", markup=False)
     for row in sources:
-        if "slot" not in row and row.get("behind_error"):
+        if "slot" not in row and row.get("behind_error") not in (None, row["last_error"]):
             console.print(printable_lines(f"{row['name']}: {row['behind_error']}"), style="red", markup=False)
         for name, why in row["left_out"].items():
             console.print(printable_lines(f"left out: {name}: {why}"), style="red", markup=False)
-    if error := next((row["last_error"] for row in sources if row["last_error"]), None):
-        console.print(printable_lines(f"last error: {error}"), style="red", markup=False)
+        if row["last_error"]:
+            console.print(printable_lines(f"{row['name']}: {row['last_error']}"), style="red", markup=False)
     if console.is_terminal:
         console.print("changeling status --legend says what the columns mean", style="dim")
 
 
 def _show_feeds(feeds: list[dict[str, Any]]) -> None:
-    from changeling.cli.display import duration, show_table, table
+    from changeling.cli.display import show_table, table
 
     counts = ("published", "rejected", "late")
     numbers = (*counts, "a second", "points behind", "lag now")
@@ -196,7 +197,7 @@ def _show_feeds(feeds: list[dict[str, Any]]) -> None:
             *("" if row[name] is None else f"{row[name]:,}" for name in counts),
             "" if row["rate"] is None or row["rate"] < _LEAST_RATE else f"{row['rate']:,.1f}",
             "" if row["lag_points"] is None else f"{row['lag_points']:,}",
-            duration(_nanos(row["lag_seconds"])),
+            "" if row["lag_seconds"] is None else _age(row["lag_seconds"]),
         )
     show_table(shown)
 
@@ -211,11 +212,10 @@ def _waiting(source: dict[str, Any]) -> str:
     """What of a source is not in the log."""
     records, files, size = (source.get(f"behind_{what}") for what in ("records", "files", "bytes"))
     if records is not None:
-        return f"{records:,} record{'' if records == 1 else 's'}"
-    kept = "" if size is None else f"{size / 1024**2:,.1f} MB"
+        return counted(records, "record")
     if files is not None:
-        return f"{files:,} file{'' if files == 1 else 's'}" + (f", {kept}" if files else "")
-    return kept and f"{kept} of WAL"
+        return counted(files, "file") + (f", {sized(size)}" if files and size is not None else "")
+    return "unknown" if size is None else f"{sized(size)} of WAL"
 
 
 def _how_far(target: dict[str, Any]) -> str:
@@ -224,9 +224,9 @@ def _how_far(target: dict[str, Any]) -> str:
     if target["point"] is None:
         return "not at a point yet"
     aside = target["aside"]
-    kept = f", {aside:,} row{'' if aside == 1 else 's'} quarantined (changeling.asides lists them)" if aside else ""
+    kept = f", {counted(aside, 'row')} quarantined (changeling.asides lists them)" if aside else ""
     points = target["lag_points"]
-    late = f", {points:,} point{'' if points == 1 else 's'} behind" if points else ""
+    late = f", {counted(points, 'point')} behind" if points else ""
     return f"at point {target['point']}{late}{kept}"
 
 

@@ -8,7 +8,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from changeling.cli.arguments import add_pipeline, pipeline_of
+from changeling.cli.arguments import add_pipeline, pipeline_of, whole_number
+from changeling.model.amounts import counted
 from changeling.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +28,13 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="[schema.]name or a pattern (default: all)")
     parser.add_argument("--feed", metavar="F", help="check the records of a feed instead")
     parser.add_argument("--repair", action="store_true", help="snapshot the tables that differ again")
-    parser.add_argument("--limit", metavar="N", type=int, default=_SHOWN, help="rows shown of each table that differs")
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=whole_number,
+        default=_SHOWN,
+        help=f"rows shown of each table that differs (default: {_SHOWN})",
+    )
     add_pipeline(parser)
     parser.add_argument(
         "--json", action="store_true", help="one JSON object per row that differs, or per fault of a feed"
@@ -76,7 +83,11 @@ def _show_feed(found: "VerifiedFeed", most: int) -> None:
     from changeling.model.printable import printable
 
     console = Console(highlight=False, soft_wrap=True)
-    console.print(Text.assemble((found.feed, "bold"), f"  {found.records:,} records, {found.barriers:,} barriers"))
+    console.print(
+        Text.assemble(
+            (found.feed, "bold"), f"  {counted(found.records, 'record')}, {counted(found.barriers, 'barrier')}"
+        )
+    )
     for check, faults in found.checks.items():
         mark = Text("✗ ", style="red") if faults else Text("✓ ", style="green")
         console.print(Text.assemble("  ", mark, check))
@@ -85,7 +96,7 @@ def _show_feed(found: "VerifiedFeed", most: int) -> None:
         if len(faults) > most:
             console.print(f"      {len(faults) - most:,} more")
     if found.compared:
-        console.print(f"  compared at {len(found.compared):,} points, the last one {found.compared[-1]}")
+        console.print(f"  compared at {counted(len(found.compared), 'point')}, the last one {found.compared[-1]}")
     for check, why in found.not_checked.items():
         console.print(Text(f"  - {check}: not checked, {why}", style="dim"))
 
@@ -106,9 +117,9 @@ def _show(one: "Verified") -> None:
     console = Console(highlight=False, soft_wrap=True)
     verdict, colour = (f"{one.different:,} differ", "red") if one.different else ("equal", "green")
     # Tables come one by one: what can be aligned is in front of their names.
-    line = Text.assemble((f"{verdict:<12}", colour), f"{one.rows:>13,} rows  ", (_name(one), "bold"))
+    line = Text.assemble((f"{verdict:<12}", colour), f"{counted(one.rows, 'row'):>18}  ", (_name(one), "bold"))
     if one.aside:
-        line.append(f"  ({one.aside:,} values that do not fit their column are quarantined)", style="yellow")
+        line.append(f"  ({counted(one.aside, 'value')} in quarantine: no column can store it)", style="yellow")
     console.print(line)
     for each in one.differences:
         place = "only in the source" if each.replica is None else "only in the replica" if each.source is None else ""

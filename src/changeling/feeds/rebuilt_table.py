@@ -80,7 +80,7 @@ class RebuiltTable:
                 column.source_name: Place(
                     column.id,
                     None
-                    if column.id.startswith("+")
+                    if column.id.startswith("+") and not _is_any_decimal(column)
                     else told.get(column.source_name, Column(column.source_name, column.type)),
                 )
                 for column in known
@@ -104,9 +104,14 @@ def stored_rows(table: pa.Table, shape: Shape) -> Rows:
 def texts(column: pa.Array | pa.ChunkedArray, kind: ReplicaColumn) -> list[bytes]:
     """The values of a column as JSON texts: equal values have equal ones."""
     found = json_column(column, kind.kind)
-    if kind.kind.kind == "decimal" and kind.kind.precision is None:
+    if _is_any_decimal(kind):
         return list(map(_without_scale, found))
     return list(map(json_text.canonical, found)) if kind.kind.kind in ("json", "interval") else found
+
+
+def _is_any_decimal(column: ReplicaColumn) -> bool:
+    """Whether the replica stores numbers as text: dialects spell them in ways that only their readers of decimals know."""
+    return column.kind.kind == "decimal" and column.kind.precision is None
 
 
 def _without_scale(text: bytes) -> bytes:

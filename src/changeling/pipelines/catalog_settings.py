@@ -40,12 +40,13 @@ def served_catalog(loaded: Loaded, host: str, port: int, token: str, *, shown: s
     """The server, which listens already; the settings have `shown` in the place of the token."""
     own = settings_of(catalog_of(loaded))
     store = {name: own[name] for name in _OF_THE_STORE if name in own}
+    tables = tables_of(loaded)
     try:
-        server = RestServer(host, port, tables_of(loaded), token, store)
+        server = RestServer(host, port, tables, token, store)
     except OSError as error:
         raise ChangelingError(f"{host}:{port} cannot be listened to: {error.strerror or error}") from None
-    rest = {"type": "rest", "uri": server.uri, "token": shown}
-    return Served(server, _settings(loaded, catalog(loaded.warehouse, loaded.folder, rest), {}))
+    rest = catalog(loaded.warehouse, loaded.folder, {"type": "rest", "uri": server.uri, "token": shown})
+    return Served(server, _settings(loaded, rest, _metadata_files(tables, loaded.definition.name)))
 
 
 def _settings(loaded: Loaded, catalog: Catalog, tables: dict[tuple[str, str], str]) -> dict[str, str]:

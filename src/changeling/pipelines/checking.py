@@ -14,6 +14,7 @@ from changeling.files import paths, s3
 from changeling.files.paths import NoFileFound
 from changeling.log import layout
 from changeling.log.source_state import stored_state
+from changeling.model.amounts import counted, sized
 from changeling.model.errors import ChangelingError, nearest
 from changeling.model.extras import naming_extras
 from changeling.model.printable import printable
@@ -28,7 +29,7 @@ from changeling.pipelines.definition import (
     Source,
 )
 from changeling.pipelines.kafka_sources import cluster_of, topics_of
-from changeling.pipelines.lakehouse import tables_of
+from changeling.pipelines.lakehouse import missing_jars, tables_of
 from changeling.pipelines.loading import Loaded, WrongPipelineFile, load
 from changeling.pipelines.postgres_sources import capture_settings
 from changeling.pipelines.record_samples import Sample, sample_of_files, sample_of_topics
@@ -95,17 +96,16 @@ def _file(loaded: Loaded) -> Finding:
         "feed": len(definition.feeds),
         "target": len(definition.targets),
     }
-    told = [f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count]
+    told = [counted(count, name) for name, count in counts.items() if count]
     return Finding(f"{loaded.path.name}: {', '.join(told)}")
 
 
 def _java(loaded: Loaded) -> Finding:
-    from changeling.spark import gateway, jars
+    from changeling.spark import gateway
 
     java, version = gateway.find_java()
-    needed = jars.ICEBERG + jars.KAFKA + (jars.S3 if loaded.warehouse.startswith(s3.SCHEME) else ())
-    missing = len(jars.missing_of(needed))
-    fetched = f"; the first run fetches {missing} jars" if missing else ""
+    missing = missing_jars(loaded)
+    fetched = f"; the first run fetches {counted(missing, 'jar')}" if missing else ""
     return Finding(f"{'Java' if version is None else f'Java {version}'} at {java}{fetched}")
 
 
@@ -119,7 +119,7 @@ def _lake(loaded: Loaded) -> Finding:
     if tables.load(layout.CHANGES.name) is None:
         return Finding(f"{place}: the first run makes its tables")
     count = len(tables.names()) + len(tables.in_namespace(f"{loaded.definition.name}_replica").names())
-    return Finding(f"{place}: {count:,} tables")
+    return Finding(f"{place}: {counted(count, 'table')}")
 
 
 def _check_writable(folder: Path) -> None:
@@ -144,7 +144,7 @@ def _files(loaded: Loaded, source: FilesSource) -> Finding:
     except NoFileFound as error:
         return Finding(f"{error}; files are read once they are there", "warning")
     size = sum(place.size or 0 for place in places)
-    count = f"{len(places):,} file{'' if len(places) == 1 else 's'}, {_bytes(size)}"
+    count = f"{counted(len(places), 'file')}, {sized(size)}"
     found = _of_sample(source, sample_of_files(source, loaded.read_options(source), places), count)
     if skipped and found.status == "ok":
         return Finding(f"{found.text}; skipped: {'; '.join(skipped[:_LISTED])}", "warning")
@@ -164,9 +164,12 @@ def _topics(loaded: Loaded, source: KafkaSource) -> Finding:
             absent = "; ".join(f"there is no topic {name!r} yet; {nearest(name, opened.topics())}" for name in missing)
             return Finding("; ".join(filter(None, [absent, listed])), "warning")
         if not topics:
-            return Finding(f"no topic matches {', '.join(source.topics)} yet; it is read once it is there", "warning")
+            known = f"; the cluster has {_listed(sorted(opened.topics()))}" if opened.topics() else ""
+            return Finding(
+                f"no topic matches {', '.join(source.topics)} yet: it is read once it is there{known}", "warning"
+            )
         sample = sample_of_topics(source, loaded.read_options(source), opened, topics)
-    return _of_sample(source, sample, f"{listed}: {records:,} records")
+    return _of_sample(source, sample, f"{listed}: {counted(records, 'record')}")
 
 
 def _of_sample(source: FilesSource | KafkaSource, sample: Sample, what: str) -> Finding:
@@ -190,7 +193,7 @@ def _database(loaded: Loaded, source: PostgresSource) -> Finding:
     # A log that does not exist yet is not the one that has claimed a slot.
     reader = str(uuid4()) if log is None else str(log.metadata.table_uuid)
     found = check_capture(dataclasses.replace(capture_settings(loaded, source), reader=reader), begun=begun)
-    text = f"{_listed([f'{one.schema}.{one.name}' for one in found.tables])}; {found.rows:,} rows of them read"
+    text = f"{_listed([f'{one.schema}.{one.name}' for one in found.tables])}; {counted(found.rows, 'row')} read"
     if found.left_out:
         told = "".join(f"\nleft out: {table}: {why}" for table, why in found.left_out.items())
         return Finding(text + told, "warning", 3)
@@ -207,7 +210,7 @@ def _feed(loaded: Loaded, feed: Feed) -> Finding:
 
         cluster = Cluster(feed.topic.servers, librdkafka_settings(feed.topic.kafka, f"feed {feed.name!r}"))
         try:
-            return Finding(f"Kafka at {feed.topic.servers}: {len(cluster.topics()):,} topics")
+            return Finding(f"Kafka at {feed.topic.servers}: {counted(len(cluster.topics()), 'topic')}")
         finally:
             cluster.close()
     if not isinstance(feed.topic, FilesTopic):
@@ -223,10 +226,6 @@ def _feed(loaded: Loaded, feed: Feed) -> Finding:
 def _target(loaded: Loaded, target: PostgresTarget) -> Finding:
     reach_target(target)
     return Finding("can be reached")
-
-
-def _bytes(size: int) -> str:
-    return f"{size:,} bytes" if size < 1_000_000 else f"{size / 1_000_000:,.1f} MB"
 
 
 def _listed(names: Collection[str]) -> str:

@@ -1,9 +1,12 @@
 """Where a pipeline's state is stored: its catalog, its lock, its tables."""
 
+import importlib
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from changeling.iceberg.catalog import Catalog, catalog
+from changeling.model.amounts import counted
 from changeling.pipelines.definition import setting_texts
 from changeling.pipelines.loading import Loaded
 
@@ -12,6 +15,11 @@ if TYPE_CHECKING:
 
     from changeling.iceberg.lake import Lake
     from changeling.iceberg.reader import Tables
+
+
+_OBJECT_STORES = ("s3://", "s3a://")
+_LOGGER = logging.getLogger(__name__)
+"""Told when Spark is started, which takes seconds, and minutes where jars have to be fetched."""
 
 
 def catalog_of(loaded: Loaded) -> Catalog:
@@ -41,10 +49,29 @@ def lake_of(loaded: Loaded) -> "Lake":
 
 def spark_of(loaded: Loaded, **config: str) -> "SparkSession":
     """Spark with the settings of the pipeline and the jars of its warehouse; `config` overrides them. A running session is used."""
+    from pyspark import SparkContext
+
     from changeling.spark import jars
     from changeling.spark.starting import add_jars, session
 
+    if SparkContext._active_spark_context is None:
+        _LOGGER.info(start_of_spark(loaded))
     spark = session(**{**setting_texts(loaded.definition.spark), **config})
-    if loaded.warehouse.startswith(("s3://", "s3a://")):
+    if loaded.warehouse.startswith(_OBJECT_STORES):
         add_jars(spark, jars.S3)
     return spark
+
+
+def start_of_spark(loaded: Loaded) -> str:
+    """What is done when Spark is started; raises `ModuleNotFoundError` where there is none to start."""
+    importlib.import_module("pyspark")
+    missing = missing_jars(loaded)
+    return f"fetching {counted(missing, 'jar')}, then starting Spark" if missing else "starting Spark"
+
+
+def missing_jars(loaded: Loaded) -> int:
+    """How many jars are fetched when Spark is started."""
+    from changeling.spark import jars
+
+    needed = jars.ICEBERG + jars.KAFKA + (jars.S3 if loaded.warehouse.startswith(_OBJECT_STORES) else ())
+    return len(jars.missing_of(needed))

@@ -13,7 +13,7 @@ from changeling.model.errors import ChangelingError
 from changeling.model.extras import naming_extras
 from changeling.model.table import TableName
 from changeling.pipelines import loading
-from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
+from changeling.pipelines.lakehouse import lake_of, lock_file, start_of_spark, tables_of
 from changeling.pipelines.listener import Listener, Listeners, SilentListener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import check_has_database
@@ -78,7 +78,7 @@ class Pipeline:
 
         def before_spark(lock: Lock) -> None:
             check_servers(self._loaded, lock, told, once=once)
-            told.prepares("starting Spark")
+            told.prepares(start_of_spark(self._loaded))
 
         with self._writing("run", take_over, before_spark) as (lake, lock):
             from changeling.pipelines.runner import Runner
@@ -104,10 +104,14 @@ class Pipeline:
 
     def history(self, table: str, key: str, *, source: str | None = None) -> "list[RowChange]":
         """The history of one row, oldest first; the key is a JSON object. Needs no Spark."""
+        from changeling.pipelines.states import no_log
         from changeling.replicas.row_history import life
 
         with self._redacted():
-            return list(life(tables_of(self._loaded), WantedTable(TableName.parse(table), source), key))
+            tables = tables_of(self._loaded)
+            if tables.load(layout.CHANGES.name) is None:
+                raise no_log(self._loaded)
+            return list(life(tables, WantedTable(TableName.parse(table), source), key))
 
     def changes(self, table: str, last: int = 100) -> "pa.Table":
         """The last changes of a table in its log, oldest first, as `changeling.encode` takes them. Needs no Spark."""

@@ -32,7 +32,7 @@ def in_process(
     tables = tables_of(loaded)
     store = ArrowStore.of(tables, loaded.definition.name)
     if store is None:
-        raise _no_log(loaded)
+        raise no_log(loaded)
     try:
         return asked.of(_states(loaded, store, tables), table)
     except NeedsSpark as reason:
@@ -49,7 +49,7 @@ def on_spark(loaded: Loaded, asked: AskedState, table: WantedTable) -> "State[Da
     with translated_errors():
         lake = lake_of(loaded)
         if not lake.has(layout.CHANGES):
-            raise _no_log(loaded)
+            raise no_log(loaded)
         return asked.of(_states(loaded, SparkStore(Log(lake)), lake), table)
 
 
@@ -73,5 +73,6 @@ def _unknown(loaded: Loaded, tables: StoredTables) -> UnknownOf:
     return unknown_of(loaded, tables)
 
 
-def _no_log(loaded: Loaded) -> UsageError:
+def no_log(loaded: Loaded) -> UsageError:
+    """The error of those who read a log that does not exist."""
     return UsageError(f"pipeline {loaded.definition.name} has no log yet: `changeling run` creates it")

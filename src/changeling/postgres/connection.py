@@ -1,5 +1,6 @@
 """Connections to a PostgreSQL server, with the settings that every value is read under."""
 
+import re
 from collections.abc import Mapping
 
 import psycopg
@@ -34,6 +35,10 @@ _ENDS_A_WAIT = ("idle_in_transaction_session_timeout", "idle_session_timeout", "
 """The session that exports a snapshot stays in a transaction."""
 _PATIENCE = {"connect_timeout": "10", "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3"}
 _NAME = "changeling"
+_BOILERPLATE = re.compile(
+    r'^(connection failed: )?connection to server at "[^"]*"( \([^)]*\))?, port \d+ failed: (FATAL: )?(?!.*connection to server)'
+)
+"""What libpq repeats of the address, unless it tried several."""
 
 
 def connect(url: str, *, settings: Mapping[str, str] | None = None) -> "psycopg.Connection[tuple[object, ...]]":
@@ -71,7 +76,9 @@ def where(url: str) -> str:
 
 def unreachable(url: str, error: psycopg.Error) -> ChangelingError:
     """The error for a server that cannot be reached or reports an error."""
-    message = " ".join(str(error).split())
+    message = _BOILERPLATE.sub("", " ".join(str(error).split()))
+    if message.startswith("password authentication failed"):
+        message += ": correct the password of the url, or the variable that it is from"
     password = conninfo_to_dict(url).get("password")
     if password:
         message = message.replace(str(password), "***")

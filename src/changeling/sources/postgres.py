@@ -173,10 +173,12 @@ class PostgresSource:
         return self._snapshot.foreseen(known, self._capture.tables())
 
     def spread(self, plan: str) -> Spread:
-        """About how many bytes of the log or of tables, and which tables of the snapshot."""
+        """About how many bytes of the log, or which tables of the snapshot."""
         known = plans.parse_plan(plan)
-        share = self._snapshot.share(known) if self._snapshot and isinstance(known, Snapshot) else None
-        return Spread(bytes=plans.bytes_of(known), snapshot=share)
+        if isinstance(known, Stream):
+            return Spread(bytes=plans.bytes_of(known))
+        # The last part of a table has no end: its size is not known.
+        return Spread(snapshot=None if self._snapshot is None else self._snapshot.share(known))
 
     def warnings(self) -> list[str]:
         """Warnings for the user, each returned once."""

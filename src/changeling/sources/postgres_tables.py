@@ -5,7 +5,7 @@ from time import monotonic
 
 import msgspec
 
-from changeling.model.errors import ChangelingError, UsageError
+from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.table import TableName
 from changeling.postgres import catalog, readiness
 from changeling.postgres.catalog import CatalogTable, Connection
@@ -47,7 +47,9 @@ class CapturedTables:
         """
         found = catalog.tables(connection, self._settings.tables)
         for pattern in catalog.unmatched(found, self._settings.tables):
-            self._report(f"there is no table {pattern!r} yet: it is captured once it exists")
+            if pattern not in self._reported:
+                self._reported.add(pattern)
+                self._warnings.append(f"there is no table {pattern!r} yet: {_what_then(connection, pattern)}")
         due = bool(self.left_out) and monotonic() >= self._again
         if not needs and not due and found == self._looked and self._are_published(connection):
             return
@@ -222,3 +224,10 @@ class CapturedTables:
         if what not in self._reported:
             self._reported.add(what)
             self._warnings.append(what)
+
+
+def _what_then(connection: Connection, pattern: str) -> str:
+    """What becomes of a pattern that matches no table, and which table it may mean."""
+    known = (f"{one.table.schema}.{one.table.name}" for one in catalog.tables(connection, ("*.*",)))
+    proposed = nearest(pattern, known)
+    return "it is captured once it exists" + (f"; {proposed}" if proposed.startswith("did you mean") else "")

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from changeling.formats.options import ReadOptions
+from changeling.model.amounts import counted, sized
 from changeling.model.table import TableName
 
 Reader: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]]
@@ -71,15 +72,11 @@ class Spread(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         parts = [
             None if self.snapshot is None else str(self.snapshot),
-            None if self.files is None else f"{self.files:,} file{'' if self.files == 1 else 's'}",
-            None if self.bytes is None else _size(self.bytes),
-            None if self.records is None else f"{self.records:,} record{'' if self.records == 1 else 's'}",
+            None if self.files is None else counted(self.files, "file"),
+            None if self.bytes is None else sized(self.bytes),
+            None if self.records is None else counted(self.records, "record"),
         ]
         return ", ".join(part for part in parts if part) or "rejects"
-
-
-def _size(amount: int) -> str:
-    return f"{amount / 1_000_000:,.1f} MB" if amount >= 100_000 else f"{amount:,} bytes"
 
 
 @runtime_checkable

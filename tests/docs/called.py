@@ -1,0 +1,43 @@
+"""Commands of pages in this process, beside a session of Spark that is there already: each takes what it takes to do, no more."""
+
+import contextlib
+import io
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from changeling.cli.main import main
+
+
+class Answer(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    printed: str
+    """Errors and all."""
+
+
+class _Terminal(io.TextIOWrapper):
+    """Where people see what a run prints."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def called(words: list[str], folder: Path) -> Answer:
+    """`changeling …`, `cp` or `mv` in that folder. A run prints as on a terminal, as the pages show it; others as into a pipe."""
+    if words[0] != "changeling":
+        *files, target = (folder / word for word in words[1:])
+        for file in files:
+            (shutil.copy if words[0] == "cp" else shutil.move)(file, target)
+        return Answer(0, "")
+    kind = _Terminal if words[1] == "run" and "--log-format" not in words else io.TextIOWrapper
+    printed = io.BytesIO()
+    with pytest.MonkeyPatch.context() as patched, kind(printed, encoding="utf-8", write_through=True) as output:
+        patched.chdir(folder)
+        patched.setenv("TERM", "dumb")
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            code = main(words[1:])
+        return Answer(code, printed.getvalue().decode())

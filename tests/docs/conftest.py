@@ -1,0 +1,3 @@
+from tests.postgres.server import server
+
+__all__ = ["server"]
