@@ -120,6 +120,8 @@ def test_a_feed_is_created_altered_shown_and_dropped(run: Run) -> None:
         ),
         (("sql",), "required: TEXT"),
         (("sql", "DROP TABLE users"), "there is no table users; there are none"),
+        (("sql", "-- a comment\nDROP TABLE users"), "line 2: there is no table users; there are none"),
+        (("sql", "--", "--x\nDROP TABLE users"), "line 2: there is no table users; there are none"),
     ],
 )
 def test_a_wrong_call_is_told_the_right_one(run: Run, pipeline: Path, arguments: tuple[str, ...], hint: str) -> None:
