@@ -121,6 +121,19 @@ def test_what_has_expired_is_not_seen_and_missed_offsets_are_told(tmp_path: Path
     assert lake.topic(published).earliest() == [2, 1]
 
 
+def test_a_consumer_is_told_what_it_missed_since_it_began(tmp_path: Path) -> None:
+    lake, published = WrittenLake(tmp_path), feed(partitions=2, retention=3600)
+    now, stored, gaps = datetime.now(UTC), Consumers(lake.tables), list[Gap]()
+    lake.publish(published, [(0, "[1]", "{}")], at=now)
+    assert places(FeedReader(lake.topic(published), None, stored, "a")) == [(0, 0)]
+    assert stored.places("a", "f1") == {0: 1, 1: 0}
+    # The first record of the other partition expires before it is read.
+    lake.publish(published, [(1, "[2]", "{}")], point=2, at=now - 2 * HOUR)
+    lake.publish(published, [(1, "[2]", "{}")], point=3, at=now)
+    assert places(FeedReader(lake.topic(published), None, stored, "a", gaps.append)) == [(1, 1)]
+    assert gaps == [Gap(1, 0, 1)]
+
+
 def test_following_gets_what_is_published_meanwhile_and_stops(tmp_path: Path) -> None:
     lake, published = WrittenLake(tmp_path), feed(retention=None)
     stop, stored = threading.Event(), Consumers(lake.tables)

@@ -110,18 +110,21 @@ class FeedReader:
             raise ChangelingError(f"feed {self.topic.feed.name} was dropped while it was read")
         if view.state is not None:
             if not self._next:
-                self._next = self._begin(view)
-                self._stored = list(self._next)
+                known = self._known()
+                self._next = self._begin(view, known)
+                # Where a consumer begins is stored as well: it is told what it missed from there on.
+                self._stored = [known.get(partition, -1) for partition in range(len(self._next))]
             yield from self._behind(view, view.state.offsets)
         self._view = view
 
-    def _begin(self, view: TopicView) -> list[int]:
+    def _known(self) -> dict[int, int]:
+        """The places that are stored of the consumer."""
+        if self.consumer is None or self.consumers is None:
+            return {}
+        return self.consumers.places(self.consumer, self.topic.feed.id)
+
+    def _begin(self, view: TopicView, known: dict[int, int]) -> list[int]:
         assert view.state is not None
-        known = (
-            {}
-            if self.consumer is None or self.consumers is None
-            else self.consumers.places(self.consumer, self.topic.feed.id)
-        )
         if isinstance(self.start, int):
             begins = [self.start] * len(view.state.offsets)
         else:
