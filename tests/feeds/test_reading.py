@@ -40,6 +40,8 @@ def test_records_come_by_partition_and_offset_from_any_place(tmp_path: Path) -> 
     assert places(FeedReader(topic)) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     assert places(FeedReader(topic, 1)) == [(0, 1), (0, 2), (1, 1)]
     assert places(FeedReader(topic, 7)) == []
+    assert len(places(FeedReader(topic, parse_start("0001-01-01T00:00:00Z")))) == 5
+    assert places(FeedReader(topic, parse_start("9999-12-31T23:59:59.999Z"))) == []
     assert places(FeedReader(topic, parse_start("2026-01-01T00:30:00+00:00"))) == [(0, 2), (1, 1)]
     assert places(FeedReader(topic, parse_start("2026-01-01T01:00:00.000001Z"))) == []
     assert places(FeedReader(topic), limit=2) == [(0, 0), (0, 1)]
@@ -168,7 +170,7 @@ def test_following_a_feed_that_is_dropped_fails(tmp_path: Path) -> None:
         next(records)
 
 
-@pytest.mark.parametrize("text", ["yesterday", "-1", "2026-01-01", "2026-01-01T10:00:00"])
+@pytest.mark.parametrize("text", ["yesterday", "-1", "9" * 19, "2026-01-01", "2026-01-01T10:00:00"])
 def test_a_wrong_place_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--from"):
         parse_start(text)

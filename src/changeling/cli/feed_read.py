@@ -47,6 +47,8 @@ def run(parsed: argparse.Namespace) -> int:
 
     if parsed.limit is not None and parsed.limit < 0:
         raise UsageError("--limit takes a number of records, 0 or more")
+    if parsed.consumer == "":
+        raise UsageError("--consumer takes a name")
     pipeline = pipeline_of(parsed.pipeline)
     reader = pipeline.feed_reader(parsed.feed, parse_start(parsed.start), consumer=parsed.consumer, on_gap=_tell)
     stop = stopped_by_signals() if parsed.follow else None

@@ -24,6 +24,7 @@ Start: TypeAlias = int | datetime | None
 """An offset of every partition, a time of publishing, or None for the first record that has not expired."""
 _AT_ONCE = 100_000
 """About how many records are in memory at a time."""
+_OFFSET_DIGITS = 18
 _POLL_SECONDS = 0.1
 _STORE_SECONDS = 1.0
 """How often the place of a consumer that follows a feed is stored."""
@@ -209,7 +210,7 @@ def parse_start(text: str) -> Start:
     """`earliest`, an offset, or a time with an offset from UTC; raises `UsageError` for anything else."""
     if text == "earliest":
         return None
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _OFFSET_DIGITS:
         return int(text)
     try:
         nanos, has_offset = times.parse(text)
