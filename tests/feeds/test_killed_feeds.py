@@ -62,7 +62,7 @@ ALTERED = (
     "ALTER TABLE keyed ADD COLUMN extra int",
     "ALTER TABLE big ADD COLUMN extra int",
 )
-_SECONDS = 60
+_SECONDS = 90
 """A run that does not come to its place in this time is killed where it is."""
 _TRIES = 3
 
@@ -198,15 +198,15 @@ def hostile(seed: int, folder: Path, broker: Broker, database: Database) -> dict
         "DELETE FROM shaped WHERE id = {0} % 3000",
     )
     made = capture(folder, database, feeds=declared(FIRST, broker, prefix, folder))
+    made.pipeline.run(once=True)
     kills, altered = Kills(chance), iter(ALTERED)
-    before, after = (chance.sample(STAGES, len(STAGES)) for _ in range(2))
+    stages = [*chance.sample(STAGES, len(STAGES)), None, None]
     with under_load(database.url, seed, *changes):
-        for place in (None, *before):
-            kills.at(made, place)
-        made = capture(folder, database, feeds=declared({**FIRST, **LATER}, broker, prefix, folder))
-        for place in SCAN:
-            kills.at(made, place)
-        for number, place in enumerate((*after, None, None)):
+        for number, place in enumerate(stages):
+            if number == len(stages) // 2:
+                made = capture(folder, database, feeds=declared({**FIRST, **LATER}, broker, prefix, folder))
+                for scanning in SCAN:
+                    kills.at(made, scanning)
             if number % 4 == 1:
                 made.pipeline.snapshot(["public.keyed", "public.big", "public.shaped"])
             if number % 2 and (statement := next(altered, None)) is not None:
