@@ -6,13 +6,14 @@ on, which now and then ends the process; here the thread that hangs prints them.
 
 import faulthandler
 import signal
-import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
 import pytest
+
+_STDERR = 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,7 +28,7 @@ def _limited(item: pytest.Item) -> Generator[None, None, None]:
         return
 
     def fail(number: int, frame: FrameType | None) -> None:
-        faulthandler.dump_traceback(sys.__stderr__)
+        faulthandler.dump_traceback(_STDERR)
         pytest.fail(f"takes longer than {seconds:g} seconds")
 
     before = signal.signal(signal.SIGALRM, fail)

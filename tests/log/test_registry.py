@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from changeling.log.schema_registry import Policy, Registry, Version
+from changeling.log.schema_registry import CarriedSchemas, Policy, Registry, Version
 from changeling.log.task_result import Sampled, Seen
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, TableSchema
@@ -33,7 +33,7 @@ def policy(chosen: Policy) -> Callable[[TableName], Policy]:
 
 def learn(registry: Registry, *batch: Seen, by: Policy = "evolve", furthest: str | None = None) -> list[Version]:
     """What a batch adds; `furthest` is the last position that the log has of the newest version."""
-    return registry.learn("bus", batch, policy(by), lambda version: furthest)
+    return registry.learn("bus", batch, policy(by), lambda version: furthest, CarriedSchemas())
 
 
 def version(number: int, given: TableSchema, position: str | None, **parts: Any) -> Version:
@@ -76,7 +76,7 @@ def test_the_versions_of_one_batch_are_numbered_in_the_order_of_their_positions(
 def test_tables_and_sources_have_versions_of_their_own_and_numbers_in_common() -> None:
     registry = Registry()
     learn(registry, seen(A, "011"), seen(A, "012", table=ORDERS))
-    registry.learn("other", [seen(B, "011")], policy("evolve"), lambda version: None)
+    registry.learn("other", [seen(B, "011")], policy("evolve"), lambda version: None, CarriedSchemas())
     learn(registry, seen(B, "013", table=ORDERS))
     assert registry.versions == [
         version(1, A, "011"),
@@ -215,7 +215,10 @@ def test_a_record_that_names_a_version_by_its_number_has_that_number_in_any_tabl
         seen(TableSchema(given.columns, given.key, None, number), "0240", table=ORDERS)
         for number, given in ((1, A), (2, CLASH))
     )
-    assert registry.learn("bus", [one, other], policy("evolve"), lambda version: None, by_number=True) == []
+    assert (
+        registry.learn("bus", [one, other], policy("evolve"), lambda version: None, CarriedSchemas(by_number=True))
+        == []
+    )
     known = registry.known("bus", [one, other], by_number=True)
     assert (known[ORDERS, one.schema], known[ORDERS, other.schema]) == (1, "does not fit")
     assert registry.by_number() == (

@@ -15,7 +15,7 @@ from changeling.iceberg.lake import Lake
 from changeling.iceberg.table import Table
 from changeling.log import layout
 from changeling.log.change_log import Log
-from changeling.log.schema_registry import Registry, Version
+from changeling.log.schema_registry import CarriedSchemas, Registry, Version
 from changeling.log.schema_sampling import kinds_of
 from changeling.log.task_result import Sampled
 from changeling.model.errors import ChangelingError
@@ -44,7 +44,7 @@ def test_what_is_declared_holds_from_the_start_and_is_registered_once() -> None:
 def test_a_schema_that_is_declared_for_whatever_table_comes_holds_from_the_start() -> None:
     registry = Registry()
     batch = [seen(A, "0210"), seen(A, "0220", table=ORDERS)]
-    found = registry.learn("bus", batch, policy("evolve"), lambda version: None, declared=[A])
+    found = registry.learn("bus", batch, policy("evolve"), lambda version: None, CarriedSchemas(declared=(A,)))
     assert found == [declared(1, A), declared(2, A, table=ORDERS, version=1)]
 
 
@@ -53,9 +53,14 @@ def test_what_was_declared_holds_again_from_where_it_returns() -> None:
     registry.declare("bus", USERS, A, "evolve")
     assert learn(registry, seen(B, "0210")) == [version(2, B, "0210", note="adds note")]
     returned = [seen(A, "0220")]
-    found = registry.learn("bus", returned, policy("evolve"), lambda version: "0210", declared=[A])
+    found = registry.learn("bus", returned, policy("evolve"), lambda version: "0210", CarriedSchemas(declared=(A,)))
     assert found == [version(3, A, "0220", note="drops note")]
-    assert registry.learn("bus", [seen(A, "0230")], policy("evolve"), lambda version: "0220", declared=[A]) == []
+    assert (
+        registry.learn(
+            "bus", [seen(A, "0230")], policy("evolve"), lambda version: "0220", CarriedSchemas(declared=(A,))
+        )
+        == []
+    )
 
 
 def test_a_record_may_carry_what_was_declared() -> None:

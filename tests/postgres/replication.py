@@ -36,7 +36,7 @@ class Replication:
         return [row[0] for row in found.fetchall()]
 
     def output(self, **options: Any) -> PgOutput:
-        given = {"slot": self.slot, "start": 0, "end": 2**63 - 1, **options}
+        given = {"slot": self.slot, "commits": range(2**63 - 1), **options}
         return PgOutput("shop", self.database.name, Resolver(self.database.connection), **given)
 
     def changes(self, **options: Any) -> list[Change]:

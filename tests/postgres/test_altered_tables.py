@@ -132,12 +132,12 @@ def test_what_commits_before_the_start_is_skipped_but_its_descriptions_are_learn
     bounds = sorted({int((change.position or "")[2:].split(".")[0]) for change in whole})
     start, end = bounds[bound], bounds[-2 - bound]
     expected = [change for change in whole if start <= int((change.position or "")[2:].split(".")[0]) < end]
-    assert replication.changes(start=start, end=end) == expected
+    assert replication.changes(commits=range(start, end)) == expected
     for size in (1, 7):
         found = in_chunks_between(replication, size, start, end)
         assert without_ends(found) == without_ends(expected)
 
 
 def in_chunks_between(replication: Replication, size: int, start: int, end: int) -> list[Change]:
-    output, messages = replication.output(start=start, end=end), replication.messages()
+    output, messages = replication.output(commits=range(start, end)), replication.messages()
     return changes_of([output.decode(messages[at : at + size]) for at in range(0, len(messages), size)])

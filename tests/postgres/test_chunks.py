@@ -104,7 +104,7 @@ def described(body: bytes) -> Relation:
 
 
 def by_columns(messages: list[bytes], size: int, start: int = 0, end: int = 2**63) -> list[Change]:
-    output = PgOutput("s", "db", resolved, slot="slot", start=start, end=end)
+    output = PgOutput("s", "db", resolved, slot="slot", commits=range(start, end))
     return changes_of([output.decode(messages[at : at + size]) for at in range(0, len(messages), size)])
 
 
@@ -171,14 +171,12 @@ def test_a_commit_is_emitted_where_its_changes_went_out_before() -> None:
 
 def test_a_commit_that_comes_with_the_next_transaction_is_emitted_before_it() -> None:
     messages = [wire.described(TABLE), *transaction(10, [1]), *transaction(20, [2])]
-    output = PgOutput("s", "db", resolved, slot="slot", start=0, end=100)
+    output = PgOutput("s", "db", resolved, slot="slot", commits=range(100))
     assert output.decode(messages[:3]).num_rows == 1
-    inside = output.in_transaction
     assert ends(changes_of([output.decode(messages[3:])])) == [
         ("commit", "0210.012", True),
         ("insert", "0220.011", True),
     ]
-    assert (inside, output.in_transaction, output.newest) == (True, False, 20)
 
 
 def test_only_transactions_between_the_bounds_are_emitted() -> None:
@@ -198,9 +196,9 @@ def test_messages_may_be_given_in_one_buffer_and_with_headers() -> None:
     given = [b"w" * 25 + message for message in messages]
     lengths = np.array([len(message) for message in given])
     for chunk in (given, (b"".join(given), lengths)):
-        output = PgOutput("s", "db", resolved, slot="slot", start=0, end=2**63)
+        output = PgOutput("s", "db", resolved, slot="slot", commits=range(2**63))
         assert changes_of([output.decode(chunk, header=25)]) == expected
-        output = PgOutput("s", "db", resolved, slot="slot", start=0, end=2**63)
+        output = PgOutput("s", "db", resolved, slot="slot", commits=range(2**63))
         assert changes_of(list(output.batches(chunk, header=25))) == expected
     assert list(output.batches([])) == []
 
@@ -209,7 +207,7 @@ def test_large_messages_are_decoded_in_several_batches(monkeypatch: pytest.Monke
     monkeypatch.setattr(pgoutput, "_BYTES_AT_ONCE", 50)
     messages = [wire.described(TABLE), *transaction(10, list(range(9))), *transaction(20, [10**9])]
     for chunk in (messages, (b"".join(messages), np.array([len(message) for message in messages]))):
-        output = PgOutput("s", "db", resolved, slot="slot", start=0, end=2**63)
+        output = PgOutput("s", "db", resolved, slot="slot", commits=range(2**63))
         batches = list(output.batches(chunk))
         assert len(batches) > 2
         assert without_ends(changes_of(batches)) == without_ends(by_columns(messages, 100))
@@ -236,7 +234,7 @@ def test_large_messages_are_decoded_in_several_batches(monkeypatch: pytest.Monke
     ],
 )
 def test_what_is_no_pgoutput_is_refused(messages: list[bytes], message: str) -> None:
-    output = PgOutput("s", "db", resolved, slot="slot", start=0, end=2**63)
+    output = PgOutput("s", "db", resolved, slot="slot", commits=range(2**63))
     with pytest.raises(ChangelingError, match=message):
         output.decode([wire.described(TABLE), *messages])
 

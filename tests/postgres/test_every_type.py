@@ -97,7 +97,7 @@ def printed(database: Database) -> Rows:
 def snapshot(database: Database, replication: Replication) -> dict[int, str]:
     with database.connection.transaction():
         relation, leaf = replication.relation("t"), sql.Identifier("public", "t")
-        found = list(read_rows(database.connection, relation, leaf, 0, None))
+        found = list(read_rows(database.connection, relation, leaf))
     rows = [row for batch in found for row in batch.to_pylist()]
     return {json.loads(row["key"])["id"]: row["after"] for row in rows}
 

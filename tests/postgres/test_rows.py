@@ -10,7 +10,7 @@ from psycopg import sql
 from changeling.model.errors import UsageError
 from changeling.postgres import rows as rows_of_blocks
 from changeling.postgres.column_rules import ColumnRules
-from changeling.postgres.rows import ROWS, count_rows, read_rows
+from changeling.postgres.rows import ROWS, Blocks, read_rows
 from tests.postgres.replication import Replication
 from tests.postgres.server import Database
 
@@ -27,7 +27,7 @@ def read(
 ) -> list[dict[str, Any]]:
     connection = replication.database.connection
     with connection.transaction():
-        batches = list(read_rows(connection, replication.relation("t"), leaf, first, end, *more))
+        batches = list(read_rows(connection, replication.relation("t"), leaf, Blocks(first, end), *more))
     for batch in batches:
         assert batch.schema == ROWS
         batch.validate(full=True)
@@ -48,15 +48,13 @@ def test_ranges_of_blocks_are_all_rows_in_their_order(
     blocks = database.rows("SELECT pg_relation_size('t') / 8192")[0][0]
     expected = [number for (number,) in database.rows("SELECT id FROM t ORDER BY ctid")]
     assert blocks > 5
-    found, counts = [], []
+    found = []
     for first, end in ((0, 2), (2, 3), (3, blocks - 1), (blocks - 1, None), (blocks, None)):
         rows = read(replication, first, end)
         assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
-        counts.append((len(rows), count_rows(database.connection, LEAF, first, end)))
         found += rows
     assert [json.loads(row["after"])["id"] for row in found] == expected
     assert [row["key"] for row in found] == [f'{{"id":{number}}}' for number in expected]
-    assert all(len(set(pair)) == 1 for pair in counts)
 
 
 def test_a_range_is_scanned_by_places_whatever_else_is_cheaper(database: Database, replication: Replication) -> None:
@@ -69,9 +67,8 @@ def test_a_range_is_scanned_by_places_whatever_else_is_cheaper(database: Databas
     expected = [number for (number,) in database.rows("SELECT id FROM t WHERE kind = 7 ORDER BY ctid")]
     rows = read(replication, 0, None, LEAF, None, "kind = 7 -- only these")
     assert [json.loads(row["after"])["id"] for row in rows] == expected
-    assert count_rows(database.connection, LEAF, 0, None, "kind = 7 -- only these") == len(expected)
     with database.connection.transaction():
-        batches = read_rows(database.connection, replication.relation("t"), LEAF, 0, None)
+        batches = read_rows(database.connection, replication.relation("t"), LEAF)
         list(batches)
         plan = database.rows("EXPLAIN SELECT * FROM ONLY t WHERE ctid >= '(0,0)'::tid AND kind = 7")
     assert plan[0][0].startswith("Tid Range Scan")
@@ -150,7 +147,7 @@ def test_rows_need_not_be_read_to_their_end(
         "INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 50000) i",
     )
     database.execute("BEGIN")
-    batches = read_rows(database.connection, replication.relation("t"), LEAF, 0, None)
+    batches = read_rows(database.connection, replication.relation("t"), LEAF)
     assert next(batches).num_rows == 100
     batches.close()  # type: ignore[attr-defined]
     database.execute("ROLLBACK")

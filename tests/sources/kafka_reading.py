@@ -11,15 +11,17 @@ from changeling.formats.options import ReadOptions
 from changeling.model import layout
 from changeling.sources.kafka import KafkaSource
 from changeling.sources.kafka_plan import Plan
-from changeling.sources.source import Reader
+from changeling.sources.kafka_planner import Subscription
+from changeling.sources.source import Reader, Records
 from changeling.spark.adapter import run
 from tests.brokers.topics import Sent
 
 
 def kafka_source(spark: SparkSession, servers: str, *topics: str, **changed: Any) -> KafkaSource:
     """A source with the options that most tests want."""
-    given: dict[str, Any] = {"settings": {}, "batch_records": 1000, **changed}
-    return KafkaSource(spark, name="bus", format="xtdb", options=ReadOptions(), servers=servers, topics=topics, **given)
+    settings = changed.pop("settings", {})
+    subscription = Subscription(topics, **{"batch_records": 1000, **changed})
+    return KafkaSource(spark, Records("bus", "xtdb", ReadOptions()), servers, settings, subscription)
 
 
 def drain(source: KafkaSource, most: int = 50) -> list[str]:

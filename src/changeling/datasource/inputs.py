@@ -14,7 +14,8 @@ from changeling.model.change import Origin
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.sources.files import FilesSource
 from changeling.sources.kafka_plan import Plan
-from changeling.sources.kafka_planner import KafkaPlanner
+from changeling.sources.kafka_planner import KafkaPlanner, Subscription
+from changeling.sources.source import Records
 from changeling.spark.dialects import DecodeKernel
 from changeling.spark.files import FilePart, FilesKernel, FilesReader, shared_out
 from changeling.spark.outcome import REJECT
@@ -41,26 +42,17 @@ class SpanInput(InputPartition):
 
 def planner_of(settings: Settings) -> FilesSource | KafkaPlanner:
     """What plans the input; nothing is looked at yet."""
-    place = settings.place
+    place, records = settings.place, Records(_NAME, settings.format, settings.options)
     if isinstance(place, KafkaPlace):
-        return KafkaPlanner(
-            KafkaTopics(place),
-            name=_NAME,
-            format=settings.format,
-            options=settings.options,
-            topics=[topic.strip() for topic in place.topics.split(",")],
-            batch_records=place.batch_records,
-            start=place.start,
-            on_gap=place.on_gap,
-        )
+        topics = [topic.strip() for topic in place.topics.split(",")]
+        subscription = Subscription(topics, place.batch_records, place.start, place.on_gap)
+        return KafkaPlanner(records, KafkaTopics(place), subscription)
     if place.path == STDIN:
         raise UsageError("tasks have no standard input: name a file, a folder or a pattern")
     return FilesSource(
-        name=_NAME,
-        format=settings.format,
-        options=settings.options,
-        path=place.path if "://" in place.path else os.path.abspath(place.path),
-        folder=Path("/"),
+        records,
+        place.path if "://" in place.path else os.path.abspath(place.path),
+        Path("/"),
         carrier=place.carrier,
         batch_bytes=place.batch_bytes,
         batch_files=place.batch_files,

@@ -30,7 +30,7 @@ class PlanFile:
         self._file.seek(0)
         whole = self._file.read()
         end = whole.rfind(b"\n") + 1
-        # A line that was cut off by a crash was never told to Spark.
+        # A line that was cut off by a crash never reached Spark.
         self._file.truncate(end)
         self._plans = [line.decode() for line in whole[:end].splitlines()]
 

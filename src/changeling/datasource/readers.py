@@ -33,10 +33,10 @@ class ChangesReader(DataSourceReader):
         while (plan := planner.next()) is not None:
             planner.remember(plan)
             parts += inputs(planner, plan)
-        told = planner.warnings()
+        warnings = planner.warnings()
         if not parts and isinstance(self._settings.place, FilesPlace):
-            raise UsageError("; ".join(told) or "there are no files to read")
-        for warning in told:
+            raise UsageError("; ".join(warnings) or "there are no files to read")
+        for warning in warnings:
             _LOG.warning("%s", warning)
         return parts
 

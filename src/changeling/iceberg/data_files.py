@@ -1,6 +1,7 @@
 """The data files of a snapshot: listed with their bounds and deletion vectors, and read by the ids of their columns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -117,6 +118,16 @@ class OpenFile:
     def columns(self, wanted: pa.Schema) -> pa.Table:
         """All rows, deleted ones included, with the columns whose ids the schema gives; promoted, NULL where it has none."""
         return self._conformed(self._parquet.read(self._there(wanted)), wanted)
+
+    def groups(self, wanted: pa.Schema, part: int = 0, parts: int = 1) -> Iterator[pa.Table]:
+        """The rows that are not deleted, a row group at a time; only those of one of so many parts of neighbouring groups."""
+        count = self._parquet.num_row_groups
+        sizes = [self._parquet.metadata.row_group(group).num_rows for group in range(count)]
+        starts = [0, *accumulate(sizes)]
+        alive = None if self.file.vector is None else self.live()
+        for group in range(count * part // parts, count * (part + 1) // parts):
+            rows = self._conformed(self._parquet.read_row_group(group, self._there(wanted)), wanted)
+            yield rows if alive is None else rows.filter(pa.array(alive[starts[group] : starts[group + 1]]))
 
     def rows(self, positions: np.ndarray, wanted: pa.Schema) -> pa.Table:
         """The rows at some positions, which ascend."""

@@ -89,10 +89,10 @@ def _duckdb_rest(settings: Mapping[str, str]) -> Iterator[str]:
         yield f"CREATE OR REPLACE SECRET {NAME}_catalog (TYPE iceberg, TOKEN {_text(token)});"
     elif credential := settings.get("credential"):
         user, _, password = credential.rpartition(":")
-        told = [f"CLIENT_ID {_text(user)}", f"CLIENT_SECRET {_text(password)}"]
+        secret = [f"CLIENT_ID {_text(user)}", f"CLIENT_SECRET {_text(password)}"]
         if server := settings.get("oauth2-server-uri"):
-            told.append(f"OAUTH2_SERVER_URI {_text(server)}")
-        yield f"CREATE OR REPLACE SECRET {NAME}_catalog (TYPE iceberg, {', '.join(told)});"
+            secret.append(f"OAUTH2_SERVER_URI {_text(server)}")
+        yield f"CREATE OR REPLACE SECRET {NAME}_catalog (TYPE iceberg, {', '.join(secret)});"
     else:
         access = "AUTHORIZATION_TYPE 'none'"
     place = f"ENDPOINT {_text(settings['uri'])}"

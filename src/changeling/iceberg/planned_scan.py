@@ -14,6 +14,7 @@ from pyiceberg.schema import Schema
 
 from changeling.iceberg.conditions import EVERYTHING, Condition, all_of, columns_in, is_set
 from changeling.iceberg.data_files import FIELD_ID, DataFile, OpenFile, listed
+from changeling.iceberg.file_parts import FileParts, shared_out
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.parquet_files import numbered
 from changeling.iceberg.table import Table
@@ -43,6 +44,12 @@ class PlannedTable:
         read = self._columns({*names, *columns_in(where)})
         found = [read.empty_table(), *(_live_rows(file, read) for file in files)]
         return self.matching(pa.concat_tables(found), where).select(names)
+
+    def parts(self, where: Condition, columns: Sequence[str], cores: int) -> FileParts:
+        """The same rows, shared out to so many cores whose tasks read them."""
+        tasks = shared_out(self._files(where), cores)
+        wanted = self._columns({*columns, *columns_in(where)})
+        return FileParts(tasks, wanted, None if where == EVERYTHING else self._expression(where))
 
     def first(self, where: Condition, column: str) -> pa.Table:
         """One row that meets a condition and has a value in a column, with that column alone; none where there is none."""

@@ -97,8 +97,8 @@ class RestServer(ThreadingHTTPServer):
             metadata = file.read()
         if metadata.startswith(_GZIP):
             metadata = gzip.decompress(metadata)
-        told = _json({"metadata-location": table.metadata_location, "config": self._store})
-        return b'%s,"metadata":%s}' % (told[:-1], metadata)
+        found = _json({"metadata-location": table.metadata_location, "config": self._store})
+        return b'%s,"metadata":%s}' % (found[:-1], metadata)
 
 
 class _Handler(BaseHTTPRequestHandler):

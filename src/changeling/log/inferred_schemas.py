@@ -34,7 +34,7 @@ def doubles(schema: TableSchema) -> list[str]:
 
 
 def advice(table: TableName, schema: TableSchema, before: TableSchema | None) -> Iterator[str]:
-    """What to write for columns that are stored as text from now on though their values are numbers: told once."""
+    """What to write for columns that are stored as text from now on though their values are numbers: reported once."""
     known = () if before is None else before.columns
     texts = [column.name for column in schema.columns if column.type == "decimal" and column not in known]
     if texts:

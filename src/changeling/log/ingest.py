@@ -24,7 +24,7 @@ from changeling.log.advancing import advanced, micros
 from changeling.log.batch_plans import READ, REPLAY, Plan
 from changeling.log.change_log import Log
 from changeling.log.ingest_task import OUTCOME, Batch, IngestKernel
-from changeling.log.schema_registry import Policy, Registry, Version
+from changeling.log.schema_registry import CarriedSchemas, Policy, Registry, Version
 from changeling.log.source_state import SourceState
 from changeling.log.task_result import Outcome, Seen, merged
 from changeling.model.errors import ChangelingError
@@ -276,16 +276,13 @@ class Ingest:
         """Registers the schemas that are new."""
         # The log is asked once, and not while others wait to commit.
         furthest = cache(self._log.furthest)
+        carried = CarriedSchemas(
+            declared=tuple(self.source.options.schemas),
+            by_number=self._numbers_schemas,
+            with_all_rows=self._format is None,
+        )
         return self._log.register(
-            lambda registry: registry.learn(
-                self.source.name,
-                seen,
-                self._policy,
-                furthest,
-                self.source.options.schemas,
-                by_number=self._numbers_schemas,
-                carries_all_schemas=self._format is None,
-            )
+            lambda registry: registry.learn(self.source.name, seen, self._policy, furthest, carried)
         )
 
     def _run(

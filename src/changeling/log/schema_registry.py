@@ -37,6 +37,29 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """What it changes, for people; for a quarantined version, why."""
 
 
+class CarriedSchemas(msgspec.Struct, frozen=True, kw_only=True):
+    """How the schemas that come with the records of a source are to be taken."""
+
+    declared: tuple[TableSchema, ...] = ()
+    """Those that the user declared for whatever table comes: they hold from the start."""
+    by_number: bool = False
+    """The numbers that records give to schemas are those of the registry, and not the source's own."""
+    with_all_rows: bool = False
+    """The source sends the rows of a table again when it was altered: versions are accepted that do not fit the rows before."""
+
+
+class _Candidate(msgspec.Struct, frozen=True):
+    """A schema that may become a version."""
+
+    source: str
+    table: TableName
+    schema: TableSchema
+    origin: Literal["declared", "carried", "inferred"]
+    position: str | None = None
+    number: int | None = None
+    """The version's number, where the user gave one."""
+
+
 class Registry:
     """All versions of a pipeline's tables."""
 
@@ -120,7 +143,7 @@ class Registry:
             raise ChangelingError(
                 f"table {table}: the schema id {schema.id} is that of {taken.table}, version {taken.version}, already"
             )
-        return [self._add(source, table, plain, None, "declared", policy, schema.id)]
+        return [self._add(_Candidate(source, table, plain, "declared", number=schema.id), policy)]
 
     def learn(
         self,
@@ -128,44 +151,30 @@ class Registry:
         seen: Sequence[Seen],
         policy: Callable[[TableName], Policy],
         furthest: Callable[[Version], str | None],
-        declared: Iterable[TableSchema] = (),
-        *,
-        by_number: bool = False,
-        carries_all_schemas: bool = False,
+        carried: CarriedSchemas,
     ) -> list[Version]:
         """Registers schemas that came with records; new versions only, in the order of their positions.
 
-        Those that the user `declared` for whatever table comes hold from the start. `furthest` gives the last position in the
-        log of a version's changes; `by_number` is as for `known`. A source that `carries_all_schemas` sends the rows of a table again
-        when it was altered: then versions are accepted that do not fit the rows before. Raises `ChangelingError` where the policy is to fail: then
-        none is registered.
+        `furthest` gives the last position in the log of a version's changes. Raises `ChangelingError` where the policy is to
+        fail: then none is registered.
         """
         added: list[Version] = []
-        given = {_plain(schema) for schema in declared}
+        given = {_plain(schema) for schema in carried.declared}
         for one in sorted(seen, key=lambda one: one.first):
             schema = schema_from_json(one.schema)
             plain = _plain(schema)
             chosen = policy(one.table)
-            numbered = self._numbered(one.table, schema, by_number) is not None
+            numbered = self._numbered(one.table, schema, carried.by_number) is not None
             if numbered or not self._is_new(source, one, plain, seen, furthest, chosen):
                 continue
             # Where it is known, it holds again: from here on, whoever named it first.
             is_known = any(version.schema == plain for version in self.of(source, one.table))
-            origin: Literal["declared", "carried"] = "declared" if plain in given and not is_known else "carried"
-            position = None if origin == "declared" else one.first
+            if plain in given and not is_known:
+                candidate = _Candidate(source, one.table, plain, "declared")
+            else:
+                candidate = _Candidate(source, one.table, plain, "carried", one.first)
             try:
-                added.append(
-                    self._add(
-                        source,
-                        one.table,
-                        plain,
-                        position,
-                        origin,
-                        chosen,
-                        None,
-                        carries_all_schemas=carries_all_schemas,
-                    )
-                )
+                added.append(self._add(candidate, chosen, with_all_rows=carried.with_all_rows))
             except ChangelingError:
                 self.forget(added)
                 raise
@@ -173,9 +182,8 @@ class Registry:
 
     def again(self, version: Version, position: str) -> Version:
         """Registers that a version holds again from a position on."""
-        return self._add(
-            version.source, version.table, version.schema, position, "carried", "evolve", None, carries_all_schemas=True
-        )
+        candidate = _Candidate(version.source, version.table, version.schema, "carried", position)
+        return self._add(candidate, "evolve", with_all_rows=True)
 
     def forget(self, versions: Iterable[Version]) -> None:
         """Removes versions that could not be stored: they must not be assigned to changes."""
@@ -196,7 +204,7 @@ class Registry:
         changes = None if before is None else difference(before, schema)
         parts = [] if changes in (None, Difference()) else [str(changes)]
         note = "; ".join([*parts, *advice(sample.table, schema, before)]) or None
-        return [self._put(source, sample.table, schema, None, "inferred", "accepted", None, note)]
+        return [self._put(_Candidate(source, sample.table, schema, "inferred"), "accepted", note)]
 
     def undeclared(self, source: str, table: TableName) -> TableSchema | None:
         """The columns of a table that values have and no schema declares, as far as they are known."""
@@ -235,56 +243,38 @@ class Registry:
         # An older schema that returns after everything else holds again; one that is interleaved is only late.
         return one.first > bound
 
-    def _add(
-        self,
-        source: str,
-        table: TableName,
-        schema: TableSchema,
-        position: str | None,
-        origin: Literal["declared", "carried"],
-        policy: Policy,
-        number: int | None,
-        *,
-        carries_all_schemas: bool = False,
-    ) -> Version:
-        before = [version for version in self.of(source, table) if version.status == "accepted"]
-        earlier = [version for version in before if (version.position or _START) <= (position or _START)]
+    def _add(self, new: _Candidate, policy: Policy, *, with_all_rows: bool = False) -> Version:
+        before = [version for version in self.of(new.source, new.table) if version.status == "accepted"]
+        earlier = [version for version in before if (version.position or _START) <= (new.position or _START)]
         if not earlier:
-            return self._put(source, table, schema, position, origin, "accepted", number, None)
-        found = difference(earlier[-1].schema, schema)
-        both = f"\n  version {earlier[-1].version}: {shown(earlier[-1].schema)}\n  new:       {shown(schema)}"
+            return self._put(new, "accepted")
+        found = difference(earlier[-1].schema, new.schema)
+        both = f"\n  version {earlier[-1].version}: {shown(earlier[-1].schema)}\n  new:       {shown(new.schema)}"
         if policy == "fail":
             raise ChangelingError(
-                f"source {source}: the schema of {table} changed ({found}), and its policy is to fail:{both}\n"
+                f"source {new.source}: the schema of {new.table} changed ({found}), and its policy is to fail:{both}\n"
                 "Set `schema: evolve` for this table to take the new version, or `schema: ignore` to keep the old one."
             )
         if policy == "ignore":
-            return self._put(source, table, schema, position, origin, "ignored", number, str(found))
-        if found.conflicts and not carries_all_schemas:
-            note = f"the schema of {table} changed in a way that does not fit its rows ({'; '.join(found.conflicts)}):{both}"
-            return self._put(source, table, schema, position, origin, "aside", number, note)
-        return self._put(source, table, schema, position, origin, "accepted", number, str(found))
+            return self._put(new, "ignored", str(found))
+        if found.conflicts and not with_all_rows:
+            conflicts = "; ".join(found.conflicts)
+            note = f"the schema of {new.table} changed in a way that does not fit its rows ({conflicts}):{both}"
+            return self._put(new, "aside", note)
+        return self._put(new, "accepted", str(found))
 
     def _put(
-        self,
-        source: str,
-        table: TableName,
-        schema: TableSchema,
-        position: str | None,
-        origin: Literal["declared", "carried", "inferred"],
-        status: Literal["accepted", "ignored", "aside"],
-        number: int | None,
-        note: str | None,
+        self, new: _Candidate, status: Literal["accepted", "ignored", "aside"], note: str | None = None
     ) -> Version:
         version = Version(
-            id=self._next() if number is None else number,
-            source=source,
-            table=table,
-            version=1 + sum((known.source, known.table) == (source, table) for known in self.versions),
-            position=position,
-            origin=origin,
+            id=self._next() if new.number is None else new.number,
+            source=new.source,
+            table=new.table,
+            version=1 + sum((known.source, known.table) == (new.source, new.table) for known in self.versions),
+            position=new.position,
+            origin=new.origin,
             status=status,
-            schema=schema,
+            schema=new.schema,
             note=note,
         )
         self.versions.append(version)

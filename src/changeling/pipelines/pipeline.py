@@ -257,7 +257,7 @@ class Pipeline:
 
         with self._writing("verify", take_over=False) as (lake, lock):
             ends = {} if position is None else {source: position}
-            Runner(self._loaded, lake, lock, SilentListener(), threading.Event(), ends=ends).run(once=True)
+            Runner(self._loaded, lake, lock, SilentListener(), threading.Event()).run(once=True, ends=ends)
 
     def repair(self, found: "Sequence[Verified]") -> bool:
         """Snapshots the tables that differ again; returns whether that is done, or left to the active run."""

@@ -13,7 +13,7 @@ from changeling.pipelines.definition import FilesSource, KafkaSource, PostgresSo
 from changeling.pipelines.definition import Source as Declared
 from changeling.pipelines.loading import Loaded
 from changeling.sources.files import FilesSource as Files
-from changeling.sources.source import Source
+from changeling.sources.source import Records, Source
 
 
 @dataclass(frozen=True)
@@ -66,30 +66,19 @@ def carrier_of(source: RecordSource) -> Carrier:
 
 
 def _source(loaded: Loaded, lake: Lake, source: RecordSource) -> Source:
-    options = loaded.read_options(source)
+    records = Records(source.name, source.format, loaded.read_options(source))
     if isinstance(source, FilesSource):
         return Files(
-            name=source.name,
-            format=source.format,
-            options=options,
-            path=source.path,
-            folder=loaded.folder,
+            records,
+            source.path,
+            loaded.folder,
             carrier=source.carrier,
             batch_bytes=source.batch_bytes,
             batch_files=source.batch_files,
         )
     # The Kafka classes of the JVM are loaded only when needed.
     from changeling.sources.kafka import KafkaSource as Kafka
+    from changeling.sources.kafka_planner import Subscription
 
-    return Kafka(
-        lake.spark,
-        name=source.name,
-        format=source.format,
-        options=options,
-        servers=source.servers,
-        topics=source.topics,
-        settings=source.kafka,
-        batch_records=source.batch_records,
-        start=source.start,
-        on_gap=source.on_gap,
-    )
+    subscription = Subscription(source.topics, source.batch_records, source.start, source.on_gap)
+    return Kafka(lake.spark, records, source.servers, source.kafka, subscription)

@@ -30,6 +30,7 @@ from changeling.spark.errors import check_spark
 
 _LOOKS_EVERY = 0.2
 """Seconds between two looks of the main thread at whether to stop."""
+NOWHERE: Mapping[str, int] = {}
 _FOLLOWER = "replicas, targets, feeds"
 """The name of their thread; no source can have it."""
 
@@ -46,11 +47,9 @@ class Runner:
         stop: threading.Event,
         *,
         resnapshot: bool = False,
-        ends: Mapping[str, int] | None = None,
     ) -> None:
-        """`ends`: positions of a server's log at which sources end, instead of at what is available."""
         self._loaded, self._lake, self._lock, self._listener, self._stop = loaded, lake, lock, listener, stop
-        self._resnapshot, self._ends = resnapshot, ends or {}
+        self._resnapshot = resnapshot
         self._sources: list[SourceRun] = []
         self._follower: LogFollower | None = None
         self._between_points = threading.Lock()
@@ -60,10 +59,10 @@ class Runner:
         self._workers: dict[str, Worker] = {}
         self._ended = Ended()
 
-    def run(self, once: bool, poll_seconds: float = 1.0) -> list[Totals]:
+    def run(self, once: bool, poll_seconds: float = 1.0, ends: Mapping[str, int] = NOWHERE) -> list[Totals]:
         """Reads until there is nothing new (`once`), or until `stop` is set; current batches are always completed.
 
-        Without `once`, a source that fails is tried again, after one second at first and then with exponential backoff, and
+        `ends`: positions of a server's log at which sources end with `once`, instead of at what is available. Without `once`, a source that fails is tried again, after one second at first and then with exponential backoff, and
         the pipeline file is looked at again: what has changed there is taken up between two batches.
         """
         self._listener.prepares("opening the log")
@@ -73,7 +72,7 @@ class Runner:
         try:
             self._follower = self._follower_of(self._loaded)
             if once:
-                self._run_once(self._follower)
+                self._run_once(self._follower, ends)
             else:
                 self._run_on(poll_seconds)
         finally:
@@ -122,16 +121,16 @@ class Runner:
         if isinstance(declared, RecordSource):
             settle(self._lake, reader.ingest, carrier_of(declared))
         totals = self._totals.setdefault(declared.name, Totals(declared.name, state=reader.ingest.state))
-        return SourceRun(reader, totals, loaded, self._log, self._lock, self._listener, self._stop)
+        return SourceRun(reader, totals, loaded, self._log, self._lock, self._listener)
 
     def _follower_of(self, loaded: Loaded) -> LogFollower:
         return LogFollower(loaded, self._lake, self._log, self._lock, self._listener, self._merge_retry)
 
-    def _run_once(self, follower: LogFollower) -> None:
+    def _run_once(self, follower: LogFollower, ends: Mapping[str, int]) -> None:
         for source in self._sources:
             records = source.reader.ingest.source
             records.stop_at_present()
-            if (end := self._ends.get(source.name)) is not None:
+            if (end := ends.get(source.name)) is not None:
                 records.stop_at(end)
         with self._ending_workers():
             for source in self._sources:

@@ -1,6 +1,5 @@
 """One source of a run: batch after batch into the log, tried again after failures."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -42,17 +41,10 @@ class SourceRun:
     """One source, read in a thread of its own."""
 
     def __init__(
-        self,
-        reader: Reader,
-        totals: Totals,
-        loaded: Loaded,
-        log: Log,
-        lock: Lock,
-        listener: Listener,
-        stop: threading.Event,
+        self, reader: Reader, totals: Totals, loaded: Loaded, log: Log, lock: Lock, listener: Listener
     ) -> None:
         self.reader, self._totals, self._loaded, self._log = reader, totals, loaded, log
-        self._lock, self._listener, self._stop = lock, listener, stop
+        self._lock, self._listener = lock, listener
         self._failures = Failures(lock, listener)
 
     @property
@@ -63,7 +55,7 @@ class SourceRun:
     def step(self, on_batch: Callable[[], None] = lambda: None, *, once: bool = False) -> bool:
         """Brings in the next batch; returns whether there was one. A failure is tried again later, with `once` it is an error."""
         retry = self.reader.retry
-        if self._stop.is_set() or not (once or retry.due()):
+        if not (once or retry.due()):
             return False
         try:
             report = self._ingest()

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -24,23 +25,28 @@ _IMAGE_NAMES = tuple(_IMAGES[number].value for number in range(len(_IMAGES)))
 _LENGTHS = pa.array([f"{digits:02d}" for digits in range(100)], pa.string())
 
 
-def changes_batch(
-    source: str,
-    slot: str,
-    placed: PlacedChanges,
-    operations: pa.StringArray,
-    tables: np.ndarray,
-    versions: Sequence[PublishedTable],
-    rows: RowImages,
-    meta: pa.StringArray,
-) -> pa.RecordBatch:
-    """The placed changes of one source. `tables` has the index in `versions` of each change's table, or -1."""
-    count, lsns = len(tables), placed.lsns[placed.transactions]
-    names, schemas = _tables(tables, versions)
+@dataclass(frozen=True)
+class ReadChanges:
+    """What was read of the changes of a chunk: each field has an entry for each change, in their order."""
+
+    placed: PlacedChanges
+    operations: pa.StringArray
+    tables: np.ndarray
+    """The index in `versions` of each change's table, or -1."""
+    versions: Sequence[PublishedTable]
+    rows: RowImages
+    meta: pa.StringArray
+
+
+def changes_batch(source: str, slot: str, read: ReadChanges) -> pa.RecordBatch:
+    """The changes of one source, read through a slot."""
+    placed, rows = read.placed, read.rows
+    count, lsns = len(read.tables), placed.lsns[placed.transactions]
+    names, schemas = _tables(read.tables, read.versions)
     columns = [
         _same(source, count),
         names,
-        operations,
+        read.operations,
         _scattered(rows.keys, count),
         _scattered(rows.befores, count),
         _scattered(rows.afters, count),
@@ -64,7 +70,7 @@ def changes_batch(
             ],
             fields=list(layout.ORIGIN),
         ),
-        meta,
+        read.meta,
         schemas,
         pa.array(np.zeros(count, bool)),
     ]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from changeling.model.errors import ChangelingError
 from changeling.model.json_text import quote
 from changeling.model.operation import Operation
-from changeling.postgres.change_batch import changes_batch, named
+from changeling.postgres.change_batch import ReadChanges, changes_batch, named
 from changeling.postgres.frames import Chunk, Frames, cut, logical_message, parts_of
 from changeling.postgres.relation_messages import Description, Descriptions
 from changeling.postgres.row_images import RowImages
@@ -46,35 +46,17 @@ _BYTES_AT_ONCE = 64 * 1024 * 1024
 class PgOutput:
     """Decodes one stream of pgoutput: protocol 1 or 2, text values, no streaming of open transactions.
 
-    `resolve` completes each description of a table in the stream from the catalog. Only transactions whose commit LSN
-    is at least `start` and less than `end` are emitted. `slot` is the name in the origins of changes.
+    `resolve` completes each description of a table in the stream from the catalog. Only transactions whose commit LSN is among
+    `commits` are emitted. `slot` is the name in the origins of changes.
     """
 
     def __init__(
-        self,
-        source: str,
-        database: str,
-        resolve: Resolve,
-        *,
-        slot: str,
-        start: int,
-        end: int,
-        rules: Rules | None = None,
+        self, source: str, database: str, resolve: Resolve, *, slot: str, commits: range, rules: Rules | None = None
     ) -> None:
         self._source, self._slot = source, slot
         self._versions = Versions(database, resolve, rules)
         self._descriptions = Descriptions()
-        self._transactions = Transactions(start, end)
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether the next chunk continues a transaction of this one."""
-        return self._transactions.open
-
-    @property
-    def newest(self) -> int:
-        """The commit LSN of the last transaction that began, emitted or not; 0 before the first."""
-        return self._transactions.newest
+        self._transactions = Transactions(commits.start, commits.stop)
 
     @property
     def described(self) -> list[Description]:
@@ -96,16 +78,9 @@ class PgOutput:
         rows = RowImages(len(letters))
         for changes in self._alike(tables, letters):
             self._read(rows, frames, changes, placed.messages[changes], tables[changes])
-        return changes_batch(
-            self._source,
-            self._slot,
-            placed,
-            named(_OPERATION_NAMES, _OPERATION_NUMBERS[letters]),
-            tables,
-            self._versions.tables,
-            rows,
-            _meta(frames, placed, letters),
-        )
+        operations = named(_OPERATION_NAMES, _OPERATION_NUMBERS[letters])
+        found = ReadChanges(placed, operations, tables, self._versions.tables, rows, _meta(frames, placed, letters))
+        return changes_batch(self._source, self._slot, found)
 
     def batches(self, chunk: Chunk, header: int = 0) -> Iterator[pa.RecordBatch]:
         """The same in batches of limited size; batches without a change are omitted."""

@@ -1,6 +1,7 @@
 """Reads the rows of a table under a snapshot: ranges of its blocks, as JSON objects."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,12 +40,21 @@ _ROWS_AT_ONCE = 20_000
 _BYTES_AT_ONCE = 32 * 1024 * 1024
 
 
+class Blocks(NamedTuple):
+    """A range of the blocks of a leaf; without an end, to its last one."""
+
+    first: int
+    end: int | None
+
+
+EVERY_BLOCK = Blocks(0, None)
+
+
 def read_rows(
     connection: Connection,
     relation: Relation,
     leaf: sql.Composable,
-    first_block: int,
-    end_block: int | None,
+    blocks: Blocks = EVERY_BLOCK,
     rules: ColumnRules | None = None,
     condition: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -57,7 +67,7 @@ def read_rows(
     """
     table = PublishedTable(relation, rules)
     wanted = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
-    query = sql.SQL("COPY (SELECT {} {}) TO STDOUT").format(wanted, _range(leaf, first_block, end_block, condition))
+    query = sql.SQL("COPY (SELECT {} {}) TO STDOUT").format(wanted, _range(leaf, blocks, condition))
     dictionary = pa.array([table.schema_text], pa.string())
     for name, value in _PLAN.items():
         connection.execute("SELECT set_config(%s, %s, true)", (name, value))
@@ -71,24 +81,11 @@ def read_rows(
         before += count
 
 
-def count_rows(
-    connection: Connection,
-    leaf: sql.Composable,
-    first_block: int,
-    end_block: int | None,
-    condition: str | None = None,
-) -> int:
-    """How many rows `read_rows` returns."""
-    where = _range(leaf, first_block, end_block, condition)
-    row = connection.execute(sql.SQL("SELECT count(*) {}").format(where)).fetchone()
-    return 0 if row is None else int(row[0])
-
-
-def _range(leaf: sql.Composable, first_block: int, end_block: int | None, condition: str | None) -> sql.Composed:
+def _range(leaf: sql.Composable, blocks: Blocks, condition: str | None) -> sql.Composed:
     """The part of a query after its columns."""
-    found = sql.SQL("FROM ONLY {} WHERE ctid >= {}::tid").format(leaf, f"({first_block},0)")
-    if end_block is not None:
-        found += sql.SQL(" AND ctid < {}::tid").format(f"({end_block},0)")
+    found = sql.SQL("FROM ONLY {} WHERE ctid >= {}::tid").format(leaf, f"({blocks.first},0)")
+    if blocks.end is not None:
+        found += sql.SQL(" AND ctid < {}::tid").format(f"({blocks.end},0)")
     if condition is not None:
         # The newline ends a comment that the condition may end with.
         found += sql.SQL(" AND (") + sql.SQL(condition) + sql.SQL("\n)")

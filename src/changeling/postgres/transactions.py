@@ -63,13 +63,6 @@ class Transactions:
     def __init__(self, start: int, end: int) -> None:
         self._start, self._end = start, end
         self._open: _Open | None = None
-        self.newest = 0
-        """The commit LSN of the last transaction that began."""
-
-    @property
-    def open(self) -> bool:
-        """Whether a transaction has begun and not ended."""
-        return self._open is not None
 
     def place(self, frames: Frames) -> PlacedChanges:
         """The changes of the next chunk.
@@ -97,7 +90,6 @@ class Transactions:
             shown[ends[0]] = 1
         ended = np.zeros(len(lsns), bool)
         ended[owners[ends]] = True
-        self.newest = int(lsns[-1]) if len(began) else self.newest
         self._open = None
         if not ended[-1] and lsns[-1] >= 0:
             last = int(counted[-1] if len(counted) else 0) - int(bases[-1])
@@ -130,7 +122,7 @@ class Transactions:
         return (lsns >= self._start) & (lsns < self._end)
 
     def _check_order(self, begins: np.ndarray, commits: np.ndarray, weights: np.ndarray) -> None:
-        depths = int(self.open) + np.cumsum(begins) - np.cumsum(commits)
+        depths = int(self._open is not None) + np.cumsum(begins) - np.cumsum(commits)
         if ((depths < 0) | (depths > 1) | ((weights > 0) & (depths != 1))).any():
             raise ChangelingError(
                 "the replication stream has changes outside of transactions: was it read from its middle?"

@@ -13,17 +13,14 @@ from changeling.iceberg.measured_scan import BoundedReads
 from changeling.iceberg.row_matching import matching
 from changeling.log import layout
 from changeling.model import json_text
-from changeling.replicas.change_order import ARRIVAL, arrivals
+from changeling.replicas.change_order import arrivals
 from changeling.replicas.fold_task import OUTCOME
 from changeling.replicas.logged_changes import MarkedReads
-from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, sorted_events
+from changeling.replicas.row_events import LOG_COLUMNS, ROW_EVENTS, fold_input, sorted_events
 from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, lane_of
 
 if TYPE_CHECKING:
     from changeling.spark.adapter import Kernel
-
-_FOLDED = (*READ_COLUMNS, "batch", "origin")
-"""The columns that a fold needs."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class ArrowChanges:
 
     def held(self) -> "ArrowChanges":
         """The same changes, read with all columns that a fold needs."""
-        return replace(self, known=self._read(*_FOLDED))
+        return replace(self, known=self._read(*LOG_COLUMNS))
 
     def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
         """The least value of a column, and what other columns have there; None where no change has one."""
@@ -109,14 +106,7 @@ class ArrowChanges:
         return pa.Table.from_batches(list(fold(sorted_events(events).combine_chunks().to_batches())), OUTCOME)
 
     def _to_fold(self) -> pa.Table:
-        rows = self._read(*_FOLDED)
-        return pa.table(
-            [
-                *(rows.column(name).cast(layout.CHANGES.columns.field(name).type) for name in READ_COLUMNS),
-                *arrivals(rows),
-            ],
-            names=[*READ_COLUMNS, *ARRIVAL],
-        )
+        return fold_input(self._read(*LOG_COLUMNS))
 
     def _read(self, *columns: str) -> pa.Table:
         """Whole columns of the changes that are meant."""

@@ -55,8 +55,6 @@ class Committer:
         self._lake = tables.lake
         self._rows = StoredRows(tables)
         self._spark = lake.spark
-        self.after_interruption = False
-        """An interrupted merge may have quarantined something already."""
 
     def rows_at(self, replica: Replica, snapshot: int | None, shape: Shape) -> DataFrame:
         """The rows of a snapshot, or the current ones, in the columns of a shape."""
@@ -203,18 +201,21 @@ class Committer:
         files = [*outcome.quarantine_files, *writer.close()]
         return msgspec.structs.replace(outcome, stale=outcome.stale + len(entries), quarantine_files=files)
 
-    def quarantine(self, found: Sequence[tuple[MergeTask, TableOutcome]], point: int) -> None:
-        """Runs before any commit of rows: a replica whose state names a point has its quarantine complete."""
+    def quarantine(self, found: Sequence[tuple[MergeTask, TableOutcome]], point: int, *, resumed: bool) -> None:
+        """Runs before any commit of rows: a replica whose state names a point has its quarantine complete.
+
+        A merge that is `resumed` may have quarantined something before it was interrupted.
+        """
         reach("asides.before")
-        updates = (self._quarantine_update(task, outcome) for task, outcome in found)
+        updates = (self._quarantine_update(task, outcome, resumed) for task, outcome in found)
         self._quarantine.take([update for update in updates if update is not None], point)
         reach("asides.after")
 
-    def _quarantine_update(self, task: MergeTask, outcome: TableOutcome) -> QuarantineUpdate | None:
+    def _quarantine_update(self, task: MergeTask, outcome: TableOutcome, resumed: bool) -> QuarantineUpdate | None:
         if task.folded.history or (task.folded.staged and not outcome.files):
             return None
         # A list of changes only grows, and so does its quarantine.
-        any_before = (task.replica.state.asides > 0 or self.after_interruption) and not task.folded.listed
+        any_before = (task.replica.state.asides > 0 or resumed) and not task.folded.listed
         # From an earlier state on, rows move once more: what was quarantined of them is where they are already.
         moves = not (task.from_scratch or task.folded.again)
         written = RowsWritten(outcome.files, task.folded.shape, moves) if task.folded.staged else None

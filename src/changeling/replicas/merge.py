@@ -96,7 +96,6 @@ class Merge:
         self._pending = self._cut_off()
         self._staging: str | None = None
         """Where the rows and the plan of the merge are whose point is recorded next."""
-        self._committer.after_interruption = self._pending is not None
         if self._pending is None:
             self._quarantine.forget(self._points.last.number)
         self._failed = False
@@ -138,7 +137,6 @@ class Merge:
         delta, merged = self._merge(tasks, delta)
         point = self._record(delta)
         self._pending = None
-        self._committer.after_interruption = False
         return Report(point, merged, monotonic() - begun, self._planner.warnings())
 
     def _merge(self, tasks: list[MergeTask], delta: Delta) -> tuple[Delta, list[Merged]]:
@@ -259,7 +257,7 @@ class Merge:
 
     def _commit_all(self, found: Sequence[tuple[MergeTask, TableOutcome]], plan: str, delta: Delta) -> None:
         """Commits every table: those that need Spark in turn, the others several at a time. After a failure no other begins."""
-        self._committer.quarantine(found, delta.point.number)
+        self._committer.quarantine(found, delta.point.number, resumed=self._pending is not None)
         failed = threading.Event()
 
         def commit(task: MergeTask, outcome: TableOutcome) -> None:

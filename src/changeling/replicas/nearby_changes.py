@@ -1,21 +1,22 @@
 """Changes of the log where Spark runs: in this process where few have to be read, else by a Spark job."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from changeling.iceberg.conditions import Condition
+from changeling.iceberg.file_parts import FileParts
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.measured_scan import NeedsSpark
+from changeling.iceberg.planned_scan import PlannedTable
 from changeling.log import layout
 from changeling.replicas.arrow_changes import ArrowChanges
 from changeling.replicas.logged_changes import Changes, MarkedReads
-from changeling.replicas.spark_changes import SparkChanges
-
-if TYPE_CHECKING:
-    from changeling.spark.adapter import Kernel
+from changeling.replicas.row_events import LOG_COLUMNS, ROW_EVENTS, fold_input
+from changeling.replicas.spark_changes import SparkChanges, folded_events
+from changeling.spark.adapter import Kernel, run
 
 Answer = TypeVar("Answer")
 
@@ -25,12 +26,14 @@ class NearbyChanges:
     """The changes of a lake that are meant, as they are read in this process."""
 
     lake: Lake
+    log: PlannedTable
     here: ArrowChanges
 
     @staticmethod
     def of(lake: Lake) -> "NearbyChanges":
         """All changes of the log as it is now."""
-        return NearbyChanges(lake, ArrowChanges(lake.planned(layout.CHANGES)))
+        log = lake.planned(layout.CHANGES)
+        return NearbyChanges(lake, log, ArrowChanges(log))
 
     def where(self, *conditions: Condition) -> "NearbyChanges":
         """Those of them for which all conditions hold."""
@@ -75,12 +78,32 @@ class NearbyChanges:
         """What a fold reads of them, of at most so many."""
         return self._asked(lambda changes: changes.to_fold(most))
 
-    def folded(self, spread: "Kernel", fold: "Kernel", small: Sequence[int] = ()) -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
-        return self._asked(lambda changes: changes.folded(spread, fold, small))
+    def folded(self, spread: Kernel, fold: Kernel, small: Sequence[int] = ()) -> pa.Table:
+        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it.
+
+        Where Spark does it, tasks read the files of the log by themselves.
+        """
+        try:
+            return self.here.folded(spread, fold, small)
+        except NeedsSpark:
+            spark = self.lake.spark
+            parts = self.log.parts(self.here.condition, LOG_COLUMNS, spark.sparkContext.defaultParallelism)
+            events = run(parts.frame(spark), _ReadByTasks(parts, spread), ROW_EVENTS)
+            return folded_events(events, fold, small)
 
     def _asked(self, question: Callable[[Changes], Answer]) -> Answer:
         try:
             return question(self.here)
         except NeedsSpark:
             return question(SparkChanges.of(self.lake).where(self.here.condition))
+
+
+@dataclass(frozen=True)
+class _ReadByTasks:
+    """The numbers of tasks into what a kernel makes of the changes in their files."""
+
+    parts: FileParts
+    spread: Kernel
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        return self.spread(part for rows in self.parts.rows(batches) for part in fold_input(rows).to_batches())

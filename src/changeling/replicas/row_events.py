@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.log import layout
 from changeling.model.table import TableName
-from changeling.replicas.change_order import ARRIVAL, START, Rank, Truncate
+from changeling.replicas.change_order import ARRIVAL, START, Rank, Truncate, arrivals
 from changeling.replicas.key_moves import Moved
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import Columns, Shape
@@ -36,6 +37,8 @@ READ_COLUMNS = (
     "commit_time",
     "schema_id",
 )
+LOG_COLUMNS = (*READ_COLUMNS, "batch", "origin")
+"""The columns of the log that a fold needs."""
 ORDER = ("table", "group", "position", *ARRIVAL, "key", "effect", "values")
 """What row events are sorted by before they are folded, ascending; NULL comes first."""
 ROW_EVENTS = pa.schema(
@@ -59,6 +62,12 @@ ROW_EVENTS = pa.schema(
 )
 """Row events. Those of one group are folded together; `again` marks rows that are folded from an earlier state on, `images` is a
 checksum of images that `values` does not contain, `attempt` numbers the attempt at a snapshot."""
+
+
+def fold_input(rows: pa.Table) -> pa.Table:
+    """`READ_COLUMNS` and `ARRIVAL`, given `LOG_COLUMNS`."""
+    read = [rows.column(name).cast(layout.CHANGES.columns.field(name).type) for name in READ_COLUMNS]
+    return pa.table([*read, *arrivals(rows)], names=[*READ_COLUMNS, *ARRIVAL])
 
 
 def sorted_events(events: pa.Table) -> pa.Table:

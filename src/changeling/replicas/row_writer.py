@@ -20,7 +20,7 @@ from changeling.replicas.shape import Shape
 from changeling.replicas.typed_rows import TypedRows
 
 _FLUSH = 20_000
-STALE = "a change touched the row and did not tell its values"
+STALE = "a change touched the row and did not carry its values"
 CLOSE = "close"
 """The state that was open in the stored history ends here."""
 State = tuple[str, int | None, str, Row | None]

@@ -117,13 +117,17 @@ class SparkChanges:
 
         The rows of a `small` table, by its number, are handed to one task: each task writes files of its own.
         """
-        events = run(read_columns(self.frame), spread, ROW_EVENTS)
-        part = f.when(~f.col("table").isin(*small), f.col("group")) if small else f.col("group")
-        ordered = events.repartition(f.col("table"), part).sortWithinPartitions(*ORDER)
-        try:
-            return run(ordered, fold, OUTCOME).toArrow()
-        except SPARK_ERRORS as error:
-            raise translate_error(error) from error
+        return folded_events(run(read_columns(self.frame), spread, ROW_EVENTS), fold, small)
+
+
+def folded_events(events: DataFrame, fold: Kernel, small: Sequence[int]) -> pa.Table:
+    """What a kernel makes of row events, those of a row together and in order; all of a `small` table are handed to one task."""
+    part = f.when(~f.col("table").isin(*small), f.col("group")) if small else f.col("group")
+    ordered = events.repartition(f.col("table"), part).sortWithinPartitions(*ORDER)
+    try:
+        return run(ordered, fold, OUTCOME).toArrow()
+    except SPARK_ERRORS as error:
+        raise translate_error(error) from error
 
 
 def read_columns(changes: DataFrame) -> DataFrame:

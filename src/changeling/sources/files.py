@@ -9,10 +9,9 @@ from pyspark.sql import SparkSession
 from changeling.files import paths
 from changeling.files.paths import NoFileFound, Place
 from changeling.files.reading import Carrier
-from changeling.formats.options import ReadOptions
 from changeling.sources import files_plan
 from changeling.sources.files_plan import File
-from changeling.sources.source import Foreseen, Input, Spread
+from changeling.sources.source import Foreseen, Input, Records, Spread
 from changeling.spark.files import reader_of
 
 
@@ -20,18 +19,9 @@ class FilesSource:
     """The files of a path, folder or pattern. Paths are stored relative to `folder`."""
 
     def __init__(
-        self,
-        *,
-        name: str,
-        format: str,
-        options: ReadOptions,
-        path: str,
-        folder: Path,
-        carrier: Carrier = "plain",
-        batch_bytes: int = 512 * 1024 * 1024,
-        batch_files: int = 10_000,
+        self, records: Records, path: str, folder: Path, *, carrier: Carrier, batch_bytes: int, batch_files: int
     ) -> None:
-        self.name, self.format, self.options = name, format, options
+        self.name, self.format, self.options = records.source, records.format, records.options
         self._path, self._folder, self._carrier = path, folder, carrier
         self._most_bytes, self._most_files = batch_bytes, batch_files
         self._known: dict[str, File] = {}

@@ -1,19 +1,18 @@
 """Topics as a source of a pipeline: Spark's connector reads exactly the offsets that are planned."""
 
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from changeling.formats.options import ReadOptions
 from changeling.sources import kafka_settings
 from changeling.sources.kafka_cluster import Cluster
 from changeling.sources.kafka_columns import TRANSFER, KafkaReader, for_transfer
 from changeling.sources.kafka_plan import Plan
-from changeling.sources.kafka_planner import KafkaPlanner
-from changeling.sources.source import Input
+from changeling.sources.kafka_planner import KafkaPlanner, Subscription
+from changeling.sources.source import Input, Records
 from changeling.spark.adapter import spark_schema
 
 _RECORDS_A_TASK = 100_000
@@ -26,31 +25,16 @@ class KafkaSource(KafkaPlanner):
     def __init__(
         self,
         spark: SparkSession,
-        *,
-        name: str,
-        format: str,
-        options: ReadOptions,
+        records: Records,
         servers: str,
-        topics: Sequence[str],
         settings: Mapping[str, str | int | float | bool],
-        batch_records: int,
-        start: Literal["earliest", "latest"] = "earliest",
-        on_gap: Literal["fail", "skip"] = "fail",
+        subscription: Subscription,
     ) -> None:
-        self._settings = kafka_settings.checked(settings, name)
+        self._settings = kafka_settings.checked(settings, records.source)
         self._servers = servers
-        cluster = Cluster(spark, name, servers, self._settings)
-        super().__init__(
-            cluster,
-            name=name,
-            format=format,
-            options=options,
-            topics=topics,
-            batch_records=batch_records,
-            start=start,
-            on_gap=on_gap,
-        )
-        self._group = f"changeling-{name}-{uuid.uuid4().hex}"
+        cluster = Cluster(spark, records.source, servers, self._settings)
+        super().__init__(records, cluster, subscription)
+        self._group = f"changeling-{self.name}-{uuid.uuid4().hex}"
         for sentence in kafka_settings.unknown(self._settings, cluster.setting_names()):
             self._warn(sentence)
 

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from changeling.formats.options import ReadOptions
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.sources import kafka_settings
 from changeling.sources.kafka_plan import Gap, Plan, Progress, Span, Topic, gaps, is_pattern, is_wanted, limited
-from changeling.sources.source import Foreseen, Spread
+from changeling.sources.source import Foreseen, Records, Spread
 
 # A broker that has just taken over a partition may briefly not know all of it.
 _DOUBTS = (0.5, 1.0, 1.5)
@@ -25,36 +25,32 @@ class TopicLister(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Subscription:
+    """Which records of a cluster are read. Topics and partitions that appear later are read from their beginning."""
+
+    topics: Sequence[str]
+    """Names, and patterns with `*` and `?`."""
+    batch_records: int
+    start: Literal["earliest", "latest"] = "earliest"
+    """Where topics begin that exist when the first plan is created."""
+    on_gap: Literal["fail", "skip"] = "fail"
+    """Whether to fail where records were deleted before they were read, or to continue with a warning."""
+
+
 class KafkaPlanner:
-    """Plans the records of topics, each once, in transactions that were committed.
+    """Plans the records of topics, each once, in transactions that were committed."""
 
-    `topics` are names and patterns (`*`, `?`); topics and partitions that appear later are read from their beginning.
-    `start` says where topics begin that exist when the first plan is created. If records are deleted before they were read,
-    `on_gap` says whether to fail, or to continue with a warning.
-    """
-
-    def __init__(
-        self,
-        cluster: TopicLister,
-        *,
-        name: str,
-        format: str,
-        options: ReadOptions,
-        topics: Sequence[str],
-        batch_records: int,
-        start: Literal["earliest", "latest"] = "earliest",
-        on_gap: Literal["fail", "skip"] = "fail",
-    ) -> None:
-        if batch_records < 1:
-            raise UsageError(f"source {name!r}: a batch has one record at least, not {batch_records}")
-        self.name = name
-        self.format = format
-        self.options = options
+    def __init__(self, records: Records, cluster: TopicLister, subscription: Subscription) -> None:
+        self.name, self.format, self.options = records.source, records.format, records.options
+        if subscription.batch_records < 1:
+            most = subscription.batch_records
+            raise UsageError(f"source {self.name!r}: a batch has one record at least, not {most}")
         self._cluster = cluster
-        self._topics = kafka_settings.checked_topics(topics, name)
-        self._batch_records = batch_records
-        self._start = start
-        self._on_gap = on_gap
+        self._topics = kafka_settings.checked_topics(subscription.topics, self.name)
+        self._batch_records = subscription.batch_records
+        self._start = subscription.start
+        self._on_gap = subscription.on_gap
         self._progress = Progress()
         self._present: dict[str, Topic] | None = None
         self.has_more = False

@@ -12,7 +12,7 @@ from changeling.postgres.catalog import Connection
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.fingerprint import fingerprints
 from changeling.postgres.readiness import Server
-from changeling.postgres.rows import read_rows
+from changeling.postgres.rows import Blocks, read_rows
 from changeling.postgres.slot import Slot
 from changeling.sources.postgres_capture import Capture
 from changeling.sources.postgres_settings import CaptureSettings
@@ -88,5 +88,6 @@ def _sampled_rows(connection: Connection, server: Server, chosen: CapturedTables
         rules, condition = tables.rules_of(schema, name), dict(tables.filters).get((schema, name))
         for leaf in catalog.leaves(connection, one.oid)[:1]:
             place = sql.Identifier(leaf.schema, leaf.name)
-            rows += sum(part.num_rows for part in read_rows(connection, relation, place, 0, 1, rules, condition))
+            sampled = read_rows(connection, relation, place, Blocks(0, 1), rules, condition)
+            rows += sum(part.num_rows for part in sampled)
     return rows

@@ -105,8 +105,7 @@ class StreamReader:
                 database=connection.info.dbname,
                 resolve=Resolver(catalog_connection),
                 slot=self.slot,
-                start=self.plan.start,
-                end=self.plan.end,
+                commits=range(self.plan.start, self.plan.end),
                 rules=lambda table: self.tables.rules_of(table.schema or "", table.name),
             )
             for chunk in _fetched(url, connection, Slot(url, self.slot), self.publications, self.plan.end):

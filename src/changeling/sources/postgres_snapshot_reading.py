@@ -17,7 +17,7 @@ from changeling.model.position import encode
 from changeling.postgres.catalog import Connection
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.relation import Relation
-from changeling.postgres.rows import read_rows
+from changeling.postgres.rows import Blocks, read_rows
 from changeling.sources.postgres_plan import Part, Snapshot
 from changeling.sources.postgres_reading import NO_REJECTS, Read, Tables
 
@@ -59,7 +59,7 @@ class SnapshotReader:
                 if self.held is None:
                     _lock_in_time(connection, leaf)
                 count = 0
-                for rows in read_rows(connection, relation, leaf, part.first, part.end, rules, condition):
+                for rows in read_rows(connection, relation, leaf, Blocks(part.first, part.end), rules, condition):
                     yield _reads(rows, count, self.tables.source, part, self.plan), NO_REJECTS
                     count += rows.num_rows
             except psycopg.Error as error:

@@ -29,6 +29,16 @@ class Input:
     """All rows of the frame, where reading them is too little work for a Spark job: the driver does it."""
 
 
+@dataclass(frozen=True)
+class Records:
+    """The records of a source, and how they are decoded."""
+
+    source: str
+    """The source's name."""
+    format: str
+    options: ReadOptions
+
+
 class Foreseen(msgspec.Struct, frozen=True):
     """A schema that the changes of a plan will carry."""
 

@@ -80,7 +80,7 @@ def start(conf: SparkConf) -> JavaGateway:
 
 
 def find_java() -> tuple[Path, int | None]:
-    """The Java that Spark would be started with, and its version where it tells; raises `ChangelingError` where none will do."""
+    """The Java that Spark would be started with, and its version where it prints one; raises `ChangelingError` where none will do."""
     java = _java()
     if java is None:
         raise ChangelingError(f"Java {JAVA_NEEDED} or later is needed for Spark, and none was found: {_HINT}")

@@ -1,0 +1,68 @@
+"""The files of a table, shared out to Spark's tasks, which read them by themselves: rows do not cross the JVM."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from changeling.iceberg.data_files import DataFile, OpenFile
+
+PART_BYTES = 64 * 1024 * 1024
+"""What one task reads at most, as it is stored."""
+_LEAST_BYTES = 4 * 1024 * 1024
+"""Less is not worth a task."""
+
+
+class FilePart(msgspec.Struct, frozen=True):
+    """One of so many parts of a file, of neighbouring row groups each."""
+
+    file: DataFile
+    part: int = 0
+    parts: int = 1
+
+
+@dataclass(frozen=True)
+class FileParts:
+    """Which rows of a table the tasks of a job read: it is sent to them."""
+
+    tasks: list[list[FilePart]]
+    columns: pa.Schema
+    """With the ids that Iceberg knows the columns by."""
+    where: pc.Expression | None
+    """The condition that rows have to meet."""
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The numbers of the tasks, each in a partition of its own."""
+        return spark.range(0, len(self.tasks), 1, max(1, len(self.tasks)))
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """The rows of the tasks whose numbers the batches of the frame have, a row group at a time."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for part in self.tasks[number]:
+                    with OpenFile(part.file) as opened:
+                        for rows in opened.groups(self.columns, part.part, part.parts):
+                            yield rows if self.where is None else rows.filter(self.where)
+
+
+def shared_out(files: Sequence[DataFile], cores: int) -> list[list[FilePart]]:
+    """The parts of files that each task reads: two tasks a core, or more where one would read too much."""
+    share = sum(file.size for file in files) // (2 * cores)
+    most = max(min(share, PART_BYTES), _LEAST_BYTES)
+    tasks: list[list[FilePart]] = []
+    room = 0
+    for file in files:
+        # Bounds and the like have served their purpose when the file was chosen.
+        bare = msgspec.structs.replace(file, lower={}, upper={}, json="")
+        parts = -(-file.size // most)
+        for part in range(parts):
+            size = file.size // parts
+            if size > room:
+                tasks.append([])
+                room = most
+            tasks[-1].append(FilePart(bare, part, parts))
+            room -= size
+    return tasks
