@@ -124,6 +124,12 @@ def test_only_the_table_that_others_wait_for_begins_again(
         assert made.broken(plan) is None
         made.remember(plan)
     assert requests.pending() == {}
+    # Of another snapshot, whoever comes first is let through again.
+    requests.ask([users, orders])
+    plan = next_snapshot(made)
+    assert read_tables(plan) == ["orders", "users"]
+    with waiting_truncate(database):
+        assert made.broken(plan) is not None
     made.close()
 
 
@@ -164,6 +170,15 @@ def test_a_snapshot_after_a_lost_slot_that_begins_again_still_replaces_all(
     again.remember(plan)
     assert read_tables(again.next() or "") == ["users"]
     again.close()
+
+
+def next_snapshot(made: PostgresSource) -> str:
+    """The next plan that is one of a snapshot; the stream is read in between."""
+    plan = made.next() or ""
+    while not isinstance(parse_plan(plan), Snapshot):
+        made.remember(plan)
+        plan = made.next() or ""
+    return plan
 
 
 def read_tables(plan: str) -> list[str]:

@@ -55,7 +55,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "004-02": (_REFUSED, "feeds/test_definitions.py::test_tables_that_are_refused_are_marked"),
     "004-03": (_MODES, _REFUSED),
     "004-04": (_MODES, _CONSUMERS),
-    "004-05": (_CONSUMERS, _KAFKA, _KILLED),
+    "004-05": (_CONSUMERS, _KAFKA, "feeds/test_kafka_topic.py::test_a_process_that_is_killed_sends_nothing_twice", _KILLED),
     "004-06": (_RANDOM, _CONSUMERS, _KILLED),
     "004-07": (_POSTGRES,),
     "004-08": (_SETTABLE, "feeds/test_options.py::test_what_is_refused"),

@@ -97,6 +97,7 @@ class PostgresSource:
         self._done.add(known)
         if self._snapshot is not None and self._snapshot.took(known):
             self._requests.answer(self._snapshot.asked)
+            self._crowd.forget(self._snapshot.locked.prints)
             self._end_snapshot()
 
     def kept(self, plan: str, notes: Sequence[str]) -> str:

@@ -26,6 +26,11 @@ class Crowd:
         """Somebody came for these tables, by their spelled names."""
         self._met.update(names)
 
+    def forget(self, names: Iterable[str]) -> None:
+        """The snapshot of these tables is complete: whoever comes during another one is let through again."""
+        for name in names:
+            self._met.pop(name, None)
+
     def chosen(self, wanted: Sequence[CatalogTable]) -> list[CatalogTable]:
         """The tables that are snapshotted next: all that nobody came for, else one of the others."""
         free = [one for one in wanted if not self._met[one.table.spelled()]]
