@@ -18,8 +18,8 @@ State = tuple[Any, ...] | None
 Lives = dict[int, list[State]]
 """The states that each row went through, by its id."""
 
-_PAUSE = 0.1
-_TRUNCATES = 0.003
+_PAUSE = 0.5
+_TRUNCATES = 0.01
 _AUDIT = """
 CREATE SCHEMA audit;
 CREATE TABLE audit.states (number bigserial PRIMARY KEY, name text, id bigint, state text[]);
