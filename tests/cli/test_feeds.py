@@ -110,6 +110,9 @@ def test_a_feed_is_created_altered_shown_and_dropped(run: Run) -> None:
         (("feed", "create", "f", "--tabel", "t"), "there is no flag '--tabel'; did you mean '--table'?"),
         (("feed", "create", "f"), "required: --table"),
         (("feed", "create", "f", "--table", "t", "--with", "FORMAT"), "write --with NAME=VALUE"),
+        (("feed", "create", "f", "--table", "t", "--with", "MODE=A", "--with", "MODE=B"), "--with MODE is given twice"),
+        (("sql", "--source", "drp", "DROP TABLE users"), "there is no source 'drp'; did you mean 'drop'?"),
+        (("feed", "read", "g", "--consumer", ""), "--consumer takes a name"),
         (("feed", "create", "f", "--table", "t", "--with", "FORMT=JSON"), "there is no option 'FORMT'; did you mean"),
         (("feed", "alter", "f"), "one of the arguments --disable --with is required"),
         (("feed", "alter", "f", "--disable"), "there is no feed 'f'; there are none"),
@@ -120,6 +123,8 @@ def test_a_feed_is_created_altered_shown_and_dropped(run: Run) -> None:
         ),
         (("sql",), "required: TEXT"),
         (("sql", "DROP TABLE users"), "there is no table users; there are none"),
+        (("sql", "-- a comment\nDROP TABLE users"), "line 2: there is no table users; there are none"),
+        (("sql", "--", "--x\nDROP TABLE users"), "line 2: there is no table users; there are none"),
     ],
 )
 def test_a_wrong_call_is_told_the_right_one(run: Run, pipeline: Path, arguments: tuple[str, ...], hint: str) -> None:

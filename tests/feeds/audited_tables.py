@@ -18,9 +18,8 @@ State = tuple[Any, ...] | None
 Lives = dict[int, list[State]]
 """The states that each row went through, by its id."""
 
-_PAUSE = 0.1
-_TRUNCATES = 0.0005
-"""A snapshot begins again where a truncate waits for it: with many of them it would come to no end."""
+_PAUSE = 0.5
+_TRUNCATES = 0.01
 _AUDIT = """
 CREATE SCHEMA audit;
 CREATE TABLE audit.states (number bigserial PRIMARY KEY, name text, id bigint, state text[]);

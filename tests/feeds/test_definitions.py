@@ -263,7 +263,9 @@ def test_a_dropped_table_takes_its_feeds_along_and_is_remembered(tmp_path: Path)
     assert gone == DroppedTable("a", TableName(None, None, "users"), gone.dropped_at)
     assert [feed.name for feed in definitions.all()] == ["g"]
     text = f"ALTER TABLE users ADD CHANGEFEED f {WITH}"
-    assert refused(tables, text).startswith("line 1: feed f: table users of source a was dropped by DROP TABLE\n")
+    said = refused(tables, text)
+    assert said.startswith("line 1: feed f: table users of source a was dropped by DROP TABLE\n")
+    assert said.endswith(f"\n  {' ' * len('ALTER TABLE ')}^^^^^")
     assert refused(tables, "DROP TABLE users").startswith("line 1: there is no table users; there are none\n")
     # Another source may have one of that name.
     add_replica(tables, "b", "users")

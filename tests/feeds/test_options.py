@@ -158,6 +158,21 @@ def test_durations(text: Any, seconds: int) -> None:
         ({"mode": "UPDATES"}, "mode", "MODE is given twice"),
         ({"BARRIERS_INTERVAL": "PT0S"}, "BARRIERS_INTERVAL", "BARRIERS_INTERVAL: 'PT0S' must be longer than nothing"),
         ({"BARRIERS_INTERVAL": "-PT1S"}, "BARRIERS_INTERVAL", "BARRIERS_INTERVAL: '-PT1S' must be longer than nothing"),
+        (
+            {"BARRIERS_INTERVAL": "P36526D"},
+            "BARRIERS_INTERVAL",
+            "BARRIERS_INTERVAL: 'P36526D' is longer than 100 years",
+        ),
+        (
+            {"BARRIERS_INTERVAL": f"P{'9' * 40}D"},
+            "BARRIERS_INTERVAL",
+            f"BARRIERS_INTERVAL: must be a duration such as 'PT1H', not 'P{'9' * 40}D'",
+        ),
+        (
+            {"TOPIC_MIN_ACTIVE_PARTITIONS": "1" * 5000},
+            "TOPIC_MIN_ACTIVE_PARTITIONS",
+            f"TOPIC_MIN_ACTIVE_PARTITIONS: must be a whole number, 1 or more, not '{'1' * 5000}'",
+        ),
         ({"BARRIERS_INTERVAL": "PT1.5S"}, "BARRIERS_INTERVAL", "BARRIERS_INTERVAL: 'PT1.5S' must be whole seconds"),
         ({"RETENTION_PERIOD": "P32D"}, "RETENTION_PERIOD", "RETENTION_PERIOD: records are kept for 30 days at most"),
         (

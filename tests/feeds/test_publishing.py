@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from changeling.feeds.topic import namespace_of
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.model.errors import UsageError
+from changeling.pipelines.lakehouse import tables_of
+from changeling.pipelines.loading import load
 from tests.log.lakes import Shop
 from tests.replicas.shops import bus, item, replica
 
@@ -20,6 +23,12 @@ def records(made: Shop, feed: str) -> list[Any]:
     found = list(made.pipeline.read_feed(feed))
     assert [one.offset for one in found if one.partition == 0] == list(range(sum(one.partition == 0 for one in found)))
     return [None if one.value is None else json.loads(one.value) for one in found]
+
+
+def topics(made: Shop) -> list[str]:
+    """The topics that the lake has."""
+    tables = tables_of(load(made.file))
+    return [name for _, name in tables.catalog().list_tables(namespace_of("shop"))]
 
 
 def verified(made: Shop, *feeds: str) -> None:
@@ -180,10 +189,21 @@ def test_dropped_feeds_and_tables_go_and_do_not_come_back(tmp_path: Path) -> Non
     made.write("3.json", item(3, "update", {"id": 1, "name": "c", "n": 1}))
     made.pipeline.run(once=True)
     assert records(made, "f") == [{"key": [1], "update": {}}]
+    assert topics(made) == ["f"]
+    # A dropped feed is gone with its topic; another one of its name begins anew.
+    made.pipeline.sql("ALTER TABLE users DROP CHANGEFEED f")
+    with pytest.raises(UsageError, match="there is no feed 'f'"):
+        records(made, "f")
+    made.pipeline.run(once=True)
+    assert topics(made) == []
+    made.pipeline.sql("ALTER TABLE users ADD CHANGEFEED f WITH (FORMAT='JSON', MODE='NEW_IMAGE', INITIAL_SCAN=TRUE)")
+    made.pipeline.run(once=True)
+    assert records(made, "f") == [{"key": [1], "update": {}, "newImage": {"name": "c", "n": 1}}]
     made.pipeline.sql("DROP TABLE users")
     made.write("4.json", item(4, "update", {"id": 1, "name": "d", "n": 1}))
     made.pipeline.run(once=True)
     assert list(made.pipeline.feeds()) == []
+    assert topics(made) == []
     with pytest.raises(UsageError, match="there is no feed"):
         records(made, "f")
     assert made.pipeline.current("users") is None

@@ -40,6 +40,8 @@ def test_records_come_by_partition_and_offset_from_any_place(tmp_path: Path) -> 
     assert places(FeedReader(topic)) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     assert places(FeedReader(topic, 1)) == [(0, 1), (0, 2), (1, 1)]
     assert places(FeedReader(topic, 7)) == []
+    assert len(places(FeedReader(topic, parse_start("0001-01-01T00:00:00Z")))) == 5
+    assert places(FeedReader(topic, parse_start("9999-12-31T23:59:59.999Z"))) == []
     assert places(FeedReader(topic, parse_start("2026-01-01T00:30:00+00:00"))) == [(0, 2), (1, 1)]
     assert places(FeedReader(topic, parse_start("2026-01-01T01:00:00.000001Z"))) == []
     assert places(FeedReader(topic), limit=2) == [(0, 0), (0, 1)]
@@ -121,6 +123,19 @@ def test_what_has_expired_is_not_seen_and_missed_offsets_are_told(tmp_path: Path
     assert lake.topic(published).earliest() == [2, 1]
 
 
+def test_a_consumer_is_told_what_it_missed_since_it_began(tmp_path: Path) -> None:
+    lake, published = WrittenLake(tmp_path), feed(partitions=2, retention=3600)
+    now, stored, gaps = datetime.now(UTC), Consumers(lake.tables), list[Gap]()
+    lake.publish(published, [(0, "[1]", "{}")], at=now)
+    assert places(FeedReader(lake.topic(published), None, stored, "a")) == [(0, 0)]
+    assert stored.places("a", "f1") == {0: 1, 1: 0}
+    # The first record of the other partition expires before it is read.
+    lake.publish(published, [(1, "[2]", "{}")], point=2, at=now - 2 * HOUR)
+    lake.publish(published, [(1, "[2]", "{}")], point=3, at=now)
+    assert places(FeedReader(lake.topic(published), None, stored, "a", gaps.append)) == [(1, 1)]
+    assert gaps == [Gap(1, 0, 1)]
+
+
 def test_following_gets_what_is_published_meanwhile_and_stops(tmp_path: Path) -> None:
     lake, published = WrittenLake(tmp_path), feed(retention=None)
     stop, stored = threading.Event(), Consumers(lake.tables)
@@ -155,7 +170,7 @@ def test_following_a_feed_that_is_dropped_fails(tmp_path: Path) -> None:
         next(records)
 
 
-@pytest.mark.parametrize("text", ["yesterday", "-1", "2026-01-01", "2026-01-01T10:00:00"])
+@pytest.mark.parametrize("text", ["yesterday", "-1", "9" * 19, "2026-01-01", "2026-01-01T10:00:00"])
 def test_a_wrong_place_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--from"):
         parse_start(text)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import sleep
 
 import msgspec
 import pyarrow as pa
@@ -14,7 +15,11 @@ from changeling.iceberg.catalog import catalog
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.parquet_files import Writer
 from changeling.iceberg.reader import Tables
+from changeling.pipelines.lakehouse import tables_of
+from changeling.pipelines.loading import load
 from tests.feeds.topics import PIPELINE, feed
+from tests.log.lakes import shop
+from tests.replicas.shops import SOURCE, item
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(hours=2)
@@ -73,6 +78,19 @@ def test_what_has_expired_goes_away_and_offsets_go_on(spark: SparkSession, tmp_p
     state = topic.state()
     assert state is not None
     assert (state.offsets, topic.earliest()) == ([6], [6])
+
+
+def test_a_single_run_drops_what_has_expired(spark: SparkSession, tmp_path: Path) -> None:
+    given = {"FORMAT": "JSON", "MODE": "UPDATES", "RETENTION_PERIOD": "PT1S"}
+    made = shop(tmp_path, SOURCE, feeds=[{"name": "brief", "table": "users", "with": given}])
+    for number in (1, 2):
+        made.write(f"{number}.json", item(number, "insert", {"id": number, "name": "a", "n": None}))
+        made.pipeline.run(once=True)
+        sleep(1.1)
+    (published,) = made.pipeline.feeds()
+    topic = Topic(tables_of(load(made.file)), PIPELINE, published)
+    assert offsets(topic) == [1]
+    assert [record.offset for record in made.pipeline.read_feed("brief")] == []
 
 
 def streamed(lake: Lake, folder: Path) -> list[int]:

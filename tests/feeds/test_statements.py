@@ -249,6 +249,14 @@ line 1: there is no such escape: write \\\\ for a backslash
   ALTER TABLE t ALTER CHANGEFEED f SET (AWS_REGION = 'a\\qb')
                                                        ^^""",
         """\
+line 1: there is no such escape: write \\\\ for a backslash
+  DROP TABLE `half of a pair \\uD83D`
+                             ^^""",
+        """\
+line 1: a number has at most 19 digits
+  ALTER TABLE t ALTER CHANGEFEED f SET (RETENTION_PERIOD = 12345678901234567890)
+                                                           ^^^^^^^^^^^^^^^^^^^^""",
+        """\
 line 1: '5x' is not a whole number; put a text in quotes
   ALTER TABLE t ALTER CHANGEFEED f SET (RETENTION_PERIOD = 5x)
                                                            ^^""",

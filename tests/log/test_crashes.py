@@ -22,7 +22,7 @@ from tests.log.lakes import log_only as shop
 from tests.log.records import debezium
 
 TABLES = (layout.CHANGES, layout.REJECTS, layout.SCHEMAS)
-_LATER = ("replay", "asides", "replica", "point", "target", "feed", "kafka", "files", "relocate")
+_LATER = ("replay", "asides", "replica", "point", "target", "feed", "scan", "retention", "kafka", "files", "relocate")
 READING = [point for point in POINTS if not point.startswith(_LATER)]
 REPLAYING = [point for point in POINTS if point.startswith(("plan", "read", "changes", "replay"))]
 SOURCES: tuple[dict[str, Any], ...] = (

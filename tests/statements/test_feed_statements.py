@@ -29,7 +29,7 @@ _YDB_MODES = "statements/test_ydb.py::test_004_30_to_004_34_what_each_mode_shows
 _YDB_SAMPLES = "statements/test_ydb.py::test_004_35_to_004_38_the_samples"
 
 SHOWN: dict[str, tuple[str, ...]] = {
-    "000-01": ("statements/test_s3.py::test_000_01_files_on_s3_in_both_forms", "feeds/test_files_topic.py::test_objects_of_s3"),
+    "000-01": ("statements/test_s3.py::test_000_01_files_on_s3_in_both_forms", _ARCION, "feeds/test_files_topic.py::test_objects_of_s3"),
     "000-05": ("statements/test_arcion.py::test_000_05_full_mode_has_the_realtime_layout", _ARCION),
     "000-13": (_ARCION, "feeds/test_files_topic.py::test_a_killed_run_is_continued_with_the_same_files"),
     "000-14": (_ARCION, "feeds/test_files_topic.py::test_a_file_has_one_header"),
@@ -55,7 +55,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "004-02": (_REFUSED, "feeds/test_definitions.py::test_tables_that_are_refused_are_marked"),
     "004-03": (_MODES, _REFUSED),
     "004-04": (_MODES, _CONSUMERS),
-    "004-05": (_CONSUMERS, _KAFKA, _KILLED),
+    "004-05": (_CONSUMERS, _KAFKA, "feeds/test_kafka_topic.py::test_a_process_that_is_killed_sends_nothing_twice", _KILLED),
     "004-06": (_RANDOM, _CONSUMERS, _KILLED),
     "004-07": (_POSTGRES,),
     "004-08": (_SETTABLE, "feeds/test_options.py::test_what_is_refused"),

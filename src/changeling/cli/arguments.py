@@ -137,6 +137,8 @@ def settings(pairs: list[str], flag: str) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise UsageError(f"{flag} {pair}: write {flag} NAME=VALUE")
+        if name in given:
+            raise UsageError(f"{flag} {name} is given twice")
         given[name] = value
     return given
 

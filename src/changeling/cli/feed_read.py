@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline, pipeline_of, whole_number
 from changeling.cli.interrupts import stopped_by_signals
+from changeling.model.errors import UsageError
 from changeling.model.printable import printable_lines
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def run(parsed: argparse.Namespace) -> int:
     """Prints records by partition and offset; what was missed is told on stderr."""
     from changeling.feeds.reading import parse_start
 
+    if parsed.consumer == "":
+        raise UsageError("--consumer takes a name")
     pipeline = pipeline_of(parsed.pipeline)
     reader = pipeline.feed_reader(parsed.feed, parse_start(parsed.start), consumer=parsed.consumer, on_gap=_tell)
     stop = stopped_by_signals() if parsed.follow else None

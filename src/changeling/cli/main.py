@@ -108,9 +108,11 @@ def _check_flags(arguments: list[str], verb: argparse.ArgumentParser) -> None:
             raise UsageError(f"there is no action {arguments[0]!r}; {nearest(arguments[0], actions)}")
         _check_flags(arguments[1:], actions[arguments[0]])
         return
-    for argument in arguments:
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    for argument in arguments[:end]:
         name = argument.partition("=")[0]
-        if name.startswith("--") and name != "--" and name not in known:
+        # A text with blanks is no flag: a statement may begin with a comment.
+        if name.startswith("--") and name not in known and len(name.split()) == 1:
             raise UsageError(
                 f"there is no flag {name!r}; {nearest(name, [flag for flag in known if flag.startswith('--')])}"
             )

@@ -82,12 +82,16 @@ class Draft:
                 raise UsageError(
                     f"there is a feed {other.name} of table {other.table} already{case}: choose another name"
                 )
+        self.check_table(feed)
+        return self._put(msgspec.structs.replace(feed, id=uuid.uuid4().hex, created_at=_now()))
+
+    def check_table(self, feed: Feed) -> None:
+        """Raises `UsageError` where the table of a feed was dropped."""
         for gone in self._tables:
             if self.is_of(feed, gone.source, gone.table):
                 raise UsageError(
                     f"feed {feed.name}: table {gone.table} of source {gone.source} was dropped by DROP TABLE"
                 )
-        return self._put(msgspec.structs.replace(feed, id=uuid.uuid4().hex, created_at=_now()))
 
     def alter(self, name: str, change: Callable[[Feed], Feed]) -> Feed:
         """Changes a feed; nothing is written where it stays the same."""

@@ -93,6 +93,7 @@ class _Execution:
             feed = new_feed(action.feed.text, table.name, _given(action.settings), source=self._source)
         with self._marking(table):
             placed = self._known.placed(feed)
+            self._draft.check_table(placed)
         with self._marking(action.feed):
             return _done("add", self._draft.create(placed))
 

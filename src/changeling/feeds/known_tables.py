@@ -36,6 +36,10 @@ class KnownTables:
             raise UsageError(f"there is no table {wanted}; {hint}")
         return found
 
+    def sources(self) -> set[str]:
+        """The sources of these tables."""
+        return {source for source, _ in self._names}
+
     def placed(self, feed: Feed) -> Feed:
         """The feed on its table, from the last point on; pending where nobody has seen the table yet.
 

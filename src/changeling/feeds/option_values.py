@@ -20,7 +20,10 @@ YDB_NAMES = {
 }
 """What YDB calls the formats of its changefeeds."""
 _MONTH = 30 * DAY
+_MOST_SECONDS = 36_525 * DAY
 _NANOS_PER_MILLI = 1_000_000
+_MOST_DIGITS = 19
+_LONGEST_DURATION = 40
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def _flag(value: Value) -> bool:
 
 
 def _count(value: Value) -> int:
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _MOST_DIGITS:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"must be a whole number, 1 or more, not {_shown(value)}")
@@ -72,7 +75,7 @@ def _count(value: Value) -> int:
 def _seconds(value: Value) -> int:
     """Whole seconds of an ISO-8601 duration, or of a span such as `10s`."""
     text = value.text if isinstance(value, Interval) else value
-    if not isinstance(text, str):
+    if not isinstance(text, str) or len(text) > _LONGEST_DURATION:
         raise ValueError(f"must be a duration such as 'PT1H', not {_shown(value)}")
     if is_span(text):
         nanos = Fraction(span_millis(text) * _NANOS_PER_MILLI)
@@ -85,6 +88,8 @@ def _seconds(value: Value) -> int:
         raise ValueError(f"{text!r} must be longer than nothing")
     if seconds.denominator != 1:
         raise ValueError(f"{text!r} must be whole seconds")
+    if seconds > _MOST_SECONDS:
+        raise ValueError(f"{text!r} is longer than 100 years")
     return int(seconds)
 
 

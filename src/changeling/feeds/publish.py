@@ -256,7 +256,9 @@ class FeedPublisher:
             state = msgspec.structs.replace(
                 state, counts=encoded.counts, changes=encoded.changes, rejected=state.rejected + rejected
             )
+        reach("scan.before")
         made = self._commit(state, records, None, report)
+        reach("scan.after")
         if not self.is_scanning:
             self._scan = None
         return made

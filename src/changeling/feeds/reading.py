@@ -24,6 +24,7 @@ Start: TypeAlias = int | datetime | None
 """An offset of every partition, a time of publishing, or None for the first record that has not expired."""
 _AT_ONCE = 100_000
 """About how many records are in memory at a time."""
+_OFFSET_DIGITS = 18
 _POLL_SECONDS = 0.1
 _STORE_SECONDS = 1.0
 """How often the place of a consumer that follows a feed is stored."""
@@ -110,18 +111,21 @@ class FeedReader:
             raise ChangelingError(f"feed {self.topic.feed.name} was dropped while it was read")
         if view.state is not None:
             if not self._next:
-                self._next = self._begin(view)
-                self._stored = list(self._next)
+                known = self._known()
+                self._next = self._begin(view, known)
+                # Where a consumer begins is stored as well: it is told what it missed from there on.
+                self._stored = [known.get(partition, -1) for partition in range(len(self._next))]
             yield from self._behind(view, view.state.offsets)
         self._view = view
 
-    def _begin(self, view: TopicView) -> list[int]:
+    def _known(self) -> dict[int, int]:
+        """The places that are stored of the consumer."""
+        if self.consumer is None or self.consumers is None:
+            return {}
+        return self.consumers.places(self.consumer, self.topic.feed.id)
+
+    def _begin(self, view: TopicView, known: dict[int, int]) -> list[int]:
         assert view.state is not None
-        known = (
-            {}
-            if self.consumer is None or self.consumers is None
-            else self.consumers.places(self.consumer, self.topic.feed.id)
-        )
         if isinstance(self.start, int):
             begins = [self.start] * len(view.state.offsets)
         else:
@@ -206,7 +210,7 @@ def parse_start(text: str) -> Start:
     """`earliest`, an offset, or a time with an offset from UTC; raises `UsageError` for anything else."""
     if text == "earliest":
         return None
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _OFFSET_DIGITS:
         return int(text)
     try:
         nanos, has_offset = times.parse(text)

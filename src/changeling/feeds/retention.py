@@ -11,6 +11,7 @@ from changeling.feeds.consumers import CONSUMERS
 from changeling.feeds.definitions import FEEDS
 from changeling.feeds.feed import Feed
 from changeling.feeds.topic import STATE, Topic, namespace_of, topic_table, unexpired_since
+from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.reader import Tables
 from changeling.iceberg.table import Table
@@ -64,7 +65,9 @@ def _drop_files(topics: Lake, table: Table, before: datetime) -> int:
     finally:
         tasks.close()
     if dropped:
+        reach("retention.before")
         commit.commit()
+        reach("retention.after")
     return dropped
 
 

@@ -79,7 +79,7 @@ class FeedRun:
                 continue
             if retry.recovered():
                 self._failures.recovered(feed.name)
-        self._expire()
+        self._expire(once)
         if once and failed:
             raise failed[0]
 
@@ -163,8 +163,8 @@ class FeedRun:
         if topics.has(topic_table(name)):
             topics.sql(f"DROP TABLE {topics.name(topic_table(name))} PURGE")
 
-    def _expire(self) -> None:
-        if monotonic() - self._expired < _EXPIRE_EVERY:
+    def _expire(self, once: bool) -> None:
+        if not once and monotonic() - self._expired < _EXPIRE_EVERY:
             return
         self._expired = monotonic()
         for feed in self._definitions.all():

@@ -5,9 +5,10 @@ from typing import TypeVar
 
 from changeling.feeds.execution import Done, execute
 from changeling.feeds.feed import Feed, Setting
+from changeling.feeds.known_tables import KnownTables
 from changeling.feeds.option_values import Value
 from changeling.feeds.options import altered, new_feed
-from changeling.model.errors import ChangelingError, UsageError
+from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.table import TableName
 from changeling.pipelines.feed_sync import definitions_of, known_tables
 from changeling.pipelines.loading import Loaded
@@ -40,9 +41,7 @@ class Feeds:
     ) -> Feed:
         """Adds a feed with a table topic. `settings` are those of WITH, `options` those of its format."""
         feed = new_feed(name, TableName.parse(table), settings, source=source, options=options)
-        return self._redacted(
-            lambda: self._definitions.create(known_tables(self._loaded, self._definitions).placed(feed))
-        )
+        return self._redacted(lambda: self._definitions.create(self._known(source).placed(feed)))
 
     def alter(self, name: str, settings: Mapping[str, Value]) -> Feed:
         """Sets options of a feed: RETENTION_PERIOD, BARRIERS_INTERVAL and AWS_REGION can be set."""
@@ -65,11 +64,19 @@ class Feeds:
             lambda: execute(
                 text,
                 self._definitions,
-                known_tables(self._loaded, self._definitions),
+                self._known(source),
                 source=source,
                 declared=declared,
             )
         )
+
+    def _known(self, source: str | None) -> KnownTables:
+        """The tables that feeds can be added to; raises `UsageError` where there is no such source."""
+        known = known_tables(self._loaded, self._definitions)
+        names = [one.name for one in self._loaded.definition.sources]
+        if source is not None and source not in names and source not in known.sources():
+            raise UsageError(f"there is no source {source!r}; {nearest(source, names)}")
+        return known
 
     def _check_not_declared(self, name: str, advice: str) -> None:
         if any(feed.name == name for feed in self._loaded.definition.feeds):

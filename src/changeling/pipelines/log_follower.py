@@ -48,19 +48,21 @@ class LogFollower:
         """The points of the replicas."""
         return self._merge.points
 
-    def follow(self, *, end: bool = False) -> None:
-        """Moves the replicas to the newest point, and targets and feeds to it. What fails is tried again later.
+    def follow(self, *, end: bool = False) -> bool:
+        """Moves the replicas to the next point, and targets and feeds to it; returns whether there may be another one at once.
 
-        With `end`, every transaction in the log counts as complete, and a failure is an error.
+        What fails is tried again later. With `end`, all of the log is merged, every transaction in it counts as complete, and a
+        failure is an error.
         """
         self.expire()
         before, self._followed = self._followed, self._log.state
         if end or self._followed is not before:
             self._listener.merges()
-        self._move(end)
+        moved = self._move(end)
         self.targets.step(self.points.last, self._merge.tables, once=end)
         self.feeds.step(self._merge, once=end)
         self._listener.rests(_REPLICAS)
+        return moved and not end
 
     def expire(self) -> None:
         """Expires old snapshots of the log now and then."""
@@ -76,9 +78,11 @@ class LogFollower:
     def _batches(self) -> int:
         return sum(state.batch for state in self._log.state.sources.values())
 
-    def _move(self, end: bool) -> None:
+    def _move(self, end: bool) -> bool:
+        """Merges up to the next point, with `end` all there is; returns whether there was something."""
+        moved = False
         if not (end or self._retry.due()):
-            return
+            return moved
         try:
             while (report := self._merge.step(end=end)) is not None:
                 self._listener.merged(report)
@@ -87,6 +91,10 @@ class LogFollower:
                 if report.point.number % _EXPIRE_AFTER == 0:
                     retention = timedelta(milliseconds=span_millis(self._loaded.definition.retention))
                     maintenance.expire(self._lake, retention, self.feeds.needed_points())
+                moved = True
+                if not end:
+                    # Sources that bring more during each merge would keep targets and feeds waiting for ever.
+                    break
         except (ChangelingError, OSError) as error:
             check_spark(error)
             self._failures.failed(_REPLICAS, self._loaded.redacted(str(error)))
@@ -97,6 +105,7 @@ class LogFollower:
         else:
             if self._retry.recovered():
                 self._failures.recovered(_REPLICAS)
+        return moved
 
 
 def merge_of(loaded: Loaded, log: Log, mode: Modes | None = None) -> Merge:

@@ -155,7 +155,8 @@ class Runner:
                     self._look_at(file, poll_seconds)
                     looked = monotonic()
         # What the last batches brought.
-        self._follow()
+        while self._follow():
+            pass
 
     def _read_on(self, source: SourceRun, poll_seconds: float) -> None:
         step = partial(source.step, self._workers[_FOLLOWER].wake)
@@ -166,11 +167,10 @@ class Runner:
         self._workers[name] = Worker(name, step, begin=begin, stop=self._stop, ended=self._ended, pause=pause)
 
     def _follow(self) -> bool:
-        """Moves replicas, targets and feeds; returns False, since each batch that comes meanwhile calls for another time."""
+        """Moves replicas, targets and feeds; returns whether there may be more at once."""
         assert self._follower is not None
         with self._between_points:
-            self._follower.follow()
-        return False
+            return self._follower.follow()
 
     @contextmanager
     def _ending_workers(self) -> Iterator[None]:

@@ -20,7 +20,8 @@ _READING = {
     # A capture that waits is not idle, and one that reads much is not stuck.
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    "lock_timeout": "0",
+    # Somebody may keep a table locked: the views of publications wait for that as well.
+    "lock_timeout": "30s",
     "transaction_timeout": "0",
     "idle_session_timeout": "0",
     # Fail on rows that a policy hides instead of omitting them.
@@ -82,6 +83,8 @@ def unreachable(url: str, error: psycopg.Error) -> ChangelingError:
     password = conninfo_to_dict(url).get("password")
     if password:
         message = message.replace(str(password), "***")
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        message += "; a transaction that alters, truncates or locks a table is open: wait for its end, or end it (pg_locks shows it)"
     return ChangelingError(f"PostgreSQL at {where(url)}: {message}")
 
 

@@ -17,15 +17,17 @@ from changeling.model.errors import ChangelingError
 from changeling.postgres.catalog import CatalogTable
 from changeling.postgres.connection import unreachable
 from changeling.postgres.readiness import Server
-from changeling.postgres.slot import ExportedSnapshot, format_lsn
+from changeling.postgres.slot import ExportedSnapshot
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_capture import Capture
+from changeling.sources.postgres_crowd import Crowd
 from changeling.sources.postgres_known import AlteredTables, KnownTables
 from changeling.sources.postgres_plan import Plan, Snapshot, Stream
-from changeling.sources.postgres_reading import SnapshotReader, StreamReader, check_alive
+from changeling.sources.postgres_reading import StreamReader
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
 from changeling.sources.postgres_snapshot import RunningSnapshot
+from changeling.sources.postgres_snapshot_reading import SnapshotReader, unreadable
 from changeling.sources.source import Foreseen, Input, Spread
 
 _PATIENCE = 60.0
@@ -57,8 +59,7 @@ class PostgresSource:
 
         `resnapshot`: all tables are snapshotted again.
         """
-        self.name = settings.name
-        self._stored = stored
+        self.name, self._stored = settings.name, stored
         self._settings, self._requests = settings, requests
         self._capture = Capture(settings)
         self._resnapshot = resnapshot
@@ -69,6 +70,11 @@ class PostgresSource:
         self._present: int | None = None
         self._opened: Server | None = None
         self._snapshot: RunningSnapshot | None = None
+        self._crowd = Crowd()
+        self._ended: dict[int, str] = {}
+        """Why snapshots ended before all was read, by their LSN."""
+        self._slot_lost = False
+        """The log does not have a snapshot yet that follows the loss of the slot."""
         self._streamed = False
         self._looked = 0
         self.took_all = False
@@ -87,9 +93,11 @@ class PostgresSource:
             self._position = known.start
         if known.anew:
             self._done.clear()
+            self._slot_lost = False
         self._done.add(known)
         if self._snapshot is not None and self._snapshot.took(known):
             self._requests.answer(self._snapshot.asked)
+            self._crowd.forget(self._snapshot.locked.prints)
             self._end_snapshot()
 
     def kept(self, plan: str, notes: Sequence[str]) -> str:
@@ -135,13 +143,15 @@ class PostgresSource:
         known = plans.parse_plan(plan)
         if isinstance(known, Stream):
             return self._broken_stream(known)
-        if self._snapshot is None or self._snapshot.point.lsn != known.point:
-            return "the snapshot of its tables ended with its run; tables that were not completed start again"
-        why = check_alive(self._reader(known))
-        if why is None:
-            return None
-        self._end_snapshot()
-        return f"the snapshot of its tables is gone ({why}); tables that were not completed start again"
+        if self._snapshot is not None and self._snapshot.point.lsn == known.point:
+            found = unreadable(self._reader(known))
+            if found is None:
+                return None
+            self._crowd.meet(found.awaited)
+            self._end_snapshot()
+            self._ended[known.point] = f"is gone ({found.why})"
+        why = self._ended.get(known.point, "ended with its run")
+        return f"the snapshot of its tables {why}; tables that were not completed start again"
 
     def _broken_stream(self, plan: Stream) -> str | None:
         with self._reaching():
@@ -154,16 +164,12 @@ class PostgresSource:
         """One task for the log, or the driver where it is little; one task for each part of a table."""
         known = plans.parse_plan(plan)
         if isinstance(known, Snapshot):
-            return Input(spark.range(0, len(known.parts), 1, max(1, len(known.parts))), self._reader(known))
+            reader = self._reader(known)
+            return _input(spark, len(known.parts), reader, here=reader.held is not None)
         # An empty range needs no reader that queries the server.
         rows = 1 if known.start < known.end or known.altered else 0
-        reader = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
-        here = (
-            pa.record_batch({"id": pa.array(range(rows), pa.int64())})
-            if known.end - known.start <= _LEAST_BYTES
-            else None
-        )
-        return Input(spark.range(0, rows, 1, 1), reader, here=here)
+        stream = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
+        return _input(spark, rows, stream, here=known.end - known.start <= _LEAST_BYTES)
 
     def foreseen(self, plan: str) -> list[Foreseen]:
         """The schemas of the tables in a snapshot."""
@@ -214,8 +220,9 @@ class PostgresSource:
         return self._snapshot_plan(server) if waiting else None
 
     def _snapshot_is_added(self) -> bool:
-        """Whether it is for tables that were added later: the first tables are snapshotted before anything else."""
-        return self._snapshot is not None and self._snapshot.again and not self._snapshot.slot_lost and bool(self._done)
+        """Whether it is for tables that were added later: the first tables, and what others wait for, come before anything else."""
+        running = self._snapshot
+        return running is not None and running.again and not (running.slot_lost or running.held) and bool(self._done)
 
     def _snapshot_plan(self, server: Server) -> Snapshot | None:
         assert self._snapshot is not None
@@ -244,17 +251,7 @@ class PostgresSource:
             return self._opened
         server = self._capture.open()
         self._check_rules()
-        if self._system not in (None, server.system) and not self._resnapshot:
-            raise ChangelingError(
-                f"source {self.name}: this is another server than the one that was captured before, so positions in its log "
-                "mean something else: point the url at the former one, or run with --resnapshot"
-            )
-        if self._position is not None and (flushed := self._capture.flushed()) < self._position:
-            raise ChangelingError(
-                f"source {self.name}: the log of this server ends at {format_lsn(flushed)}, before what was stored "
-                f"({format_lsn(self._position)}): it is another server, or was restored from a backup, and its changes cannot "
-                "continue the stored ones. Begin with a pipeline of another name, or `changeling remove` this one first"
-            )
+        self._capture.check_continues(None if self._resnapshot else self._system, self._position)
         status = self._capture.status()
         lost = self._capture.lost(status, self._position) or self._capture.went_back(
             status, self._stored, self._position
@@ -266,7 +263,8 @@ class PostgresSource:
             known = self._position is not None
             point = self._capture.create_slot()
             self._position = point.lsn
-            self._take(point, again=known, slot_lost=known)
+            self._slot_lost = known
+            self._take(point, again=known)
         elif self._position is None:
             self._position = status.confirmed
         if self._resnapshot:
@@ -276,19 +274,21 @@ class PostgresSource:
         self._opened = server
         return server
 
-    def _take(self, point: ExportedSnapshot, *, again: bool, slot_lost: bool) -> None:
-        """Starts a snapshot of all tables that are not completed."""
-        if slot_lost:
+    def _take(self, point: ExportedSnapshot, *, again: bool) -> None:
+        """Starts a snapshot of tables that are not completed: all of them, as long as nobody else comes for one."""
+        if self._slot_lost:
             self._done.clear()
-        asked = self._requests.pending()
-        locked = self._capture.lock_tables(point, self._wanted())
+        chosen, asked = self._crowd.chosen(self._wanted()), self._requests.pending()
+        locked = self._capture.lock_tables(point, chosen)
         if locked is None:
             # A table was rewritten between the snapshot and our lock on it: the snapshot would show it empty.
             point.close()
-            self._take(self._capture.export_snapshot(), again=True, slot_lost=slot_lost)
+            self._take(self._capture.export_snapshot(), again=True)
             return
+        asked = {name: mark for name, mark in asked.items() if name in locked.prints}
         parts = [part for table, leaves in locked.leaves.items() for part in plans.parts_of(table, leaves)]
-        self._snapshot = RunningSnapshot(point, locked, parts, asked, again, slot_lost)
+        held = self._crowd.waits_for(locked)
+        self._snapshot = RunningSnapshot(point, locked, parts, asked, again, self._slot_lost, held)
         if not parts:
             self._end_snapshot()
 
@@ -301,15 +301,13 @@ class PostgresSource:
         if not self._wanted() or monotonic() < self._not_before:
             return
         try:
-            point = self._capture.export_snapshot()
+            self._take(self._capture.export_snapshot(), again=True)
         except ChangelingError as error:
             if not self._done:
                 raise
             # The tables that are already captured continue.
             self._not_before = monotonic() + _PATIENCE
             self._warnings.append(f"tables wait for their snapshot: {error}")
-            return
-        self._take(point, again=True, slot_lost=False)
 
     def _note_added(self) -> None:
         """A table that was unpublished for a while has lost changes: it is snapshotted again."""
@@ -333,12 +331,17 @@ class PostgresSource:
     def _reader(self, plan: Snapshot) -> SnapshotReader:
         if self._snapshot is None:
             raise ChangelingError(f"source {self.name}: the snapshot of its tables is gone")
-        return SnapshotReader(
-            self._capture.tables(), plan, self._snapshot.point.snapshot, self._snapshot.locked.relations
-        )
+        running, held = self._snapshot, self._capture.locking if self._snapshot.held else None
+        return SnapshotReader(self._capture.tables(), plan, running.point.snapshot, running.locked.relations, held)
 
     def _end_snapshot(self) -> None:
         if self._snapshot is not None:
             self._snapshot.point.close()
             self._capture.unlock()
             self._snapshot = None
+
+
+def _input(spark: SparkSession, rows: int, reader: SnapshotReader | StreamReader, *, here: bool) -> Input:
+    """A task a row, or all in the driver."""
+    numbers = pa.record_batch({"id": pa.array(range(rows), pa.int64())})
+    return Input(spark.range(0, rows, 1, max(1, rows)), reader, here=numbers if here else None)

@@ -151,6 +151,22 @@ class Capture:
             "or its publication was altered"
         )
 
+    def check_continues(self, system: str | None, position: int | None) -> None:
+        """Raises `ChangelingError` where this is not the server whose log was stored up to a position; `system`: the one it was."""
+        assert self._server is not None
+        name = self._settings.name
+        if system not in (None, self._server.system):
+            raise ChangelingError(
+                f"source {name}: this is another server than the one that was captured before, so positions in its log "
+                "mean something else: point the url at the former one, or run with --resnapshot"
+            )
+        if position is not None and (flushed := self.flushed()) < position:
+            raise ChangelingError(
+                f"source {name}: the log of this server ends at {format_lsn(flushed)}, before what was stored "
+                f"({format_lsn(position)}): it is another server, or was restored from a backup, and its changes cannot "
+                "continue the stored ones. Begin with a pipeline of another name, or `changeling remove` this one first"
+            )
+
     def refused(self, lost: str) -> ChangelingError:
         """The error for a slot that cannot be continued."""
         return ChangelingError(
@@ -205,6 +221,11 @@ class Capture:
         assert row is not None
         named = {relation.table.spelled(): relation for relation in found}
         return LockedTables(named, leaves, prints, int(str(row[0])) * 1000)
+
+    @property
+    def locking(self) -> Connection | None:
+        """The connection that has the locks of `lock_tables`, in a transaction that shows the snapshot."""
+        return self._locking
 
     def unlock(self) -> None:
         """Releases the locks of `lock_tables`."""

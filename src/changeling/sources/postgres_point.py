@@ -19,8 +19,8 @@ from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_capture import Capture, LockedTables
 from changeling.sources.postgres_known import KnownTables
 from changeling.sources.postgres_plan import Snapshot
-from changeling.sources.postgres_reading import SnapshotReader
 from changeling.sources.postgres_settings import CaptureSettings
+from changeling.sources.postgres_snapshot_reading import SnapshotReader
 from changeling.spark.adapter import run
 
 _BLOCKS = 8192

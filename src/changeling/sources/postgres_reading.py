@@ -10,7 +10,6 @@ import numpy as np
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
-from psycopg import sql
 
 from changeling.model import layout
 from changeling.model.errors import ChangelingError
@@ -20,19 +19,17 @@ from changeling.postgres.catalog import Connection, matches
 from changeling.postgres.column_rules import ColumnRules
 from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.pgoutput import PgOutput
-from changeling.postgres.relation import Relation
 from changeling.postgres.relation_messages import to_texts
-from changeling.postgres.rows import Blocks, read_rows
 from changeling.postgres.slot import Slot
 from changeling.postgres.table_versions import Resolver
-from changeling.sources.postgres_plan import Part, Snapshot, Stream
+from changeling.sources.postgres_plan import Stream
 
 Read = tuple[pa.RecordBatch, pa.RecordBatch]
 
 _MESSAGES = 20_000
 _WAITING = 4
 """How many chunks of messages may wait to be decoded."""
-_NO_REJECTS = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
+NO_REJECTS = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ class StreamReader:
         if self.plan.start < self.plan.end:
             yield from self._changes()
         if self.plan.altered:
-            yield _schema_changes(self.tables.source, self.slot, self.plan), _NO_REJECTS
+            yield _schema_changes(self.tables.source, self.slot, self.plan), NO_REJECTS
 
     def _changes(self) -> Iterator[Read]:
         url = self.tables.url
@@ -113,7 +110,7 @@ class StreamReader:
             )
             for chunk in _fetched(url, connection, Slot(url, self.slot), self.publications, self.plan.end):
                 for changes in output.batches(chunk):
-                    yield self.tables.captured(changes), _NO_REJECTS
+                    yield self.tables.captured(changes), NO_REJECTS
             self._check_slot(catalog_connection)
             self.notes.extend(to_texts(output.described))
 
@@ -195,138 +192,3 @@ def _fetched(url: str, connection: Connection, slot: Slot, publications: str, en
         if thread.is_alive():
             connection.cancel_safe()
             thread.join(30)
-
-
-@dataclass(frozen=True)
-class SnapshotReader:
-    """A task for each part: its rows as the exported snapshot shows them."""
-
-    tables: Tables
-    plan: Snapshot
-    snapshot: str
-    relations: dict[str, Relation]
-    """By the table's spelled name."""
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Read]:
-        """Changes in the layout `CHANGES`."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from self._part(self.plan.parts[number])
-
-    def _part(self, part: Part) -> Iterator[Read]:
-        url, relation = self.tables.url, self.relations[part.table.spelled()]
-        schema, name = part.table.schema or "", part.table.name
-        rules, condition = self.tables.rules_of(schema, name), dict(self.tables.filters).get((schema, name))
-        if part.last and self.plan.again:
-            yield _truncation(self.tables.source, part, self.plan), _NO_REJECTS
-        if not part.name:
-            # A partitioned table that has no partitions yet.
-            return
-        with closing(connect(url)) as connection:
-            try:
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(self.snapshot))
-                leaf = sql.Identifier(part.schema, part.name)
-                lock(connection, leaf)
-                count = 0
-                for rows in read_rows(connection, relation, leaf, Blocks(part.first, part.end), rules, condition):
-                    yield _reads(rows, count, self.tables.source, part, self.plan), _NO_REJECTS
-                    count += rows.num_rows
-            except psycopg.Error as error:
-                raise unreachable(url, error) from None
-
-
-def _reads(rows: pa.RecordBatch, before: int, source: str, part: Part, plan: Snapshot) -> pa.RecordBatch:
-    """Rows as changes; positions come from row numbers in the range, so reading it again gives the same positions."""
-    count = rows.num_rows
-    numbers = pa.array(np.arange(before + 1, before + count + 1)).cast(pa.string())
-    lengths = pc.utf8_lpad(pc.binary_length(numbers).cast(pa.string()), 2, "0")
-    prefix = encode(plan.point, 0, part.leaf, part.first)
-    positions = pc.binary_join_element_wise(f"{prefix}.", lengths, numbers, "")
-    return _changes(
-        count,
-        source,
-        part,
-        plan,
-        op="read",
-        after_image="full",
-        key=rows.column("key"),
-        after=rows.column("after"),
-        position=positions,
-        schema=rows.column("schema"),
-        offset=numbers.cast(pa.int64()),
-    )
-
-
-def _truncation(source: str, part: Part, plan: Snapshot) -> pa.RecordBatch:
-    """A truncate before the snapshot, which contains all rows that the source has."""
-    position = pa.array([encode(plan.point, 0)], pa.string())
-    return _changes(1, source, part, plan, op="truncate", after_image="none", position=position)
-
-
-def _changes(
-    count: int,
-    source: str,
-    part: Part,
-    plan: Snapshot,
-    *,
-    op: str,
-    after_image: str,
-    position: pa.Array,
-    key: pa.Array | None = None,
-    after: pa.Array | None = None,
-    schema: pa.Array | None = None,
-    offset: pa.Array | None = None,
-) -> pa.RecordBatch:
-    def same(value: object, kind: pa.DataType) -> pa.Array:
-        return pa.repeat(pa.scalar(value, kind), count)
-
-    place = {
-        "topic": same(f"snapshot {part.schema}.{part.name}", pa.string()),
-        "partition": same(part.leaf, pa.int32()),
-        "offset": offset if offset is not None else same(0, pa.int64()),
-        "record": same(part.first, pa.int64()),
-        "ordinal": same(plan.point, pa.int64()),
-        "file": pa.nulls(count, pa.string()),
-    }
-    columns = {
-        "source": same(source, pa.string()),
-        "table": layout.tables_array([part.table]).take(pa.array(np.zeros(count, np.int32))),
-        "op": same(op, pa.string()),
-        "key": key,
-        "after": after,
-        "before_image": same("none", pa.string()),
-        "after_image": same(after_image, pa.string()),
-        "encoding": same("canonical", pa.string()),
-        "position": position,
-        "commit_time": same(plan.moment, pa.int64()),
-        "origin": pa.StructArray.from_arrays([place[one.name] for one in layout.ORIGIN], fields=list(layout.ORIGIN)),
-        "schema": schema,
-        "arrived": same(False, pa.bool_()),
-    }
-    return pa.RecordBatch.from_arrays(
-        [pa.nulls(count, one.type) if (found := columns.get(one.name)) is None else found for one in layout.CHANGES],
-        names=layout.CHANGES.names,
-    )
-
-
-def lock(connection: Connection, leaf: sql.Identifier) -> None:
-    """Prevents a table from being altered until the transaction ends; fails at once where a session waits to alter it.
-
-    That session waits for the lock of the snapshot's owner: queueing behind it would be a deadlock.
-    """
-    connection.execute(sql.SQL("LOCK TABLE ONLY {} IN ACCESS SHARE MODE NOWAIT").format(leaf))
-
-
-def check_alive(reader: SnapshotReader) -> str | None:
-    """Why the snapshot of a plan can no longer be read, or None."""
-    try:
-        with closing(connect(reader.tables.url)) as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(reader.snapshot))
-            for part in reader.plan.parts:
-                if part.name:
-                    lock(connection, sql.Identifier(part.schema, part.name))
-    except (psycopg.Error, ChangelingError) as error:
-        return " ".join(str(error).split())
-    return None

@@ -22,6 +22,8 @@ class RunningSnapshot:
     """The requests that were open when it began."""
     again: bool
     slot_lost: bool
+    held: bool = False
+    """It is read over the connection that has the locks: whoever comes to alter its table waits."""
     begun: bool = False
 
     def plan(self, system: str, position: int, most: int) -> Snapshot:
