@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from changeling.formats import registry
-from changeling.formats.arcion_csv.decode import expects_header
 from changeling.formats.arcion_csv.options import ArcionCsvRead
+from changeling.formats.arcion_csv.read import expects_header
 from changeling.formats.options import ReadOptions
 from changeling.model.change import Change, Record
 from changeling.model.errors import UsageError

@@ -26,13 +26,14 @@ Names = tuple[str, ...]
 
 
 class Part:
-    """A member of an envelope that is an object of known members: its errors name it."""
+    """A member of an envelope that is an object of known members: its errors name it, if it has a name."""
 
     def __init__(self, name: str, kind: Any, *, nullable: bool = False) -> None:
         self.nullable = nullable
         self.decoder = msgspec.json.Decoder(kind)
         self.decoder_or_none = msgspec.json.Decoder(kind | None)
-        self.decode = json_text.named(name, (self.decoder_or_none if nullable else self.decoder).decode)
+        decode = (self.decoder_or_none if nullable else self.decoder).decode
+        self.decode = json_text.named(name, decode) if name else decode
         self.fields: tuple[str, ...] = kind.__struct_fields__
 
 
@@ -93,8 +94,21 @@ class Cells(ABC):
         """The value; a group goes on with the records that have the value of the first one."""
 
     @abstractmethod
+    def limit(self, value: Cell, most: int) -> None:
+        """A group goes on with the records that have one of the first values, so many at most."""
+
+    @abstractmethod
     def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
         """Cells that are made in another way for each value: a function of `Cells`, the value, and these cells of its records."""
+
+    @abstractmethod
+    def by_members(
+        self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell
+    ) -> Sequence[Cell]:
+        """Cells that are made in another way for each list of members.
+
+        By a function of `Cells`, the members of each of these objects (None where there is none), and these cells of its records.
+        """
 
     @abstractmethod
     def by_names(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
@@ -184,8 +198,20 @@ class Cells(ABC):
         """An integer as JSON; `null` where there is none."""
 
     @abstractmethod
+    def padded(self, number: Cell, width: int) -> Cell:
+        """An integer as text, with zeros in front up to a width."""
+
+    @abstractmethod
+    def size(self, text: Cell) -> Cell:
+        """How many bytes a text has."""
+
+    @abstractmethod
     def as_text(self, cell: Cell) -> Cell:
         """What is a text; nothing where it is anything else."""
+
+    @abstractmethod
+    def plus(self, number: Cell, other: Cell) -> Cell:
+        """Two numbers together."""
 
     @abstractmethod
     def at_least(self, number: Cell, least: int) -> Cell:
@@ -292,8 +318,12 @@ class Cells(ABC):
         """An image that has no columns of its key with these in front."""
 
     @abstractmethod
-    def with_first(self, text: Cell, name: str, value: Cell) -> Cell:
-        """An object with another member, JSON, in front of its own."""
+    def without_end(self, text: Cell) -> Cell:
+        """A compact object without the bracket at its end."""
+
+    @abstractmethod
+    def with_front(self, front: Cell, text: Cell) -> Cell:
+        """A compact object with other members in front of its own: the text of an object without the bracket at its end."""
 
     @abstractmethod
     def fields(self, struct: Cell) -> Any:
@@ -303,9 +333,13 @@ class Cells(ABC):
     def lose(self, out: Any, condition: Condition, feature: str, why: Reason) -> None:
         """Notes that a change loses this where the condition holds (see `Outgoing.lose`)."""
 
+    def with_first(self, text: Cell, name: str, value: Cell) -> Cell:
+        """A compact object with another member, JSON, in front of its own."""
+        return self.with_front(self.joined(b"{" + json_text.head(name), value), text)
+
     def filled_shell(self, members: Mapping[str, Cell], filling: Mapping[str, Cell]) -> Cell:
         """An object of the members of a shell, with those of these values that are there."""
-        return self.shell({name: self.first(filling.get(name), value) for name, value in members.items()}, ())
+        return self.shell({name: self.first(filling.get(name), value) for name, value in members.items()})
 
     def value(self, members: Mapping[str, Cell], name: str) -> Cell:
         """The value of a member; None where that is missing or `null`."""
@@ -324,12 +358,36 @@ class Cells(ABC):
         """JSON, `null` where there is none."""
         return self.first(text, b"null")
 
-    def shell(self, members: Mapping[str, Cell], taken: Sequence[str]) -> Cell:
-        """An object of these members without the values that are kept elsewhere: they are null."""
+    def shell(self, members: Mapping[str, Cell], taken: Sequence[str] = ()) -> Cell:
+        """An object of those of these members that are there, the first always is; values that are kept elsewhere are null."""
         parts: list[Cell] = []
         for name, text in members.items():
-            parts += [(b"," if parts else b"{") + json_text.head(name), b"null" if name in taken else text]
+            if text is not None:
+                parts += [(b"," if parts else b"{") + json_text.head(name), b"null" if name in taken else text]
         return self.joined(*parts, b"}") if parts else b"{}"
+
+    def sparse(self, members: Mapping[str, Cell]) -> Cell:
+        """An object of those of these members that are there; None where none is."""
+        found: Cell = None
+        for name, text in members.items():
+            if text is not None:
+                part = self.joined(json_text.head(name), text)
+                found = part if found is None else self.first(self.joined(found, b",", part), found, part)
+        return self.joined(b"{", found, b"}")
+
+    def merged(self, one: Cell, other: Cell) -> Cell:
+        """A compact object with the members of both; each may be missing."""
+        if one is None or other is None:
+            return self.first(one, other)
+        front = self.where(self.equal(one, b"{}"), None, one)
+        return self.first(self.with_front(self.without_end(front), other), other, one)
+
+    def array_of(self, values: Iterable[Cell]) -> Cell:
+        """An array of these values."""
+        parts: list[Cell] = []
+        for value in values:
+            parts += [b"," if parts else b"[", value]
+        return self.joined(*parts, b"]") if parts else b"[]"
 
 
 def as_bytes(text: Any) -> Any:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -83,13 +82,15 @@ class Numbering:
         totals = {name: pc.sum(_is_one_of(batch, ops)).as_py() or 0 for name, ops in _COUNTED.items()}
         return Counts(**{name: getattr(self.counts, name) + total for name, total in totals.items()})
 
-    def running(self, batch: pa.RecordBatch, places: npt.NDArray[np.int64]) -> list[Counts]:
-        """The totals at these changes of the batch, each itself included."""
-        columns = [
-            (np.cumsum(_is_one_of(batch, ops).to_numpy()) + getattr(self.counts, name))[places].tolist()
+    def numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the running numbers of its changes, and the totals by kind, each itself included."""
+        numbers = pa.array(np.arange(batch.num_rows) + self.number + 1)
+        totals = [
+            pa.array(np.cumsum(_is_one_of(batch, ops).to_numpy()) + getattr(self.counts, name))
             for name, ops in _COUNTED.items()
         ]
-        return [Counts(*row) for row in zip(*columns, strict=True)]
+        counts = pa.StructArray.from_arrays(totals, list(_COUNTED))
+        return batch.append_column("number", numbers).append_column("counts", counts)
 
 
 def _is_one_of(batch: pa.RecordBatch, operations: tuple[Operation, ...]) -> pa.Array:
@@ -125,6 +126,7 @@ class Encoder:
             return self._batch(batch, numbering or Numbering())
 
     def _batch(self, batch: pa.RecordBatch, numbering: Numbering) -> Encoded:
+        batch = numbering.numbered(batch)
         plain = self._plain(batch, numbering)
         count = batch.num_rows
         others = np.arange(count) if plain is None else np.flatnonzero(~plain.written.plain)
@@ -133,7 +135,7 @@ class Encoder:
         rejected: dict[int, tuple[str, str | None]] = {}
         dropped: Counter[str] = Counter() if plain is None else plain.dropped
         relabelled: Counter[str] = Counter() if plain is None else plain.relabelled
-        as_text = 0
+        as_text = 0 if plain is None else plain.as_text
         supplied = numbering.progress
         counted = CountedTransactions(
             numbering.transactions, batch, None if plain is None or supplied is not None else plain.written.plain
@@ -146,10 +148,11 @@ class Encoder:
             layout.origins(rest),
             rest.column("source").to_pylist(),
             rest.column("encoding").to_pylist(),
-            numbering.running(batch, others),
+            rest.column("number").to_pylist(),
+            zip(*(total.to_pylist() for total in rest.column("counts").flatten()), strict=True),
             strict=True,
         )
-        for place, change, origin, source, encoding, counts in columns:
+        for place, change, origin, source, encoding, number, counts in columns:
             lost: set[str] = set()
             progress = _NO_PROGRESS
             if self._format.counts_transactions:
@@ -158,8 +161,8 @@ class Encoder:
                 change=change,
                 native=encoding == self._format.name,
                 source=source,
-                number=numbering.number + place + 1,
-                counts=counts,
+                running=number,
+                counts=Counts(*counts),
                 arrived=change.arrived,
                 drop=self._drop,
                 dropped=lost,
@@ -207,7 +210,7 @@ class Encoder:
         ):
             return None
         encoding = encodings[0].as_py()
-        if self._has_halves(encoding):
+        if encoding != self._format.name and self._has_halves(encoding):
             return None
         transcoder = self._transcoder(encoding)
         if not self._format.counts_transactions:

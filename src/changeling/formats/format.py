@@ -34,7 +34,7 @@ class Outgoing(msgspec.Struct, gc=False):
     native: bool
     """It was read from this same dialect: `meta` is its own, and the written record must equal the one read."""
     source: str
-    number: int
+    running: int
     """Running number of the change in the output, from 1."""
     counts: Counts
     arrived: bool

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.departures import Written, written
+from changeling.envelope.objects import are_compact
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.capabilities import LABELS, SKIPPING
 from changeling.formats.format import Format
@@ -19,6 +20,7 @@ from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
 _SHOWN = (Image.FULL.value, Image.PARTIAL.value)
 """Images that have values."""
+_SIDES = ("before", "after")
 _ROWS = [operation.value for operation in ROW_OPERATIONS]
 
 
@@ -28,6 +30,7 @@ class PlainRecords(NamedTuple):
     written: Written
     dropped: Counter[str]
     relabelled: Counter[str]
+    as_text: int
 
 
 class PlainWriter:
@@ -47,6 +50,7 @@ class PlainWriter:
         if self._encode is None:
             return None
         candidates, lost = as_mask(is_one_of(batch.column("op"), _ROWS)) & ~unsettled, {}
+        given = batch
         if transcoder is not None:
             for feature, mask in _needed(batch).items():
                 if feature in self._format.carries:
@@ -56,8 +60,12 @@ class PlainWriter:
                 else:
                     candidates &= ~mask
             if transcoder.untyped is not None or batch.column("schema").null_count < batch.num_rows:
-                batch, fits = transcoded(batch, transcoder)
-                candidates &= fits
+                batch, fits, lossy = transcoded(batch, transcoder)
+                candidates &= fits & self._comparable(given)
+                if "types" in self._drop - SKIPPING:
+                    lost["types"] = lossy
+                else:
+                    candidates &= ~lossy
         native = transcoder is None
         found = written(batch, candidates, native, self._drop - SKIPPING, self._encode)
         if found is None:
@@ -67,7 +75,23 @@ class PlainWriter:
             mask[places] = True
             lost[feature] = lost[feature] | mask if feature in lost else mask
         dropped = Counter({feature: int((mask & found.plain).sum()) for feature, mask in lost.items()})
-        return PlainRecords(found, +dropped, self._relabelled(batch, native, found.plain))
+        as_text = 0 if batch is given else self._became_text(given, batch, found.plain)
+        return PlainRecords(found, +dropped, self._relabelled(batch, native, found.plain), as_text)
+
+    def _comparable(self, batch: pa.RecordBatch) -> Mask:
+        """Where the images show by their text alone whether values become other ones."""
+        found = np.ones(batch.num_rows, np.bool_)
+        for side in _SIDES if self._format.types.all_text else ():
+            found &= are_compact(pc.fill_null(batch.column(side), "{}"))
+        return found
+
+    def _became_text(self, before: pa.RecordBatch, after: pa.RecordBatch, plain: Mask) -> int:
+        if not self._format.types.all_text:
+            return 0
+        differ = np.zeros(before.num_rows, np.bool_)
+        for side in _SIDES:
+            differ |= as_mask(pc.not_equal(before.column(side), after.column(side)))
+        return int((differ & plain & as_mask(pc.is_null(before.column("schema")))).sum())
 
     def _relabelled(self, batch: pa.RecordBatch, native: bool, plain: Mask) -> Counter[str]:
         labels = LABELS - self._format.carries

@@ -1,9 +1,10 @@
 """`arcion-json`: the JSON files of Arcion's internal CDC format, of all its modes (seed 000)."""
 
+from changeling.envelope import reading, writing
 from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
-from changeling.formats.arcion_json.decode import ArcionJsonRead, decoder
-from changeling.formats.arcion_json.encode import ArcionJsonWrite, encoder
+from changeling.formats.arcion_json.read import ArcionJsonRead, reader
 from changeling.formats.arcion_json.types import TYPES
+from changeling.formats.arcion_json.write import ArcionJsonWrite, writer
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 
@@ -12,8 +13,10 @@ FORMAT = Format(
     summary="Arcion's internal CDC format as JSON: every value as text, presence in `exists`, order in `cursor`",
     read_options=ArcionJsonRead,
     write_options=ArcionJsonWrite,
-    decoder=decoder,
-    encoder=encoder,
+    decoder=reading.one_by_one(reader),
+    batch_decoder=reading.by_columns(reader, "arcion-json"),
+    encoder=writing.one_by_one(writer),
+    batch_encoder=writing.by_columns(writer),
     carries=carrying(
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
     ),

@@ -1,12 +1,12 @@
 """`transferia`: Transferia's change items, and the record of its data model (seed 003)."""
 
-from changeling.envelope import reading
+from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.framing import JsonValues
 from changeling.formats.transferia.decode import TransferiaRead, reader
-from changeling.formats.transferia.encode import TransferiaWrite, encoder
 from changeling.formats.transferia.types import TYPES
+from changeling.formats.transferia.write import TransferiaWrite, writer
 
 FORMAT = Format(
     name="transferia",
@@ -14,7 +14,8 @@ FORMAT = Format(
     read_options=TransferiaRead,
     write_options=TransferiaWrite,
     decoder=reading.one_by_one(reader),
-    encoder=encoder,
+    encoder=writing.one_by_one(writer),
+    batch_encoder=writing.by_columns(writer),
     batch_decoder=reading.by_columns(reader, "transferia"),
     carries=carrying(all_but=("begin", "barrier", "keys-only")),
     types=TYPES,
