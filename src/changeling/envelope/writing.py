@@ -1,4 +1,4 @@
-"""A dialect's writer, one function over cells, as the two ways that the kernel knows: change by change, and by columns."""
+"""A dialect's writer, one function over cells, as the kernel calls it: change by change, and by columns."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -36,46 +36,36 @@ def kept(cells: Cells, out: Any) -> Members:
     return cells.members(meta)
 
 
-def one_by_one(writer: Callable[[Any], Writer]) -> Callable[[Any], Callable[[Any], Sequence[Record]]]:
-    """The way change by change, given the options."""
+def one_by_one(write: Writer) -> Callable[[Any], Sequence[Record]]:
+    """The way change by change."""
 
-    def encoder(options: Any) -> Callable[[Any], Sequence[Record]]:
-        write = writer(options)
+    def encode(out: Any) -> Sequence[Record]:
+        return [
+            Record(as_bytes(made.value), as_bytes(made.key), tuple(made.headers), made.topic)
+            for made in write(ONE, out)
+            if made.where
+        ]
 
-        def encode(out: Any) -> Sequence[Record]:
-            return [
-                Record(as_bytes(made.value), as_bytes(made.key), tuple(made.headers), made.topic)
-                for made in write(ONE, out)
-                if made.where
-            ]
-
-        return encode
-
-    return encoder
+    return encode
 
 
-def by_columns(writer: Callable[[Any], Writer]) -> Callable[[Any], Callable[[Departures], RecordColumns]]:
-    """The way of whole groups, given the options."""
+def by_columns(write: Writer) -> Callable[[Departures], RecordColumns]:
+    """The way of whole groups."""
 
-    def encoder(options: Any) -> Callable[[Departures], RecordColumns]:
-        write = writer(options)
+    def encode(changes: Departures) -> RecordColumns:
+        made = write(changes, changes)
+        changes.check()
+        columns = [_columns(changes, one) for one in made]
+        if len(columns) == 1:
+            return columns[0]
+        places = np.concatenate([column.places for column in columns])
+        order = np.argsort(places, kind="stable")
+        value, key, headers, topic = (
+            pa.concat_arrays([column[part] for column in columns]).take(pa.array(order)) for part in range(4)
+        )
+        return RecordColumns(value, key, headers, topic, places[order], changes.placed or ())
 
-        def encode(changes: Departures) -> RecordColumns:
-            made = write(changes, changes)
-            changes.check()
-            columns = [_columns(changes, one) for one in made]
-            if len(columns) == 1:
-                return columns[0]
-            places = np.concatenate([column.places for column in columns])
-            order = np.argsort(places, kind="stable")
-            value, key, headers, topic = (
-                pa.concat_arrays([column[part] for column in columns]).take(pa.array(order)) for part in range(4)
-            )
-            return RecordColumns(value, key, headers, topic, places[order], changes.placed or ())
-
-        return encode
-
-    return encoder
+    return encode
 
 
 def _columns(changes: Departures, made: RecordCells) -> RecordColumns:

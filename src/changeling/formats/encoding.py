@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.envelope import writing
 from changeling.envelope.positions import positions
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, needed
 from changeling.formats.counted_transactions import CountedTransactions, beside, unsettled
 from changeling.formats.decoding import collector_at_rest, reason_of
-from changeling.formats.format import Counts, Encode, Format, LeftOut, Outgoing
+from changeling.formats.format import Counts, Format, LeftOut, Outgoing
 from changeling.formats.key_changes import check_origin
 from changeling.formats.options import WriteOptions
 from changeling.formats.plain_writing import PlainRecords, PlainWriter
@@ -112,13 +113,14 @@ def _is_own(placed: tuple[int, ...], out: Outgoing, change: Change) -> bool:
 class Encoder:
     """Encodes batch after batch with one set of options."""
 
-    def __init__(self, form: Format, options: WriteOptions) -> None:
+    def __init__(self, form: Format, options: WriteOptions, *, by_columns: bool = True) -> None:
         self._format, self._drop, self._keyed = form, options.drop, options.keyed
         self._names_topic = options.names_topic
-        self._encode: Encode = form.encoder(options)
+        write = form.writer(options)
+        self._encode = writing.one_by_one(write)
         self._transcoders: dict[str, Transcoder | None] = {form.name: None}
         self._halves: dict[str, bool] = {}
-        self._write_plain = PlainWriter(form, options)
+        self._write_plain = PlainWriter(form, options, writing.by_columns(write)) if by_columns else None
 
     def __call__(self, batch: pa.RecordBatch, numbering: Numbering | None = None) -> Encoded:
         """Encodes a batch of layout `CHANGES`; every change is written, in the rejects, or counted as dropped."""
@@ -203,28 +205,25 @@ class Encoder:
 
     def _plain(self, batch: pa.RecordBatch, numbering: Numbering) -> PlainRecords | None:
         """What is written by columns: changes of one encoding, whose places in their transactions depend on no others."""
-        if (
-            self._format.batch_encoder is None
-            or not batch.num_rows
-            or len(encodings := batch.column("encoding").unique()) > 1
-        ):
+        write_plain = self._write_plain
+        if write_plain is None or not batch.num_rows or len(encodings := batch.column("encoding").unique()) > 1:
             return None
         encoding = encodings[0].as_py()
         if encoding != self._format.name and self._has_halves(encoding):
             return None
         transcoder = self._transcoder(encoding)
         if not self._format.counts_transactions:
-            return self._write_plain(batch, transcoder, np.zeros(batch.num_rows, np.bool_))
+            return write_plain(batch, transcoder, np.zeros(batch.num_rows, np.bool_))
         supplied = numbering.progress
         if supplied is None:
             waiting = unsettled(batch, numbering.transactions.moved())
         else:
             waiting = np.array([one.moved > 0 for one in supplied], np.bool_)
-        plain = self._write_plain(batch, transcoder, waiting)
+        plain = write_plain(batch, transcoder, waiting)
         if plain is None or supplied is not None:
             return plain
         more = beside(batch, ~plain.written.plain) & plain.written.plain
-        return self._write_plain(batch, transcoder, waiting | more) if more.any() else plain
+        return write_plain(batch, transcoder, waiting | more) if more.any() else plain
 
     def _has_halves(self, encoding: str) -> bool:
         if encoding not in self._halves:

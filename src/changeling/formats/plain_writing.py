@@ -1,14 +1,14 @@
 """Which changes of a batch are written by columns: those that lose nothing but what the user allowed, and pass as they are."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.departures import Written, written
+from changeling.envelope.departures import Departures, RecordColumns, Written, written
 from changeling.envelope.objects import are_compact
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.capabilities import LABELS, SKIPPING
@@ -36,10 +36,8 @@ class PlainRecords(NamedTuple):
 class PlainWriter:
     """Writes plain changes of one format by columns, where it can."""
 
-    def __init__(self, form: Format, options: WriteOptions) -> None:
-        self._format, self._drop = form, options.drop
-        self._encode = None if form.batch_encoder is None else form.batch_encoder(options)
-        self._names_topic = options.names_topic
+    def __init__(self, form: Format, options: WriteOptions, write: Callable[[Departures], RecordColumns]) -> None:
+        self._format, self._drop, self._write = form, options.drop, write
 
     def __call__(self, batch: pa.RecordBatch, transcoder: Transcoder | None, unsettled: Mask) -> PlainRecords | None:
         """The plain changes of a batch of one encoding; None where there are none.
@@ -47,8 +45,6 @@ class PlainWriter:
         `transcoder` brings values into the convention of the format; it is None where they are in it. `unsettled` are changes
         whose place depends on others.
         """
-        if self._encode is None:
-            return None
         candidates, lost = as_mask(is_one_of(batch.column("op"), _ROWS)) & ~unsettled, {}
         given = batch
         if transcoder is not None:
@@ -67,7 +63,7 @@ class PlainWriter:
                 else:
                     candidates &= ~lossy
         native = transcoder is None
-        found = written(batch, candidates, native, self._drop - SKIPPING, self._encode)
+        found = written(batch, candidates, native, self._drop - SKIPPING, self._write)
         if found is None:
             return None
         for feature, places in found.lost.items():

@@ -1,6 +1,5 @@
 """`arcion-csv`: the CSV files of Arcion's internal CDC format, snapshot rows and realtime rows (seed 000)."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.arcion_csv.envelope import is_header_or_row
 from changeling.formats.arcion_csv.options import ArcionCsvRead, ArcionCsvWrite
 from changeling.formats.arcion_csv.read import framing, reader
@@ -15,8 +14,8 @@ FORMAT = Format(
     summary="Arcion's internal CDC format as CSV: rows of a snapshot, or NEW, OLD and EXISTS of each column",
     read_options=ArcionCsvRead,
     write_options=ArcionCsvWrite,
-    decoder=reading.one_by_one(reader),
-    encoder=writing.one_by_one(writer),
+    reader=reader,
+    writer=writer,
     carries=carrying(
         # A file is one table, and does not say which: catalog, schema and name come from the reader's options.
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "table", "types"),

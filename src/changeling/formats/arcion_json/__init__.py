@@ -1,6 +1,5 @@
 """`arcion-json`: the JSON files of Arcion's internal CDC format, of all its modes (seed 000)."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
 from changeling.formats.arcion_json.read import ArcionJsonRead, reader
 from changeling.formats.arcion_json.types import TYPES
@@ -13,10 +12,8 @@ FORMAT = Format(
     summary="Arcion's internal CDC format as JSON: every value as text, presence in `exists`, order in `cursor`",
     read_options=ArcionJsonRead,
     write_options=ArcionJsonWrite,
-    decoder=reading.one_by_one(reader),
-    batch_decoder=reading.by_columns(reader, "arcion-json"),
-    encoder=writing.one_by_one(writer),
-    batch_encoder=writing.by_columns(writer),
+    reader=reader,
+    writer=writer,
     carries=carrying(
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
     ),

@@ -1,6 +1,5 @@
 """`arcion-native`: what Arcion writes to Kafka with `replication-format: NATIVE`."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
 from changeling.formats.arcion_json.types import TYPES
 from changeling.formats.arcion_native.read import ArcionNativeRead, reader
@@ -13,10 +12,8 @@ FORMAT = Format(
     summary="Arcion's NATIVE format for Kafka: full images of texts, null for a missing side",
     read_options=ArcionNativeRead,
     write_options=ArcionNativeWrite,
-    decoder=reading.one_by_one(reader),
-    batch_decoder=reading.by_columns(reader, "arcion-native"),
-    encoder=writing.one_by_one(writer),
-    batch_encoder=writing.by_columns(writer),
+    reader=reader,
+    writer=writer,
     carries=carrying(
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
     ),

@@ -1,6 +1,5 @@
 """`dataworks`: the rows of DataWorks' real-time synchronization, five metadata fields before the columns (seed 001)."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.dataworks.envelope import AFTER, ALIASES, BEFORE, OPERATION, SEQUENCE, is_header_or_row
 from changeling.formats.dataworks.options import DataworksRead, DataworksWrite
@@ -20,10 +19,8 @@ FORMAT = Format(
     summary="DataWorks' rows in JSON or CSV: five metadata fields, then the columns; an update is two rows",
     read_options=DataworksRead,
     write_options=DataworksWrite,
-    decoder=reading.one_by_one(reader),
-    batch_decoder=reading.by_columns(reader, "dataworks"),
-    encoder=writing.one_by_one(writer),
-    batch_encoder=writing.by_columns(writer),
+    reader=reader,
+    writer=writer,
     carries=carrying(
         "insert",
         "update",

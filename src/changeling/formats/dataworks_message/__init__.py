@@ -1,6 +1,5 @@
 """`dataworks-message`: the messages that DataWorks writes to Kafka for a whole database."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.dataworks_message.read import DataworksMessageRead, reader
 from changeling.formats.dataworks_message.types import TYPES
@@ -12,10 +11,8 @@ FORMAT = Format(
     summary="DataWorks' whole-database messages: schema and payload, marks, heartbeats and DDL; an update is two",
     read_options=DataworksMessageRead,
     write_options=DataworksMessageWrite,
-    decoder=reading.one_by_one(reader),
-    batch_decoder=reading.by_columns(reader, "dataworks-message"),
-    encoder=writing.one_by_one(writer),
-    batch_encoder=writing.by_columns(writer),
+    reader=reader,
+    writer=writer,
     carries=carrying(
         "insert",
         "update",

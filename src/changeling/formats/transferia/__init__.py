@@ -1,6 +1,5 @@
 """`transferia`: Transferia's change items, and the record of its data model (seed 003)."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.framing import JsonValues
@@ -13,10 +12,8 @@ FORMAT = Format(
     summary="Transferia's change items (shape item), or the records of its data model (shape seed)",
     read_options=TransferiaRead,
     write_options=TransferiaWrite,
-    decoder=reading.one_by_one(reader),
-    encoder=writing.one_by_one(writer),
-    batch_encoder=writing.by_columns(writer),
-    batch_decoder=reading.by_columns(reader, "transferia"),
+    reader=reader,
+    writer=writer,
     carries=carrying(all_but=("begin", "barrier", "keys-only")),
     types=TYPES,
     framing=lambda options: JsonValues(arrays=True),

@@ -1,6 +1,5 @@
 """`ydb-dynamodb`: YDB's changefeeds with FORMAT = DYNAMODB_STREAMS_JSON (seed 004), and Amazon DynamoDB Streams' own."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.ydb_dynamodb.read import YdbDynamodbRead, reader
@@ -13,10 +12,8 @@ FORMAT = Format(
     summary="YDB's changefeeds, FORMAT = DYNAMODB_STREAMS_JSON, and Amazon DynamoDB Streams: typed attribute values",
     read_options=YdbDynamodbRead,
     write_options=YdbDynamodbWrite,
-    decoder=reading.one_by_one(reader),
-    batch_decoder=reading.by_columns(reader, "ydb-dynamodb"),
-    encoder=writing.one_by_one(writer),
-    batch_encoder=writing.by_columns(writer),
+    reader=reader,
+    writer=writer,
     carries=carrying(
         "insert",
         "upsert",
