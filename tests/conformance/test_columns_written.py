@@ -29,9 +29,9 @@ from tests.golden.test_golden import options_of, records_of
 ALONE = ("arcion-csv",)
 """Formats whose records are written one by one: rows of CSV."""
 FORMATS = [name for name in registry.names() if name not in ALONE]
-LOSSY = ("dataworks", "dataworks-message", "ydb-debezium", "ydb-dynamodb", "ydb-json")
+LOSSY = ("canal", "dataworks", "dataworks-message", "ydb-debezium", "ydb-dynamodb", "ydb-json")
 """Formats whose places are not those of XTDB's transactions: such changes lose them, where that is allowed."""
-MOVING = ("arcion-json", "arcion-native", "dataworks", "dataworks-message", "transferia")
+MOVING = ("arcion-json", "arcion-native", "canal", "dataworks", "dataworks-message", "transferia")
 """Formats that have a place for the key before: a moved row is written by columns, too."""
 OPTIONS: list[dict[str, Any]] = [{}, {"drop": "all"}, {"drop": "all", "keyed": False}]
 

@@ -121,8 +121,9 @@ class Many(Parts):
 
     def shell(self, members: Mapping[str, Cell], taken: Sequence[str] = ()) -> Cell:
         parts: list[Cell] = []
-        for name, text in members.items():
-            if text is None:
+        for name, cell in members.items():
+            text = self._operand(cell)
+            if text is None or (isinstance(text, pa.Array) and text.null_count == len(text)):
                 continue
             head = (b"," if parts else b"{") + json_text.head(name)
             if not isinstance(text, pa.Array) or not text.null_count:
