@@ -36,6 +36,11 @@ def _foreign() -> dict[str, EntryPoint]:
     return {found.name: found for found in entry_points(group=GROUP) if found.name not in _MODULES}
 
 
+def foreign() -> list[str]:
+    """The names of the formats that other packages bring, sorted."""
+    return sorted(_foreign())
+
+
 def names() -> list[str]:
     """The names of all formats, sorted: Changeling's own, and those of other packages."""
     return sorted((*_MODULES, *_foreign()))
