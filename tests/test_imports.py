@@ -26,6 +26,7 @@ ROOMS = [
     "datasource",
     "pipelines",
     "api",
+    "conformance",
     "cli",
 ]
 FACES = {"spark/__init__.py": "api"}

@@ -83,11 +83,10 @@ def _arranged(value: str | None, arrange: Callable[[Pairs], Pairs]) -> str | Non
 
 
 def through(given: list[dict[str, Any]], case: Path) -> list[str | None]:
-    """The values of records that were read and written again; where there is a quick way for batches, each alone too."""
+    """The values of records that were read and written again; together, and each alone."""
     name, reading, writing = case.parent.name, options_of(case, "read"), options_of(case, "write")
     written = []
-    one_by_one = [[row] for row in given] if registry.get(name).batch_decoder else [given]
-    for rows in (given, *one_by_one):
+    for rows in (given, *([row] for row in given)):
         changes, rejects = changeling.decode(rows, name, **reading)
         assert rejects.to_pylist() == [], case
         records, rejects = changeling.encode(changes, name, **writing)

@@ -19,15 +19,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "adding-a-format.md"
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The dialect of the page, registered for one test."""
-    text = PAGE.read_text()
-    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    names = re.findall(r"^## \d\. .*: `(\w+\.py)`$", text, re.MULTILINE)
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    for name, source in zip(names, code, strict=True):
-        (folder / name).write_text(source)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "notes.py").write_text(code)
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path)])
-    monkeypatch.setitem(registry._FOLDERS, "notes", "notes")
+    monkeypatch.setitem(registry._MODULES, "notes", "notes")
     registry.get.cache_clear()
     yield "notes"
     registry.get.cache_clear()

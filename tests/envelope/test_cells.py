@@ -97,8 +97,36 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
     ),
     "each": (lambda cells, number: cells.each(lambda one: str(100 // one), number), [[1, 5, 1, 7, 5]]),
     "where": (lambda cells, number: cells.where(cells.equal(number, 7), 1, cells.first(number, 0)), [NUMBERS]),
+    "plus": (lambda cells, one, two: cells.plus(one, two), [[1, None, 7], [2, 3, -7]]),
+    "padded": (lambda cells, number: cells.padded(number, 4), [[0, 12, 12345, None]]),
+    "size": (lambda cells, text: cells.size(text), [TEXTS]),
+    "without_end": (lambda cells, text: cells.without_end(text), [[b"{}", b'{"a":1}', None]]),
+    "with_front": (lambda cells, text: cells.with_front(b'{"z":0', text), [[b"{}", b'{"a":1}', None]]),
+    "merged": (
+        lambda cells, one, two: cells.merged(one, two),
+        [[b"{}", b'{"a":1}', None, b'{"a":1}', None], [b'{"b":2}', b'{"b":2}', b'{"b":2}', None, None]],
+    ),
+    "sparse": (
+        lambda cells, one, two: cells.sparse({"a": one, "b": two}),
+        [[b"1", None, b"1", None], [b"2", b"2", None, None]],
+    ),
+    "array_of": (lambda cells, one, two: cells.array_of([one, two]), [[b"1", b"{}"], [b"2", b"[]"]]),
+    "shell of what is there": (
+        lambda cells, one, two: cells.shell({"a": b"0", "b": one, "c": cells.each(lambda value: value, two)}),
+        [[b"1", None, b"1", None], [b"2", b"2", None, None]],
+    ),
+    "by_members": (
+        lambda cells, one, two: cells.by_members(_named, (one, two), two)[0],
+        [OBJECTS[2:12], [b'{"x":1}', None, b'{"y":2}', b"{}", None, b'{"x":1}', b'{"x":2}', b"{}", b'{"x": 1}', None]],
+    ),
     "transaction": (lambda cells, name, order: cells.transaction(name, order), [["a", None, "c"], [1, 2, None]]),
 }
+
+
+def _named(cells: Cells, one: dict[str, Any] | None, two: dict[str, Any] | None, text: Any) -> Sequence[Any]:
+    """The names of two objects, the values of both, and a cell beside them."""
+    names = f"{list(one or ())}{None if two is None else list(two)}".encode()
+    return (cells.joined(names, *(one or {}).values(), *(two or {}).values(), cells.first(text, b"-")),)
 
 
 def b_row(cells: Cells, key: Any) -> Any:

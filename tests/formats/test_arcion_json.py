@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import changeling
+from changeling.envelope.one import ONE
 from changeling.formats.arcion_json import cursor, table_name
 from changeling.formats.encoding import typed
 from changeling.model.change import Change, Transaction
@@ -126,7 +127,7 @@ def test_000_26_and_27_positions_of_every_cursor(given: dict[str, Any], position
 
 
 def test_000_29_the_lag_is_extraction_less_query_time() -> None:
-    commit = cursor.commit_time(cursor.read(json.dumps(json.dumps(CURSOR)).encode()))
+    commit = cursor.commit_time(cursor.read(ONE, json.dumps(json.dumps(CURSOR)).encode()))
     extracted = cursor.extraction_time(json.dumps({"cursor": json.dumps(CURSOR)}))
     assert commit is not None
     assert extracted is not None

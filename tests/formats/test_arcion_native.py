@@ -54,8 +54,8 @@ def rewritten(*records: Any, **options: Any) -> list[Any]:
     ("given", "why"),
     [
         (record(opType="X"), "unknown opType 'X': Arcion has I, U and D"),
-        (record(opType=1), "opType, before or after: Expected `str`, got `int`"),
-        (record(before="x"), "opType, before or after: Expected `object | null`, got `str`"),
+        (record(opType=1), "opType: Expected `str`, got `int`"),
+        (record(before="x"), "before: Expected `object`, got `str`"),
         (record(opType="D"), "a delete with id, c in after: it must be null"),
         (record(exists={"id": "3"}), "a record with `exists` is one of Arcion's JSON files: read it as arcion-json"),
         (record(cursor=None), "cursor is not a JSON object in a string: Expected `object`, got `null`"),

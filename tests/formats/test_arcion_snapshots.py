@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import changeling
+from changeling.envelope.one import ONE
 from changeling.formats.arcion_json import cursor
 from changeling.model.change import Change
 from changeling.model.operation import Operation
@@ -51,7 +52,7 @@ def test_a_row_of_a_snapshot_stands_before_every_change(format: str, record: str
         {"log": "bin.000001", "position": 4},
         {"dscId": 0, "mutId": 1},
     ):
-        position = cursor.position(cursor.read(json.dumps(earliest).encode()))
+        position = cursor.position(cursor.read(ONE, json.dumps(earliest).encode()))
         assert position is not None
         assert latest < position
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,21 +34,19 @@ def _one_by_one(record: Record) -> Sequence[Change]:
     raise OneByOne
 
 
-QUICK_ALONE = replace(FORM, decoder=lambda options: _one_by_one)
-SLOW_ALONE = replace(FORM, batch_decoder=None)
-
-
 def decoded(records: list[Any], **options: Any) -> tuple[Decoded, bool]:
     """What the format makes of one batch, which is what the slow way makes of it; and whether it went the quick way."""
     given = read_options(FORM, options)
     rows = [record if isinstance(record, dict) else {"value": record} for record in records]
     (batch,) = table_of(rows, 0).to_batches()
-    found, slow = (Decoder(form, given)(batch) for form in (FORM, SLOW_ALONE))
+    found, slow = (Decoder(FORM, given, by_columns=quick)(batch) for quick in (True, False))
     assert found.changes.equals(slow.changes)
     assert found.rejects.equals(slow.rejects)
     assert found.changes.num_rows + found.rejects.num_rows == len(records)
+    decoder = Decoder(FORM, given)
+    decoder._decode = _one_by_one
     try:
-        quick = Decoder(QUICK_ALONE, given)(batch)
+        quick = decoder(batch)
     except OneByOne:
         return found, False
     assert quick.changes.equals(slow.changes)

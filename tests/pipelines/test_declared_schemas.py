@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from changeling.envelope import reading
 from changeling.formats import registry
-from changeling.formats.arcion_csv.decode import expects_header
 from changeling.formats.arcion_csv.options import ArcionCsvRead
+from changeling.formats.arcion_csv.read import expects_header
 from changeling.formats.options import ReadOptions
 from changeling.model.change import Change, Record
 from changeling.model.errors import UsageError
@@ -27,7 +28,7 @@ def options(folder: Path, text: str, **more: Any) -> ReadOptions:
 def decoded(folder: Path, text: str, *records: Record) -> list[Change]:
     found = loaded(folder, text)
     one = source(found)
-    decode = registry.get(one.format).decoder(found.read_options(one))
+    decode = reading.one_by_one(registry.get(one.format).reader(found.read_options(one)))
     return [change for record in records for change in decode(record)]
 
 

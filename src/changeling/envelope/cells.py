@@ -7,305 +7,34 @@ goes on with those that take the usual branch; the others leave the group (`OddO
 
 import functools
 import operator
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
+from changeling.envelope.operations import (
+    Absent,
+    Cell,
+    Condition,
+    Members,
+    Names,
+    Operations,
+    Part,
+    Reason,
+    as_bytes,
+)
 from changeling.model import json_text
 
-Cell: TypeAlias = Any
-"""A value of one record (None where it has none), or the column of it; a plain value stands for a column of nothing else."""
-Condition: TypeAlias = Any
-"""A truth value, or a mask: `&`, `|` and `~` work on both."""
-Reason: TypeAlias = str | Callable[[], str]
-"""Why a record is rejected; of one record alone, so a function may look at its values."""
-Members = dict[str, Cell]
-Names = tuple[str, ...]
+__all__ = ["Absent", "Cell", "Cells", "Condition", "Members", "Names", "Part", "Reason", "as_bytes"]
 
 
-class Part:
-    """A member of an envelope that is an object of known members: its errors name it."""
-
-    def __init__(self, name: str, kind: Any, *, nullable: bool = False) -> None:
-        self.nullable = nullable
-        self.decoder = msgspec.json.Decoder(kind)
-        self.decoder_or_none = msgspec.json.Decoder(kind | None)
-        self.decode = json_text.named(name, (self.decoder_or_none if nullable else self.decoder).decode)
-        self.fields: tuple[str, ...] = kind.__struct_fields__
-
-
-class Absent:
-    """What is known of an object that is not there."""
-
-    def __getattr__(self, name: str) -> None:
-        return None
-
-
-class Cells(ABC):
+class Cells(Operations):
     """What can be done with cells."""
 
-    many: ClassVar[bool]
-
-    @abstractmethod
-    def expect(self, condition: Condition, reason: Reason = "") -> None:
-        """Rejects records for which this does not hold."""
-
-    @abstractmethod
-    def only(self, condition: Condition) -> bool:
-        """Whether this holds; a group goes on with the records for which it does."""
-
-    @abstractmethod
-    def branch(self, condition: Condition) -> bool:
-        """Whether this holds; a group goes on with the records that are as the first one."""
-
-    @abstractmethod
-    def refuse(self, reason: Reason) -> NoReturn:
-        """Rejects all of the records."""
-
-    @abstractmethod
-    def alone(self) -> None:
-        """What follows looks at values of one record: a group ends here."""
-
-    @abstractmethod
-    def any(self, condition: Condition) -> bool:
-        """Whether this holds for one of the records at least."""
-
-    @abstractmethod
-    def all(self, condition: Condition) -> bool:
-        """Whether this holds for all of the records."""
-
-    @abstractmethod
-    def each(self, function: Callable[..., Any], *cells: Cell) -> Cell:
-        """A function of values, which may raise `Rejected`, of these cells; equal values are looked at once."""
-
-    @abstractmethod
-    def each_row(self, function: Callable[..., Any], *cells: Cell) -> Cell:
-        """As `each`, for values that are seldom equal."""
-
-    @abstractmethod
-    def holds(self, function: Callable[..., bool], *cells: Cell) -> Condition:
-        """Where a function of values says so."""
-
-    @abstractmethod
-    def common(self, cell: Cell) -> Any:
-        """The value; a group goes on with the records that have the value of the first one."""
-
-    @abstractmethod
-    def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
-        """Cells that are made in another way for each value: a function of `Cells`, the value, and these cells of its records."""
-
-    @abstractmethod
-    def by_names(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
-        """A function of the columns of a row, and of others (None where one is missing); nothing where there is no row."""
-
-    @abstractmethod
-    def mask(self, truth: Any) -> Condition:
-        """A truth value, or a column of them, as a condition."""
-
-    @abstractmethod
-    def present(self, cell: Cell) -> Condition:
-        """Where there is a value."""
-
-    @abstractmethod
-    def equal(self, cell: Cell, other: Cell) -> Condition:
-        """Where both are there and the same."""
-
-    @abstractmethod
-    def one_of(self, cell: Cell, values: Sequence[str]) -> Condition:
-        """Where a text is one of these."""
-
-    @abstractmethod
-    def starts(self, cell: Cell, head: bytes) -> Condition:
-        """Where JSON begins with this, whatever blanks are in front."""
-
-    @abstractmethod
-    def matches(self, cell: Cell, pattern: str) -> Condition:
-        """Where a pattern fits an entire text."""
-
-    @abstractmethod
-    def contains(self, cell: Cell, parts: Sequence[bytes]) -> Condition:
-        """Where a text contains one of these."""
-
-    @abstractmethod
-    def where(self, condition: Condition, cell: Cell, other: Cell) -> Cell:
-        """One or the other."""
-
-    @abstractmethod
-    def first(self, *cells: Cell) -> Cell:
-        """The first that is there."""
-
-    @abstractmethod
-    def joined(self, *parts: Cell) -> Cell:
-        """These texts after one another; nothing where one of them is missing."""
-
-    @abstractmethod
-    def members(self, text: Cell, name: str = "", optional: Names = (), usual: Names = ()) -> Members:
-        """The members of an object as JSON, in their order; `name` is where it was found.
-
-        The objects of a group may lack those that are optional, where they have others in their usual order.
-        """
-
-    @abstractmethod
-    def names(self, text: Cell) -> tuple[str, ...]:
-        """The names in an object; of a group, in that of the first record."""
-
-    @abstractmethod
-    def items(self, text: Cell, count: int, wrong: Callable[[int], str]) -> list[Cell]:
-        """The items of an array of so many, as JSON; of others, `wrong` says so."""
-
-    @abstractmethod
-    def natural(self, raw: Cell) -> Cell:
-        """A natural number of 63 bits in JSON; None where it is anything else."""
-
-    @abstractmethod
-    def is_set(self, cell: Cell) -> Condition:
-        """Where a member of an object is there, be it null."""
-
-    @abstractmethod
-    def struct(self, part: Part, text: Cell) -> Any:
-        """An object whose attributes are cells; they are None where the text is missing."""
-
-    @abstractmethod
-    def text(self, raw: Cell) -> Cell:
-        """The content of a JSON string."""
-
-    @abstractmethod
-    def document(self, members: Mapping[str, Cell], side: str) -> Cell:
-        """The object in a member, or the one in its text; None where that is missing or `null`."""
-
-    @abstractmethod
-    def quoted(self, text: Cell) -> Cell:
-        """A text as a JSON string with the fewest escapes; `null` where there is none."""
-
-    @abstractmethod
-    def digits(self, number: Cell) -> Cell:
-        """An integer as JSON; `null` where there is none."""
-
-    @abstractmethod
-    def as_text(self, cell: Cell) -> Cell:
-        """What is a text; nothing where it is anything else."""
-
-    @abstractmethod
-    def at_least(self, number: Cell, least: int) -> Cell:
-        """A number, or the least one."""
-
-    @abstractmethod
-    def integer(self, cell: Cell, name: str) -> Cell:
-        """An integer, which may be printed as text; `name` says whose it is."""
-
-    @abstractmethod
-    def captured(self, text: Cell, pattern: str) -> tuple[Cell, ...]:
-        """The numbers in the groups of a pattern, all with names, that fits an entire text; None where it does not."""
-
-    @abstractmethod
-    def behind(self, text: Cell, pattern: str) -> tuple[Cell, ...]:
-        """The texts in the groups of a pattern, all with names, that JSON begins with, and what is behind it; None where it does not."""
-
-    @abstractmethod
-    def number(self, text: Cell) -> Cell:
-        """The integer that a text is."""
-
-    @abstractmethod
-    def changed(self, text: Cell, mark: bytes, function: Callable[[str], str]) -> Cell:
-        """A function of the texts that contain a mark; the others stay."""
-
-    @abstractmethod
-    def check_position(self, text: Cell) -> None:
-        """Rejects what is no position."""
-
-    @abstractmethod
-    def printed(self, number: Cell) -> Cell:
-        """An integer as text."""
-
-    @abstractmethod
-    def position(self, *numbers: Cell) -> Cell:
-        """The position of these numbers."""
-
-    @abstractmethod
-    def time(self, number: Cell, unit: int) -> Cell:
-        """A count of units since 1970 in nanoseconds."""
-
-    @abstractmethod
-    def transaction(self, name: Cell, order: Cell = None, total: Cell = None, complete: Cell = None) -> Cell:
-        """A transaction; none where it has no name."""
-
-    @abstractmethod
-    def columns(self, row: Cell, names: tuple[str, ...]) -> Members:
-        """The values of these columns of a row as JSON; nothing where it lacks one."""
-
-    @abstractmethod
-    def key(self, columns: Mapping[str, Cell]) -> Cell:
-        """The canonical key of these columns."""
-
-    @abstractmethod
-    def canonical(self, value: Cell) -> Condition:
-        """Where JSON is in its canonical form."""
-
-    @abstractmethod
-    def key_in_row(self, columns: Cell, row: Cell) -> Cell:
-        """The canonical key of an object of columns; rejects rows that have another value in one of them."""
-
-    @abstractmethod
-    def ordered(self, text: Cell, names: tuple[str, ...]) -> Condition:
-        """Where an object of plain values has exactly these members, in this order."""
-
-    @abstractmethod
-    def check_object(self, text: Cell) -> None:
-        """Rejects what is no object; nothing is fine."""
-
-    @abstractmethod
-    def check_depth(self, text: Cell) -> None:
-        """Rejects objects that are nested too deep."""
-
-    @abstractmethod
-    def less(self, number: Cell, limit: int) -> Condition:
-        """Where an integer is below a limit."""
-
-    @abstractmethod
-    def same(self, value: Cell, canonical: Cell) -> Condition:
-        """Where JSON has this canonical form."""
-
-    @abstractmethod
-    def units(self, nanos: Cell, unit: int) -> Cell:
-        """Whole units since 1970 of a time in nanoseconds."""
-
-    @abstractmethod
-    def components(self, position: Cell, count: int) -> tuple[Cell, ...]:
-        """The numbers of a position of so many; None where it is another one, or none."""
-
-    @abstractmethod
-    def sole_value(self, key: Cell) -> Cell:
-        """The value of the only column of a key; None where there are more."""
-
-    @abstractmethod
-    def content(self, raw: Cell) -> Cell:
-        """The text of a plain value of JSON: the content of a string, or its digits and letters."""
-
-    @abstractmethod
-    def without_key(self, image: Cell, key: Cell) -> Cell:
-        """An image without the columns of its key."""
-
-    @abstractmethod
-    def with_key(self, image: Cell, key: Cell) -> Cell:
-        """An image that has no columns of its key with these in front."""
-
-    @abstractmethod
     def with_first(self, text: Cell, name: str, value: Cell) -> Cell:
-        """An object with another member, JSON, in front of its own."""
-
-    @abstractmethod
-    def fields(self, struct: Cell) -> Any:
-        """An object whose attributes are cells, of a struct that may be missing."""
-
-    @abstractmethod
-    def lose(self, out: Any, condition: Condition, feature: str, why: Reason) -> None:
-        """Notes that a change loses this where the condition holds (see `Outgoing.lose`)."""
+        """A compact object with another member, JSON, in front of its own."""
+        return self.with_front(self.joined(b"{" + json_text.head(name), value), text)
 
     def filled_shell(self, members: Mapping[str, Cell], filling: Mapping[str, Cell]) -> Cell:
         """An object of the members of a shell, with those of these values that are there."""
-        return self.shell({name: self.first(filling.get(name), value) for name, value in members.items()}, ())
+        return self.shell({name: self.first(filling.get(name), value) for name, value in members.items()})
 
     def value(self, members: Mapping[str, Cell], name: str) -> Cell:
         """The value of a member; None where that is missing or `null`."""
@@ -324,14 +53,33 @@ class Cells(ABC):
         """JSON, `null` where there is none."""
         return self.first(text, b"null")
 
-    def shell(self, members: Mapping[str, Cell], taken: Sequence[str]) -> Cell:
-        """An object of these members without the values that are kept elsewhere: they are null."""
+    def shell(self, members: Mapping[str, Cell], taken: Sequence[str] = ()) -> Cell:
+        """An object of those of these members that are there, the first always is; values that are kept elsewhere are null."""
         parts: list[Cell] = []
         for name, text in members.items():
-            parts += [(b"," if parts else b"{") + json_text.head(name), b"null" if name in taken else text]
+            if text is not None:
+                parts += [(b"," if parts else b"{") + json_text.head(name), b"null" if name in taken else text]
         return self.joined(*parts, b"}") if parts else b"{}"
 
+    def sparse(self, members: Mapping[str, Cell]) -> Cell:
+        """An object of those of these members that are there; None where none is."""
+        found: Cell = None
+        for name, text in members.items():
+            if text is not None:
+                part = self.joined(json_text.head(name), text)
+                found = part if found is None else self.first(self.joined(found, b",", part), found, part)
+        return self.joined(b"{", found, b"}")
 
-def as_bytes(text: Any) -> Any:
-    """A text as bytes; anything else as it is."""
-    return text.encode() if isinstance(text, str) else text
+    def merged(self, one: Cell, other: Cell) -> Cell:
+        """A compact object with the members of both; each may be missing."""
+        if one is None or other is None:
+            return self.first(one, other)
+        front = self.where(self.equal(one, b"{}"), None, one)
+        return self.first(self.with_front(self.without_end(front), other), other, one)
+
+    def array_of(self, values: Iterable[Cell]) -> Cell:
+        """An array of these values."""
+        parts: list[Cell] = []
+        for value in values:
+            parts += [b"," if parts else b"[", value]
+        return self.joined(*parts, b"]") if parts else b"[]"

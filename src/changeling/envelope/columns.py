@@ -14,10 +14,6 @@ from changeling.envelope.text_columns import Mask, as_mask, distinct, is_one_of,
 from changeling.model import layout
 from changeling.model.operation import Operation
 
-_SOLE = r'^\{"[^"\\]*":(?P<value>"[^"\\]*"|[^",{\[]+)\}$'
-_names = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
-_texts = msgspec.json.Decoder(str | None)
-
 
 class Distinct(NamedTuple):
     """A column of few values: these, and which of them each record has."""
@@ -123,6 +119,11 @@ class Columns(Cells):
         self.only(np.array([value == first for value in found.values], np.bool_)[found.places.to_numpy()])
         return first
 
+    def limit(self, value: Cell, most: int) -> None:
+        found = self._coded(value)
+        if len(found.values) > most:
+            self.only(found.places.to_numpy() < most)
+
     def _listed(self, cell: Cell) -> Sequence[Any]:
         if isinstance(cell, Structs):
             return cell.structs
@@ -167,7 +168,7 @@ class Columns(Cells):
         """A cell as a column of Arrow."""
         if isinstance(cell, Distinct):
             cell = pa.array(cell.values, kind).take(cell.places)
-        elif isinstance(cell, list | tuple):
+        elif isinstance(cell, list | tuple | np.ndarray):
             cell = pa.array(cell, kind)
         elif not isinstance(cell, pa.Array):
             cell = pa.repeat(pa.scalar(cell, kind), self.count)
@@ -192,8 +193,10 @@ class Columns(Cells):
     def equal(self, cell: Cell, other: Cell) -> Condition:
         if cell is None or other is None:
             return np.zeros(self.count, np.bool_)
-        given = self._operand(cell)
-        return as_mask(pc.equal(given, _like(self._operand(other), given.type)))
+        one, two = self._operand(cell), self._operand(other)
+        if not isinstance(one, pa.Array):
+            one, two = (two, one) if isinstance(two, pa.Array) else (self.array(one), two)
+        return as_mask(pc.equal(one, _like(two, one.type)))
 
     def one_of(self, cell: Cell, values: Sequence[str]) -> Condition:
         return as_mask(is_one_of(self.array(cell, pa.string()), values))
@@ -232,6 +235,9 @@ class Columns(Cells):
             return self.array(cell, pa.string())
         except (pa.ArrowInvalid, TypeError):
             return pa.array([one if isinstance(one, str) else None for one in cell], pa.string())
+
+    def plus(self, number: Cell, other: Cell) -> Cell:
+        return None if number is None or other is None else pc.add_checked(number, other)
 
     def at_least(self, number: Cell, least: int) -> Cell:
         return None if number is None else pc.max_element_wise(number, least, skip_nulls=False)

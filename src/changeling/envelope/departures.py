@@ -8,18 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.columns import Distinct
-from changeling.envelope.groups import UNFIT
+from changeling.envelope.columns import Distinct, Fields
+from changeling.envelope.groups import in_groups, rows_of
 from changeling.envelope.keys import canonical_objects, fit_rows
 from changeling.envelope.many import Many
 from changeling.envelope.objects import are_compact, are_objects
-from changeling.envelope.shapes import Names, OddOnes
+from changeling.envelope.shapes import Names
 from changeling.envelope.text_columns import Mask, Places, as_mask, distinct_rows
 from changeling.model import layout
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
-
-_ATTEMPTS = 16
 
 
 class ChangeView:
@@ -40,7 +38,7 @@ class ChangeView:
 
 
 class Departures(Many):
-    """Changes of rows that are written together."""
+    """Changes of rows that are written together; `running` and `counts` are those of `Outgoing`, as columns."""
 
     def __init__(self, changes: pa.RecordBatch, native: bool, drop: frozenset[str] = frozenset()) -> None:
         super().__init__(changes.num_rows)
@@ -49,6 +47,8 @@ class Departures(Many):
         self.lost: dict[str, Mask] = {}
         """Which changes lose it."""
         self.change = ChangeView(changes)
+        self.source, self.running = changes.column("source"), changes.column("number")
+        self.counts = Fields(changes.column("counts"))
         self.native = native
         """They were read from the dialect that is written."""
         self.arrived = as_mask(changes.column("arrived"))
@@ -110,6 +110,7 @@ class RecordColumns(NamedTuple):
 
     value: pa.Array
     key: pa.Array
+    headers: pa.Array
     topic: pa.Array
     places: np.ndarray[Any, np.dtype[np.int64]]
     positions: tuple[pa.Array, ...] = ()
@@ -123,30 +124,46 @@ def written(
     drop: frozenset[str],
     write: Callable[[Departures], RecordColumns],
 ) -> Written | None:
-    """The records of the candidates that `write` takes; None where it takes none. `drop` may be lost."""
-    group = np.flatnonzero(candidates)
-    for _ in range(_ATTEMPTS):
-        if not len(group):
-            return None
-        changes = batch if len(group) == batch.num_rows else batch.take(pa.array(group))
-        departures = Departures(changes, native, drop)
-        try:
-            made = write(departures)
-        except OddOnes as error:
-            group = group[error.plain]
-            continue
-        except UNFIT:
-            return None
-        places = group[made.places]
-        plain = np.zeros(batch.num_rows, np.bool_)
-        plain[group] = True
-        columns = [
-            made.value.cast(pa.binary()),
-            made.key.cast(pa.binary()),
-            pa.nulls(len(places), layout.HEADERS),
-            made.topic,
-            batch.column("origin").take(pa.array(places)),
-        ]
-        lost = {feature: group[mask] for feature, mask in departures.lost.items()}
-        return Written(pa.record_batch(columns, schema=layout.RECORDS), places, plain, made.positions, lost)
-    return None
+    """The records of the candidates that `write` takes, group by group; None where it takes none. `drop` may be lost."""
+
+    def attempt(group: Places) -> tuple[RecordColumns, dict[str, Mask]]:
+        departures = Departures(rows_of(batch, group), native, drop)
+        return write(departures), departures.lost
+
+    found, others = in_groups(candidates, attempt)
+    if not found:
+        return None
+    plain = np.ones(batch.num_rows, np.bool_)
+    plain[others] = False
+    places = np.concatenate([group[made.places] for group, (made, _) in found])
+    order = None if len(found) == 1 else pa.array(np.argsort(places, kind="stable"))
+
+    def joined(columns: list[pa.Array], kind: pa.DataType) -> pa.Array:
+        together = pa.concat_arrays([column.cast(kind) for column in columns])
+        return together if order is None else together.take(order)
+
+    every = [made for _, (made, _) in found]
+    ordered = places if order is None else places[order.to_numpy()]
+    columns = [
+        joined([made.value for made in every], pa.binary()),
+        joined([made.key for made in every], pa.binary()),
+        joined([made.headers for made in every], layout.HEADERS),
+        joined([made.topic for made in every], pa.string()),
+        batch.column("origin").take(pa.array(ordered)),
+    ]
+    positions = ()
+    if all(made.positions for made in every):
+        positions = tuple(
+            joined(list(parts), pa.int64()) for parts in zip(*(made.positions for made in every), strict=True)
+        )
+    lost: dict[str, list[Places]] = {}
+    for group, (_, masks) in found:
+        for feature, mask in masks.items():
+            lost.setdefault(feature, []).append(group[mask])
+    return Written(
+        pa.record_batch(columns, schema=layout.RECORDS),
+        ordered,
+        plain,
+        positions,
+        {feature: np.concatenate(parts) for feature, parts in lost.items()},
+    )

@@ -1,40 +1,33 @@
 """The records of a batch in groups that are read together, and what is left to be read one by one."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from changeling.envelope.shapes import OddOnes
-from changeling.envelope.text_columns import Mask
+from changeling.envelope.text_columns import Mask, Places
 
 _ATTEMPTS = 16
-"""How often records of one batch are read by columns, each time without those that were odd; what is left is read one by one."""
+"""How often a batch is tried by columns, each time without those that were odd; what is left is looked at one by one."""
 
 
 UNFIT = (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowCapacityError, pa.ArrowNotImplementedError)
 """What columns raise where some value has no place in them."""
 
 
-class Plain(NamedTuple):
-    """The changes of the plain records of a batch, one each, and the places of the other records."""
-
-    changes: pa.RecordBatch
-    places: np.ndarray[Any, np.dtype[np.int64]]
-    others: list[int]
+Found = TypeVar("Found")
 
 
-def plain_changes(
-    batch: pa.RecordBatch, candidates: Mask, read: Callable[[pa.RecordBatch], pa.RecordBatch]
-) -> Plain | None:
-    """The changes of the candidates that `read` takes, group by group; None where it takes none.
+def in_groups(candidates: Mask, attempt: Callable[[Places], Found]) -> tuple[list[tuple[Places, Found]], Places]:
+    """What `attempt` makes of the candidates, group by group, with their places; and the places of all that it does not take.
 
-    `read` reads records that have the shape of the first one; it raises `OddOnes` for the others, and is called again without,
-    a limited number of times: where each record has a shape of its own, the cost must not grow with the square of the batch.
+    It takes those that are as the first one; it raises `OddOnes` for the others, and is called again without, a limited number
+    of times: where each has a shape of its own, the cost must not grow with the square of the batch.
     """
     left = np.flatnonzero(candidates)
-    found: list[tuple[np.ndarray[Any, Any], pa.RecordBatch]] = []
+    found: list[tuple[Places, Found]] = []
     others = [np.flatnonzero(~candidates)]
     attempts = 0
     while len(left) and attempts < _ATTEMPTS:
@@ -42,7 +35,7 @@ def plain_changes(
         while len(group) and attempts < _ATTEMPTS:
             attempts += 1
             try:
-                found.append((group, read(batch if len(group) == batch.num_rows else batch.take(pa.array(group)))))
+                found.append((group, attempt(group)))
                 break
             except OddOnes as error:
                 if not error.plain.any():
@@ -51,7 +44,7 @@ def plain_changes(
                 odd.append(group[~error.plain])
                 group = group[error.plain]
             except UNFIT:
-                # A value that has no place in its column: the way record by record finds out whose it is.
+                # A value that has no place in its column: the way one by one finds out whose it is.
                 others.append(group)
                 break
         else:
@@ -61,12 +54,32 @@ def plain_changes(
             others.append(rest[:1])
             rest = rest[1:]
         left = rest
+    return found, np.sort(np.concatenate([*others, left]))
+
+
+class Plain(NamedTuple):
+    """The changes of the plain records of a batch, one each, and the places of the other records."""
+
+    changes: pa.RecordBatch
+    places: Places
+    others: list[int]
+
+
+def plain_changes(
+    batch: pa.RecordBatch, candidates: Mask, read: Callable[[pa.RecordBatch], pa.RecordBatch]
+) -> Plain | None:
+    """The changes of the candidates that `read` takes, group by group (see `in_groups`); None where it takes none."""
+    found, others = in_groups(candidates, lambda group: read(rows_of(batch, group)))
     if not found:
         return None
-    outside = sorted(np.concatenate([*others, left]).tolist())
     if len(found) == 1:
-        return Plain(found[0][1], found[0][0], outside)
+        return Plain(found[0][1], found[0][0], others.tolist())
     places = np.concatenate([group for group, _ in found])
     changes = pa.concat_batches([made for _, made in found])
     order = np.argsort(places)
-    return Plain(changes.take(pa.array(order)), places[order], outside)
+    return Plain(changes.take(pa.array(order)), places[order], others.tolist())
+
+
+def rows_of(batch: pa.RecordBatch, places: Places) -> pa.RecordBatch:
+    """These rows of a batch."""
+    return batch if len(places) == batch.num_rows else batch.take(pa.array(places))

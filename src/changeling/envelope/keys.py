@@ -15,8 +15,9 @@ from changeling.envelope.shapes import Names, Shape, decoded
 from changeling.envelope.text_columns import Mask, as_mask, byte_lengths, column, cut, every, joined, starts
 from changeling.model import json_text
 
-_PLAIN = r'(?:"[^"\\\x00-\x1f]*"|0|-?[1-9][0-9]*|true|false|null)'
-"""Values that are their own canonical form, and need no closer look."""
+_TEXT = r'"[^"\\\x00-\x1f]*"'
+_PLAIN = rf"(?:{_TEXT}|0|-?[1-9][0-9]*|true|false|null|\{{{_TEXT}:{_TEXT}\}})"
+"""Values that are their own canonical form, and need no closer look: scalars, and objects of one text."""
 _SHAPES = 64
 
 

@@ -11,62 +11,24 @@ import pyarrow.compute as pc
 
 from changeling.envelope import keys
 from changeling.envelope.cells import Absent, Cell, Condition, Members, Part
-from changeling.envelope.columns import Columns, Structs
+from changeling.envelope.columns import Structs
 from changeling.envelope.objects import are_objects, are_shallow, in_order
+from changeling.envelope.parts import Parts
 from changeling.envelope.positions import are_positions, positions
-from changeling.envelope.shapes import Names, OddOnes, Shape, decoded, items, only_first_is_odd
-from changeling.envelope.text_columns import Places, as_mask, byte_lengths, contained, cut, every, placed, quoted
+from changeling.envelope.shapes import Names, Shape, decoded, items, only_first_is_odd
+from changeling.envelope.text_columns import as_mask, byte_lengths, contained, cut, every, quoted
 from changeling.model import json_text, layout
 
 _SOLE = r'^\{"[^"\\]*":(?P<value>"[^"\\]*"|[^",{\[]+)\}$'
 _NATURAL = "^(?:0|[1-9][0-9]{0,18})$"
-_names = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _texts = msgspec.json.Decoder(str | None)
 
 
-class Many(Columns):
+class Many(Parts):
     """The cells of a group, some of whose records may have to leave it."""
 
-    def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
-        self.check()
-        found = self._coded(value)
-        codes = found.places.to_numpy()
-        made: list[tuple[Places, Sequence[Cell]]] = []
-        for code in np.unique(codes):
-            rows = np.flatnonzero(codes == code)
-            part = Many(len(rows))
-            try:
-                own = function(part, found.values[code], *(self._taken(cell, rows) for cell in cells))
-                part.check()
-            except OddOnes as error:
-                plain = np.ones(self.count, np.bool_)
-                plain[rows] = error.plain
-                raise OddOnes(plain) from None
-            made.append((rows, [None if cell is None else part.array(cell, pa.binary()) for cell in own]))
-        columns = zip(*(own for _, own in made), strict=True)
-        places = [rows for rows, _ in made]
-        return [
-            placed([(rows, cell) for rows, cell in zip(places, column, strict=True) if cell is not None], self.count)
-            for column in columns
-        ]
-
-    def _taken(self, cell: Cell, rows: Places) -> Cell:
-        if not isinstance(cell, pa.Array):
-            return cell
-        found = cell if len(rows) == self.count else cell.take(pa.array(rows))
-        return None if found.null_count == len(found) else found
-
-    def by_names(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
-        there = self.present(text)
-        if not there.any():
-            return None
-        self.check()
-        rows = pa.array(np.flatnonzero(there))
-        columns = []
-        for given in (text, *others):
-            one = pa.nulls(self.count, pa.binary()) if given is None else self.array(given, pa.binary())
-            columns.append(decoded(pc.fill_null(one.take(rows), b"null"), _names))
-        return placed([(rows.to_numpy(), pa.array(map(function, *columns), size=len(rows)))], self.count)
+    def part(self, count: int) -> "Many":
+        return Many(count)
 
     def starts(self, cell: Cell, head: bytes) -> Condition:
         if cell is None:
@@ -80,12 +42,14 @@ class Many(Columns):
     def matches(self, cell: Cell, pattern: str) -> Condition:
         if cell is None:
             return np.zeros(self.count, np.bool_)
-        return as_mask(pc.match_substring_regex(cell, f"^(?:{pattern})$"))
+        return as_mask(pc.match_substring_regex(self.array(cell), f"^(?:{pattern})$"))
 
     def contains(self, cell: Cell, parts: Sequence[bytes]) -> Condition:
         found = np.zeros(self.count, np.bool_)
-        for part in contained(cell, parts) if cell is not None else ():
-            found |= as_mask(pc.match_substring(cell, part))
+        if cell is not None:
+            given = self.array(cell)
+            for part in contained(given, parts):
+                found |= as_mask(pc.match_substring(given, part))
         return found
 
     def members(self, text: Cell, name: str = "", optional: Names = (), usual: Names = ()) -> Members:
@@ -155,9 +119,12 @@ class Many(Columns):
         self.only(self.starts(self.first(found, "{"), b"{"))
         return found
 
-    def shell(self, members: Mapping[str, Cell], taken: Sequence[str]) -> Cell:
+    def shell(self, members: Mapping[str, Cell], taken: Sequence[str] = ()) -> Cell:
         parts: list[Cell] = []
-        for name, text in members.items():
+        for name, cell in members.items():
+            text = self._operand(cell)
+            if text is None or (isinstance(text, pa.Array) and text.null_count == len(text)):
+                continue
             head = (b"," if parts else b"{") + json_text.head(name)
             if not isinstance(text, pa.Array) or not text.null_count:
                 parts += [head, b"null" if name in taken else text]
@@ -172,6 +139,12 @@ class Many(Columns):
 
     def digits(self, number: Cell) -> Cell:
         return b"null" if number is None else pc.fill_null(self.array(number, pa.int64()).cast(pa.string()), "null")
+
+    def padded(self, number: Cell, width: int) -> Cell:
+        return None if number is None else pc.utf8_lpad(self.printed(number), width, "0")
+
+    def size(self, text: Cell) -> Cell:
+        return None if text is None else pc.binary_length(self.array(text, pa.binary())).cast(pa.int64())
 
     def captured(self, text: Cell, pattern: str) -> tuple[Cell, ...]:
         if text is None:
@@ -296,10 +269,23 @@ class Many(Columns):
         comma = pc.if_else(pc.equal(rest, b"}"), b"", b",")
         return self.joined(pc.replace_substring_regex(self.array(key, pa.binary()), r"\}$", ""), comma, rest)
 
-    def with_first(self, text: Cell, name: str, value: Cell) -> Cell:
-        rest = pc.replace_substring_regex(self.array(text, pa.string()), r"^\{", "")
-        comma = pc.if_else(pc.equal(rest, "}"), b"", b",")
-        return self.joined(b"{" + json_text.head(name), value, comma, rest)
+    def without_end(self, text: Cell) -> Cell:
+        if text is None:
+            return None
+        whole = pc.fill_null(self.array(text, pa.binary()), b"{}")
+        lengths = byte_lengths(whole)
+        kept = every(cut(whole, np.column_stack((lengths - 1, np.ones_like(lengths)))), 0, 2)
+        return self.where(self.present(text), kept, None)
+
+    def with_front(self, front: Cell, text: Cell) -> Cell:
+        if front is None or text is None:
+            return None
+        given = self.array(text, pa.binary())
+        whole = pc.fill_null(given, b"{}") if given.null_count else given
+        lengths = byte_lengths(whole)
+        rest = every(cut(whole, np.column_stack((np.ones_like(lengths), lengths - 1))), 1, 2)
+        comma = b"," if (lengths > 2).all() else pc.if_else(pa.array(lengths > 2), b",", b"")
+        return self.where(self.present(given), self.joined(front, comma, rest), None)
 
     def check_object(self, text: Cell) -> None:
         if text is not None:

@@ -57,8 +57,16 @@ class One(Cells):
     def common(self, cell: Cell) -> Any:
         return cell
 
+    def limit(self, value: Cell, most: int) -> None:
+        pass
+
     def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
         return function(self, value, *cells)
+
+    def by_members(
+        self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell
+    ) -> Sequence[Cell]:
+        return function(self, *(None if text is None else json_text.members(text) for text in texts), *cells)
 
     def by_names(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
         if text is None:
@@ -88,7 +96,7 @@ class One(Cells):
         return _BOOL[cell is not None and re.fullmatch(pattern, _as_text(cell)) is not None]
 
     def contains(self, cell: Cell, parts: Sequence[bytes]) -> Condition:
-        return _BOOL[cell is not None and any(part in cell for part in parts)]
+        return _BOOL[cell is not None and any(part in as_bytes(cell) for part in parts)]
 
     def where(self, condition: Condition, cell: Cell, other: Cell) -> Cell:
         return cell if condition else other
@@ -143,8 +151,17 @@ class One(Cells):
     def digits(self, number: Cell) -> Cell:
         return b"null" if number is None else b"%d" % number
 
+    def padded(self, number: Cell, width: int) -> Cell:
+        return None if number is None else str(number).zfill(width)
+
+    def size(self, text: Cell) -> Cell:
+        return None if text is None else len(as_bytes(text))
+
     def as_text(self, cell: Cell) -> Cell:
         return cell if isinstance(cell, str) else None
+
+    def plus(self, number: Cell, other: Cell) -> Cell:
+        return None if number is None or other is None else number + other
 
     def at_least(self, number: Cell, least: int) -> Cell:
         return None if number is None else max(number, least)
@@ -238,9 +255,14 @@ class One(Cells):
             return None
         return json_text.join({**json_text.members(key or b"{}"), **json_text.members(image)}.items())
 
-    def with_first(self, text: Cell, name: str, value: Cell) -> Cell:
+    def without_end(self, text: Cell) -> Cell:
+        return None if text is None else text[:-1]
+
+    def with_front(self, front: Cell, text: Cell) -> Cell:
+        if front is None or text is None:
+            return None
         rest = as_bytes(text)[1:]
-        return b"{%b%b%b%b" % (json_text.head(name), value, b"" if rest == b"}" else b",", rest)
+        return b"%b%b%b" % (as_bytes(front), b"" if rest == b"}" else b",", rest)
 
     def fields(self, struct: Cell) -> Any:
         return Absent() if struct is None else struct

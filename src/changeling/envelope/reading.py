@@ -1,4 +1,4 @@
-"""A dialect's reader, one function over cells, as the two ways that the kernel knows: record by record, and by columns."""
+"""A dialect's reader, one function over cells, as the kernel calls it: record by record, and by columns."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -47,45 +47,33 @@ Reader: TypeAlias = Callable[[Cells, Any], ChangeCells | Sequence[Change]]
 """What a record says: `Record`, or the records of a group as `RecordCells`. Only a record by itself may give any number of changes."""
 
 
-def one_by_one(reader: Callable[[Any], Reader]) -> Callable[[Any], Callable[[Record], Sequence[Change]]]:
-    """The way record by record, given the options."""
+def one_by_one(read: Reader) -> Callable[[Record], Sequence[Change]]:
+    """The way record by record."""
 
-    def decoder(options: Any) -> Callable[[Record], Sequence[Change]]:
-        read = reader(options)
+    def decode(record: Record) -> Sequence[Change]:
+        found = read(ONE, record)
+        return [Change(**found._asdict())] if isinstance(found, ChangeCells) else found
 
-        def decode(record: Record) -> Sequence[Change]:
-            found = read(ONE, record)
-            return [Change(**found._asdict())] if isinstance(found, ChangeCells) else found
-
-        return decode
-
-    return decoder
+    return decode
 
 
-def by_columns(
-    reader: Callable[[Any], Reader], encoding: str
-) -> Callable[[Any], Callable[[pa.RecordBatch, str], pa.RecordBatch]]:
-    """The way of whole groups, given the options: records of one shape into changes of that encoding, one each."""
+def by_columns(read: Reader, encoding: str, source: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """The way of whole groups: records of one shape into changes of that encoding and source, one each."""
 
-    def decoder(options: Any) -> Callable[[pa.RecordBatch, str], pa.RecordBatch]:
-        read = reader(options)
+    def decode(records: pa.RecordBatch) -> pa.RecordBatch:
+        cells = Many(records.num_rows)
+        headers = records.column("headers")
+        if headers.null_count < len(headers):
+            cells.only(pc.equal(pc.fill_null(pc.list_value_length(headers), 0), 0))
+        cells.branch(cells.present(records.column("value")))
+        found = read(cells, RecordCells(*(_column(records, name) for name in ("value", "key", "topic"))))
+        if not isinstance(found, ChangeCells):
+            cells.alone()
+            raise TypeError("a group gives cells")
+        cells.check()
+        return _batch(cells, found, records.column("origin"), source, encoding)
 
-        def decode(records: pa.RecordBatch, source: str) -> pa.RecordBatch:
-            cells = Many(records.num_rows)
-            headers = records.column("headers")
-            if headers.null_count < len(headers):
-                cells.only(pc.equal(pc.fill_null(pc.list_value_length(headers), 0), 0))
-            cells.branch(cells.present(records.column("value")))
-            found = read(cells, RecordCells(*(_column(records, name) for name in ("value", "key", "topic"))))
-            if not isinstance(found, ChangeCells):
-                cells.alone()
-                raise TypeError("a group gives cells")
-            cells.check()
-            return _batch(cells, found, records.column("origin"), source, encoding)
-
-        return decode
-
-    return decoder
+    return decode
 
 
 def arrivals(origin: pa.StructArray) -> pa.Array:

@@ -1,4 +1,4 @@
-"""A dialect's writer, one function over cells, as the two ways that the kernel knows: change by change, and by columns."""
+"""A dialect's writer, one function over cells, as the kernel calls it: change by change, and by columns."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -6,9 +6,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from changeling.envelope.cells import Cell, Cells, Condition, as_bytes
+from changeling.envelope.cells import Cell, Cells, Condition, Members, as_bytes
 from changeling.envelope.departures import Departures, RecordColumns
 from changeling.envelope.one import ONE
+from changeling.model import layout
 from changeling.model.change import Record
 
 
@@ -18,7 +19,7 @@ class RecordCells(NamedTuple):
     value: Cell
     key: Cell = None
     topic: Cell = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Sequence[tuple[str, Cell]] = ()
     where: Condition = True
     """Which of the changes have it."""
 
@@ -27,52 +28,51 @@ Writer: TypeAlias = Callable[[Cells, Any], Sequence[RecordCells]]
 """What a change is written as: `Outgoing`, or the changes of a group as `Departures`."""
 
 
-def one_by_one(writer: Callable[[Any], Writer]) -> Callable[[Any], Callable[[Any], Sequence[Record]]]:
-    """The way change by change, given the options."""
-
-    def encoder(options: Any) -> Callable[[Any], Sequence[Record]]:
-        write = writer(options)
-
-        def encode(out: Any) -> Sequence[Record]:
-            return [
-                Record(as_bytes(made.value), as_bytes(made.key), made.headers, made.topic)
-                for made in write(ONE, out)
-                if made.where
-            ]
-
-        return encode
-
-    return encoder
+def kept(cells: Cells, out: Any) -> Members:
+    """The members of the `meta` of changes that were read from the dialect that is written; of others, none."""
+    meta = out.change.meta
+    if not out.native or not cells.branch(cells.present(meta)):
+        return {}
+    return cells.members(meta)
 
 
-def by_columns(writer: Callable[[Any], Writer]) -> Callable[[Any], Callable[[Departures], RecordColumns]]:
-    """The way of whole groups, given the options."""
+def one_by_one(write: Writer) -> Callable[[Any], Sequence[Record]]:
+    """The way change by change."""
 
-    def encoder(options: Any) -> Callable[[Departures], RecordColumns]:
-        write = writer(options)
+    def encode(out: Any) -> Sequence[Record]:
+        return [
+            Record(as_bytes(made.value), as_bytes(made.key), tuple(made.headers), made.topic)
+            for made in write(ONE, out)
+            if made.where
+        ]
 
-        def encode(changes: Departures) -> RecordColumns:
-            made = write(changes, changes)
-            changes.check()
-            columns = [_columns(changes, one) for one in made]
-            if len(columns) == 1:
-                return columns[0]
-            places = np.concatenate([column.places for column in columns])
-            order = np.argsort(places, kind="stable")
-            value, key, topic = (
-                pa.concat_arrays([column[part] for column in columns]).take(pa.array(order)) for part in range(3)
-            )
-            return RecordColumns(value, key, topic, places[order], changes.placed or ())
+    return encode
 
-        return encode
 
-    return encoder
+def by_columns(write: Writer) -> Callable[[Departures], RecordColumns]:
+    """The way of whole groups."""
+
+    def encode(changes: Departures) -> RecordColumns:
+        made = write(changes, changes)
+        changes.check()
+        columns = [_columns(changes, one) for one in made]
+        if len(columns) == 1:
+            return columns[0]
+        places = np.concatenate([column.places for column in columns])
+        order = np.argsort(places, kind="stable")
+        value, key, headers, topic = (
+            pa.concat_arrays([column[part] for column in columns]).take(pa.array(order)) for part in range(4)
+        )
+        return RecordColumns(value, key, headers, topic, places[order], changes.placed or ())
+
+    return encode
 
 
 def _columns(changes: Departures, made: RecordCells) -> RecordColumns:
     found = RecordColumns(
         changes.array(made.value, pa.binary()),
         changes.array(made.key, pa.binary()),
+        _headers(changes, made.headers),
         changes.array(made.topic, pa.string()),
         np.arange(changes.count),
         changes.placed or (),
@@ -80,5 +80,19 @@ def _columns(changes: Departures, made: RecordCells) -> RecordColumns:
     if made.where is True:
         return found
     places = np.flatnonzero(made.where)
-    rows = pa.array(places)
-    return RecordColumns(found.value.take(rows), found.key.take(rows), found.topic.take(rows), places)
+    value, key, headers, topic = (
+        column.take(pa.array(places)) for column in (found.value, found.key, found.headers, found.topic)
+    )
+    return RecordColumns(value, key, headers, topic, places)
+
+
+def _headers(changes: Departures, headers: Sequence[tuple[str, Cell]]) -> pa.Array:
+    """The headers of each record: the same names, in this order."""
+    if not headers:
+        return pa.nulls(changes.count, layout.HEADERS)
+    values = pa.concat_arrays([changes.array(value, pa.binary()) for _, value in headers])
+    names = np.repeat(np.array([name for name, _ in headers]), changes.count)
+    order = pa.array(np.arange(len(values)).reshape(len(headers), changes.count).T.ravel())
+    every = pa.StructArray.from_arrays([pa.array(names, pa.string()), values], fields=list(layout.HEADERS.value_type))
+    bounds = pa.array(np.arange(0, len(values) + 1, len(headers)), pa.int32())
+    return pa.ListArray.from_arrays(bounds, every.take(order)).cast(layout.HEADERS)

@@ -207,7 +207,7 @@ def _check_format_options(feed: Feed) -> None:
         if name in shared or (feed.format in _YDB and name == "feed"):
             raise FormatOptionError(f"{name} is not an option of feeds: it follows from the topic")
     try:
-        form.encoder(write_options(form, feed.options))
+        form.writer(write_options(form, feed.options))
     except UsageError as error:
         raise FormatOptionError(str(error)) from None
     if form.name.startswith("arcion-"):

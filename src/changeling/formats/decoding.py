@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from changeling.envelope import reading
 from changeling.envelope.groups import Plain, plain_changes
-from changeling.envelope.reading import arrivals
 from changeling.envelope.text_columns import byte_lengths, counts_of
-from changeling.formats.format import Decode, Format
+from changeling.formats.format import Format
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text, layout
 from changeling.model.change import Change, Record
@@ -32,12 +32,13 @@ class Decoded:
 class Decoder:
     """Decodes batch after batch with one set of options."""
 
-    def __init__(self, form: Format, options: ReadOptions) -> None:
+    def __init__(self, form: Format, options: ReadOptions, *, by_columns: bool = True) -> None:
         self._format = form
         self._source = options.source or form.name
         self._limit = options.record_bytes
-        self._decode: Decode = form.decoder(options)
-        self._decode_batch = None if form.batch_decoder is None else form.batch_decoder(options)
+        read = form.reader(options)
+        self._decode = reading.one_by_one(read)
+        self._decode_group = reading.by_columns(read, form.name, self._source) if by_columns else None
 
     def __call__(self, batch: pa.RecordBatch) -> Decoded:
         """Decodes a batch of layout `RECORDS`: records in = decoded records + rejects."""
@@ -56,13 +57,12 @@ class Decoder:
             return Decoded(_merged(plain, changes, own_places), _rejects(others, reasons))
 
     def _plain(self, batch: pa.RecordBatch, suspects: set[int]) -> Plain | None:
-        """The changes of the plain records, where the format reads them by columns."""
-        decode, source = self._decode_batch, self._source
-        if decode is None or len(suspects) == batch.num_rows:
+        """The changes of the plain records, which are read by columns."""
+        if self._decode_group is None or len(suspects) == batch.num_rows:
             return None
         candidates = np.ones(batch.num_rows, np.bool_)
         candidates[list(suspects)] = False
-        return plain_changes(batch, candidates, lambda records: decode(records, source))
+        return plain_changes(batch, candidates, self._decode_group)
 
     def _one_by_one(
         self, batch: pa.RecordBatch, suspects: set[int]
@@ -163,7 +163,7 @@ def reason_of(error: BaseException) -> str:
 def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.RecordBatch, form: Format) -> None:
     if all(change.position is not None for change in changes):
         return
-    places_of_arrival = arrivals(batch.column("origin")).to_pylist()
+    places_of_arrival = reading.arrivals(batch.column("origin")).to_pylist()
     before, ordinal = -1, 0
     for change, place in zip(changes, places, strict=True):
         ordinal = ordinal + 1 if place == before else 0

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.envelope import writing
 from changeling.envelope.positions import positions
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, needed
 from changeling.formats.counted_transactions import CountedTransactions, beside, unsettled
 from changeling.formats.decoding import collector_at_rest, reason_of
-from changeling.formats.format import Counts, Encode, Format, LeftOut, Outgoing
+from changeling.formats.format import Counts, Format, LeftOut, Outgoing
 from changeling.formats.key_changes import check_origin
 from changeling.formats.options import WriteOptions
 from changeling.formats.plain_writing import PlainRecords, PlainWriter
@@ -85,13 +85,15 @@ class Numbering:
         totals = {name: pc.sum(_is_one_of(batch, ops)).as_py() or 0 for name, ops in _COUNTED.items()}
         return Counts(**{name: getattr(self.counts, name) + total for name, total in totals.items()})
 
-    def running(self, batch: pa.RecordBatch, places: npt.NDArray[np.int64]) -> list[Counts]:
-        """The totals at these changes of the batch, each itself included."""
-        columns = [
-            (np.cumsum(_is_one_of(batch, ops).to_numpy()) + getattr(self.counts, name))[places].tolist()
+    def numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the running numbers of its changes, and the totals by kind, each itself included."""
+        numbers = pa.array(np.arange(batch.num_rows) + self.number + 1)
+        totals = [
+            pa.array(np.cumsum(_is_one_of(batch, ops).to_numpy()) + getattr(self.counts, name))
             for name, ops in _COUNTED.items()
         ]
-        return [Counts(*row) for row in zip(*columns, strict=True)]
+        counts = pa.StructArray.from_arrays(totals, list(_COUNTED))
+        return batch.append_column("number", numbers).append_column("counts", counts)
 
 
 def _is_one_of(batch: pa.RecordBatch, operations: tuple[Operation, ...]) -> pa.Array:
@@ -113,13 +115,14 @@ def _is_own(placed: tuple[int, ...], out: Outgoing, change: Change) -> bool:
 class Encoder:
     """Encodes batch after batch with one set of options."""
 
-    def __init__(self, form: Format, options: WriteOptions) -> None:
+    def __init__(self, form: Format, options: WriteOptions, *, by_columns: bool = True) -> None:
         self._format, self._drop, self._keyed = form, options.drop, options.keyed
         self._names_topic = options.names_topic
-        self._encode: Encode = form.encoder(options)
+        write = form.writer(options)
+        self._encode = writing.one_by_one(write)
         self._transcoders: dict[str, Transcoder | None] = {form.name: None}
         self._halves: dict[str, bool] = {}
-        self._write_plain = PlainWriter(form, options)
+        self._write_plain = PlainWriter(form, options, writing.by_columns(write)) if by_columns else None
 
     def __call__(self, batch: pa.RecordBatch, numbering: Numbering | None = None) -> Encoded:
         """Encodes a batch of layout `CHANGES`; every change is written, in the rejects, or counted as dropped."""
@@ -127,6 +130,7 @@ class Encoder:
             return self._batch(batch, numbering or Numbering())
 
     def _batch(self, batch: pa.RecordBatch, numbering: Numbering) -> Encoded:
+        batch = numbering.numbered(batch)
         plain = self._plain(batch, numbering)
         count = batch.num_rows
         others = np.arange(count) if plain is None else np.flatnonzero(~plain.written.plain)
@@ -135,7 +139,7 @@ class Encoder:
         rejected: dict[int, tuple[str, str | None]] = {}
         dropped: Counter[str] = Counter() if plain is None else plain.dropped
         relabelled: Counter[str] = Counter() if plain is None else plain.relabelled
-        as_text = 0
+        as_text = 0 if plain is None else plain.as_text
         supplied = numbering.progress
         counted = CountedTransactions(
             numbering.transactions, batch, None if plain is None or supplied is not None else plain.written.plain
@@ -147,11 +151,11 @@ class Encoder:
             others.tolist(),
             layout.changes(rest),
             layout.origins(rest),
-            *(rest.column(name).to_pylist() for name in ("source", "encoding")),
-            numbering.running(batch, others),
+            *(rest.column(name).to_pylist() for name in ("source", "encoding", "number")),
+            zip(*(total.to_pylist() for total in rest.column("counts").flatten()), strict=True),
             strict=True,
         )
-        for place, change, origin, source, encoding, counts in columns:
+        for place, change, origin, source, encoding, number, counts in columns:
             lost: set[str] = set()
             progress = _NO_PROGRESS
             if self._format.counts_transactions:
@@ -160,8 +164,8 @@ class Encoder:
                 change=change,
                 native=encoding == self._format.name,
                 source=source,
-                number=numbering.number + place + 1,
-                counts=counts,
+                running=number,
+                counts=Counts(*counts),
                 arrived=change.arrived,
                 drop=self._drop,
                 dropped=lost,
@@ -204,28 +208,25 @@ class Encoder:
 
     def _plain(self, batch: pa.RecordBatch, numbering: Numbering) -> PlainRecords | None:
         """What is written by columns: changes of one encoding, whose places in their transactions depend on no others."""
-        if (
-            self._format.batch_encoder is None
-            or not batch.num_rows
-            or len(encodings := batch.column("encoding").unique()) > 1
-        ):
+        write_plain = self._write_plain
+        if write_plain is None or not batch.num_rows or len(encodings := batch.column("encoding").unique()) > 1:
             return None
         encoding = encodings[0].as_py()
-        if self._has_halves(encoding):
+        if encoding != self._format.name and self._has_halves(encoding):
             return None
         transcoder = self._transcoder(encoding)
         if not self._format.counts_transactions:
-            return self._write_plain(batch, transcoder, np.zeros(batch.num_rows, np.bool_))
+            return write_plain(batch, transcoder, np.zeros(batch.num_rows, np.bool_))
         supplied = numbering.progress
         if supplied is None:
             waiting = unsettled(batch, numbering.transactions.moved())
         else:
             waiting = np.array([one.moved > 0 for one in supplied], np.bool_)
-        plain = self._write_plain(batch, transcoder, waiting)
+        plain = write_plain(batch, transcoder, waiting)
         if plain is None or supplied is not None:
             return plain
         more = beside(batch, ~plain.written.plain) & plain.written.plain
-        return self._write_plain(batch, transcoder, waiting | more) if more.any() else plain
+        return write_plain(batch, transcoder, waiting | more) if more.any() else plain
 
     def _has_halves(self, encoding: str) -> bool:
         if encoding not in self._halves:

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
-from changeling.envelope.departures import Departures, RecordColumns
+from changeling.envelope.reading import Reader
+from changeling.envelope.writing import Writer
 from changeling.formats.capabilities import SKIPPING
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions, WriteOptions
 from changeling.formats.transaction_progress import TransactionProgress
 from changeling.formats.type_table import TypeTable
-from changeling.model.change import Change, Record
+from changeling.model.change import Change
 from changeling.model.errors import CannotCarry
 from changeling.model.table import TableSchema, schema_from_json
 
@@ -34,7 +34,7 @@ class Outgoing(msgspec.Struct, gc=False):
     native: bool
     """It was read from this same dialect: `meta` is its own, and the written record must equal the one read."""
     source: str
-    number: int
+    running: int
     """Running number of the change in the output, from 1."""
     counts: Counts
     arrived: bool
@@ -70,35 +70,25 @@ class LeftOut(Exception):
     """The user allowed the change to be left out."""
 
 
-Decode = Callable[[Record], Sequence[Change]]
-"""One wire record into its changes; raises `Rejected` (or any ValueError) with the reason."""
-DecodeBatch = Callable[[pa.RecordBatch, str], pa.RecordBatch]
-"""Records of one shape, that of the first, into their changes, one each; raises `OddOnes` where some must be looked at one by one."""
-Encode = Callable[[Outgoing], Sequence[Record]]
-"""One change into its wire records (none is allowed); raises `CannotCarry`."""
-EncodeBatch = Callable[[Departures], RecordColumns]
-"""Changes into their wire records, all of them without a loss; raises `OddOnes` where some must be looked at one by one."""
 Sign = tuple[str, ...]
 """Members that a record of a dialect has, as paths (`source.tx_id`), some with the text that they contain (`source.connector=ydb`)."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """One dialect. `decoder` and `encoder` receive checked options once; the result is called for each record."""
+    """One dialect. `reader` and `writer` receive checked options once; the result is called for each record, or for groups of them."""
 
     name: str
     summary: str
     read_options: type[ReadOptions]
     write_options: type[WriteOptions]
-    decoder: Callable[[Any], Decode]
-    encoder: Callable[[Any], Encode]
+    reader: Callable[[Any], Reader]
+    """Gives what a record says, as cells; raises `Rejected` (or any ValueError) with the reason."""
+    writer: Callable[[Any], Writer]
+    """Gives the records of a change, as cells (none is allowed); raises `CannotCarry`."""
     carries: frozenset[str]
     """Features (see `capabilities`) that can be read back from a written record."""
     types: TypeTable
-    batch_decoder: Callable[[Any], DecodeBatch | None] | None = None
-    """A quicker way for plain records (see `envelope`); it must give what `decoder` gives. None where options rule it out."""
-    batch_encoder: Callable[[Any], EncodeBatch | None] | None = None
-    """A quicker way for plain changes; it must give what `encoder` gives. None where options rule it out."""
     framing: Callable[[Any], Framing] = lambda options: JsonValues()
     """How records are framed in a file, given the reading options."""
     position: str = "the source's own"

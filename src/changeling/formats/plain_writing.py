@@ -1,14 +1,15 @@
 """Which changes of a batch are written by columns: those that lose nothing but what the user allowed, and pass as they are."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.departures import Written, written
+from changeling.envelope.departures import Departures, RecordColumns, Written, written
+from changeling.envelope.objects import are_compact
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.capabilities import LABELS, SKIPPING
 from changeling.formats.format import Format
@@ -19,6 +20,7 @@ from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
 _SHOWN = (Image.FULL.value, Image.PARTIAL.value)
 """Images that have values."""
+_SIDES = ("before", "after")
 _ROWS = [operation.value for operation in ROW_OPERATIONS]
 
 
@@ -28,6 +30,7 @@ class PlainRecords(NamedTuple):
     written: Written
     dropped: Counter[str]
     relabelled: Counter[str]
+    as_text: int
     unplaced: set[int]
     """The places of those that were written without their position."""
 
@@ -35,10 +38,8 @@ class PlainRecords(NamedTuple):
 class PlainWriter:
     """Writes plain changes of one format by columns, where it can."""
 
-    def __init__(self, form: Format, options: WriteOptions) -> None:
-        self._format, self._drop = form, options.drop
-        self._encode = None if form.batch_encoder is None else form.batch_encoder(options)
-        self._names_topic = options.names_topic
+    def __init__(self, form: Format, options: WriteOptions, write: Callable[[Departures], RecordColumns]) -> None:
+        self._format, self._drop, self._write = form, options.drop, write
 
     def __call__(self, batch: pa.RecordBatch, transcoder: Transcoder | None, unsettled: Mask) -> PlainRecords | None:
         """The plain changes of a batch of one encoding; None where there are none.
@@ -46,9 +47,8 @@ class PlainWriter:
         `transcoder` brings values into the convention of the format; it is None where they are in it. `unsettled` are changes
         whose place depends on others.
         """
-        if self._encode is None:
-            return None
         candidates, lost = as_mask(is_one_of(batch.column("op"), _ROWS)) & ~unsettled, {}
+        given = batch
         if transcoder is not None:
             for feature, mask in _needed(batch).items():
                 if feature in self._format.carries:
@@ -58,10 +58,14 @@ class PlainWriter:
                 else:
                     candidates &= ~mask
             if transcoder.untyped is not None or batch.column("schema").null_count < batch.num_rows:
-                batch, fits = transcoded(batch, transcoder)
-                candidates &= fits
+                batch, fits, lossy = transcoded(batch, transcoder)
+                candidates &= fits & self._comparable(given)
+                if "types" in self._drop - SKIPPING:
+                    lost["types"] = lossy
+                else:
+                    candidates &= ~lossy
         native = transcoder is None
-        found = written(batch, candidates, native, self._drop - SKIPPING, self._encode)
+        found = written(batch, candidates, native, self._drop - SKIPPING, self._write)
         if found is None:
             return None
         for feature, places in found.lost.items():
@@ -69,8 +73,24 @@ class PlainWriter:
             mask[places] = True
             lost[feature] = lost[feature] | mask if feature in lost else mask
         dropped = Counter({feature: int((mask & found.plain).sum()) for feature, mask in lost.items()})
+        as_text = 0 if batch is given else self._became_text(given, batch, found.plain)
         unplaced = np.flatnonzero(lost["position"] & found.plain).tolist() if "position" in lost else ()
-        return PlainRecords(found, +dropped, self._relabelled(batch, native, found.plain), set(unplaced))
+        return PlainRecords(found, +dropped, self._relabelled(batch, native, found.plain), as_text, set(unplaced))
+
+    def _comparable(self, batch: pa.RecordBatch) -> Mask:
+        """Where the images show by their text alone whether values become other ones."""
+        found = np.ones(batch.num_rows, np.bool_)
+        for side in _SIDES if self._format.types.all_text else ():
+            found &= are_compact(pc.fill_null(batch.column(side), "{}"))
+        return found
+
+    def _became_text(self, before: pa.RecordBatch, after: pa.RecordBatch, plain: Mask) -> int:
+        if not self._format.types.all_text:
+            return 0
+        differ = np.zeros(before.num_rows, np.bool_)
+        for side in _SIDES:
+            differ |= as_mask(pc.not_equal(before.column(side), after.column(side)))
+        return int((differ & plain & as_mask(pc.is_null(before.column("schema")))).sum())
 
     def _relabelled(self, batch: pa.RecordBatch, native: bool, plain: Mask) -> Counter[str]:
         labels = LABELS - self._format.carries

@@ -31,11 +31,21 @@ class _Column(NamedTuple):
     typed: bool = False
 
 
-def transcoded(batch: pa.RecordBatch, transcoder: Transcoder) -> tuple[pa.RecordBatch, Mask]:
-    """The changes with values in the target's convention, and for which that is all of them, without a loss."""
+class Transcoded(NamedTuple):
+    """Changes with values in the target's convention."""
+
+    batch: pa.RecordBatch
+    fits: Mask
+    """For which that is all of them."""
+    lossy: Mask
+    """Which of them have a value that is read back as another one."""
+
+
+def transcoded(batch: pa.RecordBatch, transcoder: Transcoder) -> Transcoded:
+    """The changes of a batch; those whose values need a closer look stay as they are."""
     schemas = batch.column("schema").dictionary_encode()
     codes = pc.fill_null(schemas.indices, -1).to_numpy()
-    done = np.ones(batch.num_rows, np.bool_)
+    done, lossy = np.ones(batch.num_rows, np.bool_), np.zeros(batch.num_rows, np.bool_)
     for side in ("key", "before", "after"):
         place = batch.schema.get_field_index(side)
         given = batch.column(side).cast(pa.binary())
@@ -43,15 +53,16 @@ def transcoded(batch: pa.RecordBatch, transcoder: Transcoder) -> tuple[pa.Record
         for code in np.unique(codes):
             rows = np.flatnonzero((codes == code) & there)
             columns = _columns(transcoder, None if code < 0 else schemas.dictionary[int(code)].as_py())
-            made, fits = _objects(given.take(pa.array(rows)), columns, _Column(transcoder.untyped), transcoder)
+            made, fits, lost = _objects(given.take(pa.array(rows)), columns, _Column(transcoder.untyped), transcoder)
             done[rows] &= fits
+            lossy[rows] |= lost
             parts.append((rows, made))
         found = placed(parts, batch.num_rows).cast(pa.string())
         if side == "key":
             found, _ = canonical_objects(found.cast(pa.binary()))
             done &= as_mask(pc.or_(pc.is_valid(found), pc.is_null(given)))
         batch = batch.set_column(place, batch.schema.field(place), found)
-    return batch, done
+    return Transcoded(batch, done, lossy)
 
 
 def _columns(transcoder: Transcoder, schema: str | None) -> dict[str, _Column]:
@@ -68,14 +79,14 @@ def _columns(transcoder: Transcoder, schema: str | None) -> dict[str, _Column]:
 
 def _objects(
     texts: pa.Array, columns: dict[str, _Column], untyped: _Column, transcoder: Transcoder
-) -> tuple[pa.Array, Mask]:
-    """Images or keys converted, and which could be; the others are as they were."""
-    done = np.zeros(len(texts), np.bool_)
+) -> tuple[pa.Array, Mask, Mask]:
+    """Images or keys converted, which could be (the others are as they were), and which lose a type."""
+    done, lossy = np.zeros(len(texts), np.bool_), np.zeros(len(texts), np.bool_)
     parts: list[tuple[Places, pa.Array]] = []
     for _ in range(_SHAPES):
         left = np.flatnonzero(~done)
         if not len(left):
-            return placed(parts, len(texts)), done
+            return placed(parts, len(texts)), done, lossy
         shape = Shape.of(texts[int(left[0])].as_py())
         rows, members = _of_shape(texts, left, shape)
         if shape is None or members is None:
@@ -83,8 +94,9 @@ def _objects(
         fits = np.ones(len(rows), np.bool_)
         values = {}
         for name, cells in members.items():
-            values[name], fine = _converted(cells, columns.get(name, untyped), transcoder)
+            values[name], fine, lost = _converted(cells, columns.get(name, untyped), transcoder)
             fits &= fine
+            lossy[rows] |= lost
         if not fits[0]:
             break
         as_it_was = shape.is_compact and all(values[name] is cells for name, cells in members.items())
@@ -92,7 +104,7 @@ def _objects(
         parts.append((rows[fits], made.filter(pa.array(fits))))
         done[rows[fits]] = True
     left = np.flatnonzero(~done)
-    return placed([*parts, (left, texts.take(pa.array(left)))], len(texts)), done
+    return placed([*parts, (left, texts.take(pa.array(left)))], len(texts)), done, lossy
 
 
 def _of_shape(texts: pa.Array, rows: Places, shape: Shape | None) -> tuple[Places, dict[str, pa.Array] | None]:
@@ -105,31 +117,32 @@ def _of_shape(texts: pa.Array, rows: Places, shape: Shape | None) -> tuple[Place
     return rows, None
 
 
-def _converted(cells: pa.Array, column: _Column, transcoder: Transcoder) -> tuple[pa.Array, Mask]:
-    """The values of one column, and which could be converted without a loss; equal values are converted once."""
-    convert = column.convert
+def _converted(cells: pa.Array, column: _Column, transcoder: Transcoder) -> tuple[pa.Array, Mask, Mask]:
+    """The values of one column, which could be converted, and which lose their type; equal values are converted once."""
+    convert, lossy = column.convert, np.zeros(len(cells), np.bool_)
     if convert is None:
-        return cells, np.ones(len(cells), np.bool_)
+        return cells, ~lossy, lossy
     same = as_mask(pc.equal(cells, b"null"))
     if column.kind is not None:
         same = same | are_canonical(cells, column.kind)
     if same.all():
-        return cells, same
+        return cells, same, lossy
     others = cells.filter(pa.array(~same)).dictionary_encode()
     made = [_one(value, convert, column.typed, transcoder) for value in others.dictionary.to_pylist()]
-    found = pa.array(made, pa.binary()).take(others.indices)
+    found = pa.array([one for one, _ in made], pa.binary()).take(others.indices)
+    lossy[~same] = np.array([lost for _, lost in made], np.bool_)[others.indices.to_numpy()]
     fits = same.copy()
     fits[~same] = as_mask(pc.is_valid(found))
-    return pc.replace_with_mask(cells, pa.array(~same), pc.fill_null(found, b"null")), fits
+    return pc.replace_with_mask(cells, pa.array(~same), pc.fill_null(found, b"null")), fits, lossy
 
 
-def _one(value: bytes, convert: Convert, typed: bool, transcoder: Transcoder) -> bytes | None:
-    """A value in the target's convention; None where that needs a closer look."""
+def _one(value: bytes, convert: Convert, typed: bool, transcoder: Transcoder) -> tuple[bytes | None, bool]:
+    """A value in the target's convention, None where that needs a closer look; and whether it loses its type."""
     try:
         made = convert(value)
     except (CannotCarry, Rejected, msgspec.DecodeError):
-        return None
-    return None if transcoder.loss(value, made, typed=typed) is not None else made
+        return None, False
+    return made, transcoder.loss(value, made, typed=typed) is not None
 
 
 def _joined(values: dict[str, pa.Array]) -> pa.Array:

@@ -227,5 +227,5 @@ def _in_source_with_rules(definition: Definition, source: RecordSource, path: Pa
             yield from _in_key(rule.key, columns, ("tables", place, "key"))
     form = registry.get(source.format)
     yield from _unreadable(
-        lambda given: form.decoder(declared_schemas.options_of(definition, given, folder)), source, path
+        lambda given: form.reader(declared_schemas.options_of(definition, given, folder)), source, path
     )

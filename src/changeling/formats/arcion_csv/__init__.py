@@ -1,9 +1,9 @@
 """`arcion-csv`: the CSV files of Arcion's internal CDC format, snapshot rows and realtime rows (seed 000)."""
 
-from changeling.formats.arcion_csv.decode import decoder, framing
-from changeling.formats.arcion_csv.encode import encoder
 from changeling.formats.arcion_csv.envelope import is_header_or_row
 from changeling.formats.arcion_csv.options import ArcionCsvRead, ArcionCsvWrite
+from changeling.formats.arcion_csv.read import framing, reader
+from changeling.formats.arcion_csv.write import writer
 from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
 from changeling.formats.arcion_json.types import TYPES
 from changeling.formats.capabilities import carrying
@@ -14,8 +14,8 @@ FORMAT = Format(
     summary="Arcion's internal CDC format as CSV: rows of a snapshot, or NEW, OLD and EXISTS of each column",
     read_options=ArcionCsvRead,
     write_options=ArcionCsvWrite,
-    decoder=decoder,
-    encoder=encoder,
+    reader=reader,
+    writer=writer,
     carries=carrying(
         # A file is one table, and does not say which: catalog, schema and name come from the reader's options.
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "table", "types"),

@@ -1,9 +1,9 @@
 """`arcion-json`: the JSON files of Arcion's internal CDC format, of all its modes (seed 000)."""
 
 from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
-from changeling.formats.arcion_json.decode import ArcionJsonRead, decoder
-from changeling.formats.arcion_json.encode import ArcionJsonWrite, encoder
+from changeling.formats.arcion_json.read import ArcionJsonRead, reader
 from changeling.formats.arcion_json.types import TYPES
+from changeling.formats.arcion_json.write import ArcionJsonWrite, writer
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 
@@ -12,8 +12,8 @@ FORMAT = Format(
     summary="Arcion's internal CDC format as JSON: every value as text, presence in `exists`, order in `cursor`",
     read_options=ArcionJsonRead,
     write_options=ArcionJsonWrite,
-    decoder=decoder,
-    encoder=encoder,
+    reader=reader,
+    writer=writer,
     carries=carrying(
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
     ),

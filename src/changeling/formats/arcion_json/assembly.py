@@ -1,125 +1,158 @@
-"""What all of Arcion's dialects have in common once a record is parsed: presence, cells and cursor give a change."""
+"""What all of Arcion's dialects have in common once a record is taken apart: images, key and cursor give a change."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import msgspec
-
+from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.reading import ChangeCells
 from changeling.formats.arcion_json import cursor as cursors
 from changeling.formats.arcion_json import images
-from changeling.formats.arcion_json.cursor import Extras
-from changeling.formats.arcion_json.envelope import LETTERS, OPERATIONS
-from changeling.formats.arcion_json.images import Cell, Presence
-from changeling.model import json_text
-from changeling.model.change import Change, Record
+from changeling.formats.arcion_json.cursor import Note
+from changeling.formats.arcion_json.envelope import LETTERS, NULL_CELL, OPERATIONS
+from changeling.formats.options import ReadOptions
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
 
-Row = Mapping[str, Cell]
+
+class Table(NamedTuple):
+    """What the user says about a table."""
+
+    name: TableName | None
+    schema: str | None
+    key: tuple[str, ...]
+    columns: frozenset[str]
+    """All of them, where they are known."""
 
 
-class Key:
-    """Builds the canonical key from the cells that show it: those after the change first."""
+def known(options: ReadOptions, name: TableName | None) -> Table:
+    """What the options say about a table."""
+    schema = options.schema_of(name)
+    columns = frozenset() if schema is None else frozenset(column.name for column in schema.columns)
+    return Table(name, None if schema is None else schema.to_json(), options.key_of(name), columns)
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(sorted(names))
-        self._heads = [
-            (name, b"%b%b:" % (b"," if place else b"{", quote(name))) for place, name in enumerate(self.names)
-        ]
 
-    def text(self, after: Row | None, before: Row | None) -> bytes:
-        """The canonical text; raises `Rejected` where no image shows a key column."""
-        text = b""
-        for name, head in self._heads:
-            if after is not None and name in after:
-                value = after[name]
-            elif before is not None and name in before:
-                value = before[name]
-            else:
-                raise Rejected(f"the record lacks key column {name!r}: no image shows it")
-            shown = quote(value)
-            # The output of `quote` is canonical; only a cell that was kept as it was may have another spelling.
-            text += head + (shown if isinstance(value, str) else json_text.canonical(shown))
-        return text + b"}"
+def table_of_topic(options: ReadOptions, topic: str | None) -> TableName | None:
+    """The table of a record that names none: the user's, or that of the topic."""
+    return options.table if options.table is not None or topic is None else TableName(None, None, topic)
 
 
 class Plan(NamedTuple):
-    """What all records of one table with the same `exists` share."""
+    """What is known of records before their images are looked at."""
 
-    table: TableName | None
-    schema: str | None
-    key: Key | None
-    names: frozenset[str]
-    presence: Presence
+    table: Table
+    raw_table: bytes
+    exists: images.Presence | None = None
+
+
+class Shown(NamedTuple):
+    """The images of a record, as their columns; None where they show none."""
+
+    before: Members | None
+    after: Members | None
     before_image: Image
     after_image: Image
-    meta_head: bytes
+    columns: Sequence[str]
+    usual: Cell
+    """The record need not be kept as it was."""
+
+
+Look = Callable[[Cells, Plan, Operation, Members | None, Members | None], Shown]
+
+
+class _Kind(NamedTuple):
+    plan: Plan
+    op: Operation
+    note: Note | None
 
 
 def change_of(
-    plan: Plan, letter: str, raw_cursor: bytes | msgspec.Raw, before: Row | None, after: Row | None
-) -> Change:
-    """The change of a record whose cells and cursor are these; raises `Rejected` where they contradict each other."""
+    cells: Cells, plan: Cell, letter: Cell, raw_cursor: Cell, sides: tuple[Cell, Cell], look: Look
+) -> tuple[ChangeCells, Cell]:
+    """The change of a record whose images and cursor are these, and whether it is as usual; rejects what contradicts itself."""
+    cursor = cursors.read(cells, raw_cursor)
+    kind = cells.each(_kind, plan, letter, cells.each_row(cursors.note, cursor))
+    key, before, after, before_image, after_image, usual = cells.by_value(functools.partial(_row, look), kind, *sides)
+    op = cells.each(_operation, kind)
+    position = cells.each_row(cursors.position, cursor)
+    # The first rows of a snapshot come before all that have a position: their place of arrival is not all of it.
+    cells.only(cells.present(position) | ~cells.equal(op, Operation.READ))
+    declared = cells.fields(cells.each_row(cursors.transaction, cursor))
+    change = ChangeCells(
+        op=op,
+        table=cells.each(_name, plan),
+        key=key,
+        before=before,
+        after=after,
+        before_image=before_image,
+        after_image=after_image,
+        position=position,
+        commit_time=cells.each_row(cursors.commit_time, cursor),
+        transaction=cells.transaction(declared.id, declared.order, declared.total, declared.complete),
+        schema=cells.each(_schema, plan),
+    )
+    return change, usual
+
+
+def _kind(plan: Plan, letter: str, note: Note | None) -> _Kind:
     op = OPERATIONS.get(letter)
     if op is None:
         raise Rejected(f"unknown opType {letter!r}: Arcion has I, U and D")
-    if op is Operation.DELETE and after is not None:
-        raise Rejected(f"a delete with {', '.join(after)} in after: exists may be 0 or 2 only")
-    cursor = cursors.read(raw_cursor)
-    change = Change(
-        op=op,
-        table=plan.table,
-        key=None if plan.key is None else plan.key.text(after, before),
-        before=None if before is None else quote(before),
-        after=None if after is None else quote(after),
-        before_image=plan.before_image,
-        after_image=plan.after_image,
-        position=cursors.position(cursor),
-        commit_time=cursors.commit_time(cursor),
-        schema=plan.schema,
-    )
-    if cursor.changeling is not None:
-        _apply_extras(change, cursor.changeling, plan, before, after)
-    return change
+    if note is not None and note.op is not None and LETTERS.get(note.op) != letter:
+        raise Rejected(f"the cursor says {note.op}, which is not written as opType {letter!r}")
+    return _Kind(plan, op, note)
 
 
-def _apply_extras(change: Change, extras: Extras, plan: Plan, before: Row | None, after: Row | None) -> None:
-    if extras.op is not None:
-        if LETTERS.get(extras.op) != LETTERS[change.op]:
-            raise Rejected(f"the cursor says {extras.op}, which is not written as opType {LETTERS[change.op]!r}")
-        change.op = extras.op
-    change.transaction = extras.transaction
-    if extras.key and plan.key is None:
-        if isinstance(extras.key, dict):
-            change.key = json_text.canonical_key((name, quote(value)) for name, value in extras.key.items())
-        else:
-            change.key = Key(extras.key).text(after, before)
-    names = extras.key or (plan.key.names if plan.key else ())
-    change.before_image = images.before_image(plan.presence.before.present, plan.names, names)
-    change.before_image, change.before = _declared_image(extras.before_image, change.before_image, change.before)
-    change.after_image, change.after = _declared_image(extras.after_image, change.after_image, change.after)
+def _operation(kind: _Kind) -> Operation:
+    return kind.op if kind.note is None or kind.note.op is None else kind.note.op
 
 
-def _declared_image(declared: Image | None, seen: Image, text: str | bytes | None) -> tuple[Image, str | bytes | None]:
+def _name(plan: Plan) -> TableName | None:
+    return plan.table.name
+
+
+def _schema(plan: Plan) -> str | None:
+    return plan.table.schema
+
+
+def _row(look: Look, cells: Cells, kind: _Kind, before: Cell, after: Cell) -> Sequence[Cell]:
+    def made(part: Cells, old: Members | None, new: Members | None) -> Sequence[Cell]:
+        shown = look(part, kind.plan, kind.op, old, new)
+        names, note = kind.plan.table.key, kind.note
+        before_image, after_image = shown.before_image, shown.after_image
+        before, after = (None if image is None else part.shell(image) for image in (shown.before, shown.after))
+        key = key_of(part, names, shown.before, shown.after)
+        if note is not None:
+            if key is None and note.values is not None:
+                key = part.key({name: quote(value) for name, value in zip(note.key, note.values, strict=True)})
+            elif key is None:
+                key = key_of(part, note.key, shown.before, shown.after)
+            held = note.key or names
+            before_image = images.before_image(shown.before or (), shown.columns, held)
+            before_image, before = _declared(note.before_image, before_image, before)
+            after_image, after = _declared(note.after_image, after_image, after)
+        return key, before, after, before_image, after_image, shown.usual
+
+    return cells.by_members(made, (before, after))
+
+
+def key_of(cells: Cells, names: Sequence[str], before: Members | None, after: Members | None) -> Cell:
+    """The canonical key from the cells that show it, those after the change first; None where nobody names its columns."""
+    shown = {**(before or {}), **(after or {})}
+    for name in names:
+        if name not in shown:
+            cells.refuse(f"the record lacks key column {name!r}: no image shows it")
+    return cells.key({name: shown[name] for name in names}) if names else None
+
+
+def _declared(declared: Image | None, seen: Image, text: Cell) -> tuple[Image, Cell]:
     if declared is None:
         return seen, text
-    return declared, None if declared is Image.NONE else text or b"{}"
+    return declared, None if declared is Image.NONE else b"{}" if text is None else text
 
 
-def tombstone(record: Record, table: TableName | None) -> Change:
-    """A message without a value; a message key that is no object of key columns is kept as it is."""
-    key, kept = None, b""
-    if record.key is not None and record.key[:1] == b"{":
-        key = json_text.canonical_key(json_text.members(record.key).items())
-    elif record.key is not None:
-        kept = b',"message_key":%b' % quote(record.key.decode())
-    return Change(op=Operation.MESSAGE, table=table, key=key, meta=b'{"tombstone":true%b}' % kept)
-
-
-def tombstone_key(change: Change, meta: Mapping[str, bytes]) -> bytes | None:
-    """The message key that a tombstone came with."""
-    if "message_key" in meta:
-        return json_text.string(meta["message_key"]).encode()
-    return change.key.encode() if isinstance(change.key, str) else change.key
+def without_nulls(cells: Cells, columns: Members) -> Members | None:
+    """An image of these columns: the text `null` is NULL; None where there are none."""
+    return {name: cells.where(cells.equal(value, NULL_CELL), b"null", value) for name, value in columns.items()} or None

@@ -6,9 +6,12 @@ express; reading restores it.
 
 import functools
 import re
+from typing import Any, NamedTuple
 
 import msgspec
 
+from changeling.envelope.cells import Cell, Cells, Part
+from changeling.envelope.one import ONE
 from changeling.model import json_text, times
 from changeling.model import position as positions
 from changeling.model.change import Change, Transaction
@@ -53,25 +56,48 @@ class Cursor(msgspec.Struct, rename="camel", gc=False):
     changeling: Extras | None = None
 
 
-_decode = msgspec.json.Decoder(Cursor).decode
-_text = msgspec.json.Decoder(str).decode
-_encode = msgspec.json.Encoder().encode
+class Note(NamedTuple):
+    """What the extras say besides the time and the transaction; few records differ in it."""
+
+    op: Operation | None
+    key: tuple[str, ...]
+    values: tuple[str | None, ...] | None
+    """Those of the key columns, where the cells would give others."""
+    before_image: Image | None
+    after_image: Image | None
 
 
-def read(raw: bytes | msgspec.Raw) -> Cursor:
+_PART = Part("", Cursor)
+
+
+def read(cells: Cells, raw: Cell) -> Any:
     """The cursor of a record: a JSON object in a string, or the object itself.
 
     Blanks inside member names do not count. Raises `Rejected` on anything else.
     """
     try:
-        text = _text(raw)
-    except msgspec.ValidationError:
-        text = bytes(raw).decode()
-    try:
+        text = cells.text(raw) if cells.branch(cells.starts(raw, b'"')) else raw
         # Only a name printed with blanks (or escapes that may hide some) needs the slow way.
-        return _decode(_squeezed(text) if " " in text or "\\" in text else text)
+        if cells.only(~cells.contains(text, (b" ", b"\\"))):
+            return cells.struct(_PART, text)
+        return _PART.decoder.decode(_squeezed(text))
     except msgspec.DecodeError as error:
         raise Rejected(f"cursor is not a JSON object in a string: {error}") from None
+
+
+def note(cursor: Cursor) -> Note | None:
+    """What the extras say, as far as it is not about one record alone."""
+    extras = cursor.changeling
+    if extras is None:
+        return None
+    key = extras.key or ()
+    values = tuple(key.values()) if isinstance(key, dict) else None
+    return Note(extras.op, tuple(key), values, extras.before_image, extras.after_image)
+
+
+def transaction(cursor: Cursor) -> Transaction | None:
+    """The transaction of a change of another dialect."""
+    return None if cursor.changeling is None else cursor.changeling.transaction
 
 
 def _squeezed(text: str) -> bytes:
@@ -117,7 +143,7 @@ def extraction_time(meta: str) -> int | None:
     """When a change was taken from the source's log, in nanoseconds, from its `meta`; None where that does not contain it."""
     raw = json_text.members(meta).get("cursor")
     try:
-        millis = None if raw is None else read(raw).extraction_timestamp
+        millis = None if raw is None else read(ONE, raw).extraction_timestamp
         return None if millis is None else times.from_units(_integer(millis, "extractionTimestamp"), _NANOS_PER_MILLI)
     except Rejected:
         return None
@@ -155,18 +181,33 @@ def _integer(value: Number, name: str) -> int:
     return int(value)
 
 
-def write(change: Change, source: str, extras: Extras) -> str:
-    """The cursor of a change that did not come with one."""
-    members: dict[str, object] = {"extractorId": 0}
-    if change.commit_time is not None:
-        milliseconds, rest = divmod(change.commit_time, _NANOS_PER_MILLI)
-        members["timestamp"] = members["extractionTimestamp"] = milliseconds
-        if rest:
-            extras.time_ns = change.commit_time
-    members["log"] = source
-    if change.position is not None:
-        members["position"] = change.position
-    members["v"] = 2
-    extras.transaction = change.transaction
-    members["changeling"] = extras
-    return _encode(members).decode()
+def write(cells: Cells, out: Any, note: Cell) -> Cell:
+    """The cursor of a change that did not come with one, as text; `note` are the members that a `Note` reads."""
+    change = out.change
+    millis = cells.units(change.commit_time, _NANOS_PER_MILLI)
+    exact = cells.equal(cells.time(millis, _NANOS_PER_MILLI), change.commit_time)
+    declared = cells.fields(change.transaction)
+    transaction = {
+        "id": cells.quoted(declared.id),
+        "order": cells.digits(declared.order),
+        "total": cells.digits(declared.total),
+        "complete": cells.each(json_text.quote, declared.complete),
+    }
+    extras = cells.sparse(
+        {
+            "time_ns": cells.printed(cells.where(exact, None, change.commit_time)),
+            "transaction": cells.where(cells.present(declared.id), cells.shell(transaction), None),
+        }
+    )
+    timed = cells.printed(millis)
+    return cells.shell(
+        {
+            "extractorId": b"0",
+            "timestamp": timed,
+            "extractionTimestamp": timed,
+            "log": cells.quoted(out.source),
+            "position": cells.where(cells.present(change.position), cells.quoted(change.position), None),
+            "v": b"2",
+            "changeling": cells.merged(note, extras),
+        }
+    )

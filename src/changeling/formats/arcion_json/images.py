@@ -1,48 +1,26 @@
 """Which columns a record shows on which side, and how complete that makes its images."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
 
-from changeling.formats.arcion_json.envelope import NULL_TEXT
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image
 
 IN_AFTER, IN_BEFORE = 1, 2
 
-Cell = str | msgspec.Raw | None
 _exists = msgspec.json.Decoder(dict[str, int | str]).decode
 _BITS: dict[int | str, int] = {0: 0, 1: 1, 2: 2, 3: 3, "0": 0, "1": 1, "2": 2, "3": 3}
-
-
-class Side(NamedTuple):
-    """The columns that one image shows, and those whose cell there says nothing."""
-
-    present: tuple[str, ...]
-    absent: tuple[str, ...]
-
-    def pick(self, cells: Mapping[str, str]) -> Mapping[str, Cell] | None:
-        """The image that these cells show, NULL as None; None where they show no column.
-
-        Raises `KeyError` with a column whose cell should say nothing, but is not the text `null`.
-        """
-        for name in self.absent:
-            if cells[name] != NULL_TEXT:
-                raise KeyError(name)
-        if not self.present:
-            return None
-        if NULL_TEXT in cells.values():
-            return {name: None if cells[name] == NULL_TEXT else cells[name] for name in self.present}
-        return {name: cells[name] for name in self.present} if self.absent else cells
 
 
 class Presence(NamedTuple):
     """What `exists` says of all columns of a record."""
 
     columns: tuple[str, ...]
-    before: Side
-    after: Side
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    """The columns that an image shows; the cells of the others say nothing."""
     as_text: bool
     """Every value is printed as text."""
 
@@ -60,16 +38,9 @@ def presence(raw: bytes) -> Presence:
         bits[name] = _BITS[value]
     return Presence(
         tuple(bits),
-        _side(bits, IN_BEFORE),
-        _side(bits, IN_AFTER),
+        tuple(name for name, value in bits.items() if value & IN_BEFORE),
+        tuple(name for name, value in bits.items() if value & IN_AFTER),
         not any(isinstance(value, int) for value in found.values()),
-    )
-
-
-def _side(bits: Mapping[str, int], bit: int) -> Side:
-    return Side(
-        tuple(name for name, value in bits.items() if value & bit),
-        tuple(name for name, value in bits.items() if not value & bit),
     )
 
 

@@ -2,8 +2,8 @@
 
 from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
 from changeling.formats.arcion_json.types import TYPES
-from changeling.formats.arcion_native.decode import ArcionNativeRead, decoder
-from changeling.formats.arcion_native.encode import ArcionNativeWrite, encoder
+from changeling.formats.arcion_native.read import ArcionNativeRead, reader
+from changeling.formats.arcion_native.write import ArcionNativeWrite, writer
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 
@@ -12,8 +12,8 @@ FORMAT = Format(
     summary="Arcion's NATIVE format for Kafka: full images of texts, null for a missing side",
     read_options=ArcionNativeRead,
     write_options=ArcionNativeWrite,
-    decoder=decoder,
-    encoder=encoder,
+    reader=reader,
+    writer=writer,
     carries=carrying(
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
     ),

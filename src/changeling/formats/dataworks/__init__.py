@@ -1,12 +1,11 @@
 """`dataworks`: the rows of DataWorks' real-time synchronization, five metadata fields before the columns (seed 001)."""
 
-from changeling.envelope import reading
 from changeling.formats.capabilities import carrying
-from changeling.formats.dataworks.encode import encoder
 from changeling.formats.dataworks.envelope import AFTER, ALIASES, BEFORE, OPERATION, SEQUENCE, is_header_or_row
 from changeling.formats.dataworks.options import DataworksRead, DataworksWrite
 from changeling.formats.dataworks.read import reader
 from changeling.formats.dataworks.types import TYPES
+from changeling.formats.dataworks.write import writer
 from changeling.formats.format import Format
 from changeling.formats.framing import CsvRows, JsonOrCsv, JsonValues
 
@@ -20,9 +19,8 @@ FORMAT = Format(
     summary="DataWorks' rows in JSON or CSV: five metadata fields, then the columns; an update is two rows",
     read_options=DataworksRead,
     write_options=DataworksWrite,
-    decoder=reading.one_by_one(reader),
-    batch_decoder=reading.by_columns(reader, "dataworks"),
-    encoder=encoder,
+    reader=reader,
+    writer=writer,
     carries=carrying(
         "insert",
         "update",

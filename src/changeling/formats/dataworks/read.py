@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells
+from changeling.envelope import message_keys
+from changeling.envelope.cells import Cell, Cells, Members
 from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.formats.dataworks import message_key, sequence
+from changeling.formats.dataworks import sequence
 from changeling.formats.dataworks.csv_rows import CsvStyle
 from changeling.formats.dataworks.envelope import (
     AFTER,
@@ -88,7 +89,7 @@ class _Reader:
     def read(self, cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         if record.value is None:
             cells.alone()
-            return [self._tombstone(record)]
+            return [message_keys.tombstone(record, self._table(None, record.topic).name)]
         for name, header in record.headers:
             if name == HEADER and header is not None:
                 return [self._csv(record, record.value, header)]
@@ -123,7 +124,7 @@ class _Reader:
         flags = [_text(name, members[roles[name]]) for name in (BEFORE, AFTER)]
         fields = _Fields(sequence_id, _shape(letter, *flags), time)
         shell = json_text.join((name, part if name in taken else b"null") for name, part in members.items())
-        return _one(fields, table, json_text.join(row.items()), record.key, b'"envelope":' + shell)
+        return _one(fields, table, json_text.join(row.items()), record.key, {"envelope": shell})
 
     def _csv(self, record: Record, value: bytes, header: bytes | None) -> Change:
         plan = self._header(header, record.topic)
@@ -138,15 +139,15 @@ class _Reader:
         time = metadata[TIME]
         shape = _shape(metadata[OPERATION] or "", metadata[BEFORE] or "", metadata[AFTER] or "")
         fields = _Fields(metadata[SEQUENCE] or "", shape, _time(time))
-        kept = b'"layout":"csv"'
+        kept = {"layout": b'"csv"'}
         if quoted:
-            kept += b',"quoted":%b' % quote([plan.names[place] for place in quoted])
+            kept["quoted"] = quote([plan.names[place] for place in quoted])
         if not plan.plain or (
             time is not None and (str(fields.time) != time or sequence.means_seconds(ONE, fields.time))
         ):
             taken = set(plan.roles.values())
             shell = {name: cells[place] if place in taken else None for place, name in enumerate(plan.names)}
-            kept += b',"envelope":%b' % quote(shell)
+            kept["envelope"] = quote(shell)
         table = self._table(metadata.get(SOURCE_TABLE), record.topic)
         return _one(fields, table, quote(row), record.key, kept)
 
@@ -180,11 +181,6 @@ class _Reader:
             schema is not None and {column.name for column in schema.columns} == set(key),
         )
 
-    def _tombstone(self, record: Record) -> Change:
-        key = message_key.as_key(record.key)
-        meta = json_text.join([("tombstone", b"true"), *message_key.kept(ONE, record.key, key)])
-        return Change(op=Operation.MESSAGE, table=self._table(None, record.topic).name, key=key, meta=meta)
-
 
 def _text(name: str, raw: bytes) -> str:
     if raw == b"null" or raw[:1] in b"{[":
@@ -205,12 +201,12 @@ def _shape(letter: str, before: str, after: str) -> Shape:
     return found
 
 
-def _one(fields: _Fields, table: _Table, image: bytes, message_key: bytes | None, kept: bytes) -> Change:
-    return Change(**_change(ONE, fields, table, image, message_key, kept)._asdict())
+def _one(fields: _Fields, table: _Table, image: bytes, record_key: bytes | None, kept: dict[str, bytes]) -> Change:
+    return Change(**_change(ONE, fields, table, image, record_key, kept)._asdict())
 
 
 def _change(
-    cells: Cells, fields: _Fields, table: Cell, image: Cell, record_key: Cell, kept: bytes | None = None
+    cells: Cells, fields: _Fields, table: Cell, image: Cell, record_key: Cell, kept: Members | None = None
 ) -> ChangeCells:
     is_before, half = cells.holds(_is_before, fields.shape), cells.holds(_is_half, fields.shape)
     names, key_is_row = cells.common(cells.each(_key, table))
@@ -224,8 +220,7 @@ def _change(
     size = Image.FULL
     if names and not key_is_row:
         size = cells.first(cells.by_names(functools.partial(_size, len(names)), before), Image.FULL)
-    noted = [cells.joined(json_text.head(name), text) for name, text in message_key.kept(cells, record_key, key)]
-    sides = cells.where(is_before, b'"half":"before"', b'"half":"after"')
+    side = cells.where(half, cells.where(is_before, b'"before"', b'"after"'), None)
     return ChangeCells(
         op=cells.each(_operation, fields.shape),
         table=cells.each(_name, table),
@@ -237,7 +232,7 @@ def _change(
         position=sequence.position(cells, fields.sequence, is_before),
         commit_time=sequence.nanos(cells, fields.time),
         transaction=cells.transaction(fields.sequence, complete=cells.where(half & is_before, None, True)),
-        meta=_meta(cells, [cells.where(half, sides, None), kept, *noted]),
+        meta=cells.sparse({"half": side, **(kept or {}), **message_keys.kept(cells, record_key, key)}),
         schema=cells.each(_schema, table),
     )
 
@@ -276,14 +271,6 @@ def _is_unusual(image: bytes) -> bool:
         return not RESERVED.isdisjoint(json_text.members(image))
     except msgspec.DecodeError:
         return True
-
-
-def _meta(cells: Cells, parts: Sequence[Cell]) -> Cell:
-    """An object of those of these members that are there; None where none is."""
-    found = None
-    for part in parts:
-        found = cells.first(cells.joined(found, b",", part), found, part)
-    return cells.joined(b"{", found, b"}")
 
 
 def _unknown(letter: str, before: str, after: str) -> str:

@@ -1,81 +1,70 @@
 """Which rows a change is written as: one full row for each side that it shows, with the key columns in it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from changeling.formats.format import Outgoing
-from changeling.model import json_text
+from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.rows import Row, by_rows
 from changeling.model.operation import Image, Operation
-from changeling.model.table import TableSchema
+from changeling.model.table import schema_from_json
 
 
-class Side(NamedTuple):
-    """One side of a row on its way out."""
+class Sides(NamedTuple):
+    """The rows of a change on its way out, as objects; None where it has no such row."""
 
-    name: str
-    """`before` or `after`."""
-    image: bytes
-    key: bytes | None
-    """The key that the row has on this side."""
-    size: Image
-
-
-def sides(out: Outgoing) -> list[Side]:
-    """The rows to write, the one before first; raises `CannotCarry` if a delete has neither row nor key."""
-    change = out.change
-    key = _bytes(change.key)
-    if out.native:
-        found = [("before", change.before, change.before_image), ("after", change.after, change.after_image)]
-        return [
-            Side(name, image, key if name == "after" else _key_on(image, key), size)
-            for name, text, size in found
-            if (image := _bytes(text)) is not None
-        ]
-    if change.op is Operation.DELETE:
-        return [_deleted(out, key)]
-    made = []
-    if change.op not in (Operation.READ, Operation.INSERT) and (before := _before(out, key)) is not None:
-        made.append(before)
-    made.append(_side("after", change.after, change.after_image, key, out.schema))
-    return made
+    before: Cell
+    after: Cell
+    old_key: Cell
+    """The key that the row before has."""
+    others: Sequence[Cell]
+    """What else the dialect makes of them."""
 
 
-def _deleted(out: Outgoing, key: bytes | None) -> Side:
-    change = out.change
-    if change.before is None and key is None:
-        out.lose("delete", "it has neither the row nor its key")
-    if change.before is None:
-        return Side("before", key or b"{}", key, Image.KEY)
-    return _side("before", change.before, change.before_image, key, out.schema)
+Look = Callable[[Cells, Row], Sequence[Cell]]
+"""What else a dialect makes of the columns of the rows to be written: a row of key columns is of that size."""
 
 
-def _before(out: Outgoing, key: bytes | None) -> Side | None:
-    """The first half of an update; a partial row is worth one only if the update changes the key of its row."""
-    change = out.change
-    if change.before is None:
-        return None
-    old_key = _key_on(_bytes(change.before) or b"{}", key)
-    if change.before_image is not Image.FULL and old_key == key:
-        return None
-    return _side("before", change.before, change.before_image, old_key, out.schema)
+def sides(cells: Cells, out: Cell, look: Look = lambda cells, row: ()) -> Sides:
+    """The rows to write; a delete that has neither row nor key is a loss."""
+    change, native = out.change, out.native
+    nameless = cells.equal(change.op, Operation.DELETE) & ~cells.present(change.before) & ~cells.present(change.key)
+    if not native:
+        cells.lose(out, nameless, "delete", "it has neither the row nor its key")
+
+    def made(part: Cells, row: Row, key: Cell) -> Sequence[Cell]:
+        kind = row.kind
+        old_key = _key_on(part, row.before or {}, row.key)
+        before, after, worth = row.before, row.after, b""
+        if not native:
+            if kind.op is Operation.DELETE and before is None:
+                before, after = row.key or {}, None
+                kind = kind._replace(before_image=Image.KEY)
+            elif kind.op in (Operation.READ, Operation.INSERT):
+                before = None
+            elif before is not None and kind.before_image is not Image.FULL and kind.op is not Operation.DELETE:
+                # A partial row before is worth a record only if the update changes the key of its row.
+                worth = part.where(part.equal(old_key, key), None, b"")
+            before = None if before is None else _filled(before, kind.before_image, row)
+            after = None if kind.op is Operation.DELETE else _filled(after or {}, kind.after_image, row)
+        old = None if before is None else part.joined(worth, part.shell(before))
+        new = None if after is None else part.shell(after)
+        return old, new, old_key, *look(part, row._replace(kind=kind, before=before, after=after))
+
+    before, after, old_key, *others = by_rows(cells, change, made, change.key)
+    if native:
+        # As they were, whatever blanks are in them.
+        before, after = change.before, change.after
+    return Sides(before, after, old_key, others)
 
 
-def _side(name: str, text: str | bytes | None, size: Image, key: bytes | None, schema: TableSchema | None) -> Side:
-    row = json_text.members(text or b"{}")
-    for column, value in json_text.members(key or b"{}").items():
-        row.setdefault(column, value)
-    if size is Image.FULL and schema is not None:
-        known = {column.name: row.pop(column.name, b"null") for column in schema.columns}
-        row = {**known, **row}
-    return Side(name, json_text.join(row.items()), key, size)
+def _filled(columns: Members, size: Image, row: Row) -> Members:
+    """The row with its key columns, and a full one with all columns of its schema, in their order."""
+    whole = {**columns, **{name: value for name, value in (row.key or {}).items() if name not in columns}}
+    if size is not Image.FULL or row.kind.schema is None:
+        return whole
+    known = [column.name for column in schema_from_json(row.kind.schema).columns]
+    return {**{name: whole.get(name, b"null") for name in known}, **whole}
 
 
-def _key_on(image: bytes, key: bytes | None) -> bytes | None:
-    if key is None:
-        return None
-    row: Mapping[str, bytes] = json_text.members(image)
-    return json_text.canonical_key((name, row.get(name, value)) for name, value in json_text.members(key).items())
-
-
-def _bytes(text: str | bytes | None) -> bytes | None:
-    return text.encode() if isinstance(text, str) else text
+def _key_on(cells: Cells, row: Members, key: Members | None) -> Cell:
+    return None if key is None else cells.key({name: row.get(name, value) for name, value in key.items()})

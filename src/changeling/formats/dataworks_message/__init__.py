@@ -1,9 +1,9 @@
 """`dataworks-message`: the messages that DataWorks writes to Kafka for a whole database."""
 
 from changeling.formats.capabilities import carrying
-from changeling.formats.dataworks_message.decode import DataworksMessageRead, decoder
-from changeling.formats.dataworks_message.encode import DataworksMessageWrite, encoder
+from changeling.formats.dataworks_message.read import DataworksMessageRead, reader
 from changeling.formats.dataworks_message.types import TYPES
+from changeling.formats.dataworks_message.write import DataworksMessageWrite, writer
 from changeling.formats.format import Format
 
 FORMAT = Format(
@@ -11,8 +11,8 @@ FORMAT = Format(
     summary="DataWorks' whole-database messages: schema and payload, marks, heartbeats and DDL; an update is two",
     read_options=DataworksMessageRead,
     write_options=DataworksMessageWrite,
-    decoder=decoder,
-    encoder=encoder,
+    reader=reader,
+    writer=writer,
     carries=carrying(
         "insert",
         "update",

@@ -61,38 +61,10 @@ def ddl_name(statement: str) -> str:
     return next((name for start, name in _DDL_NAMES if words[: len(start)] == start), NAMES[Operation.DDL])
 
 
-class Side(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """One side of the row; null where there is none."""
-
-    columns: msgspec.Raw = msgspec.field(name="dataColumn")
-
-
-class Times(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """Milliseconds since 1970: of the event, of the task's clock, of its checkpoint."""
-
-    event: int | None = msgspec.field(name="eventTime")
-    system: int | msgspec.UnsetType | None = msgspec.field(name="systemTime", default=msgspec.UNSET)
-    checkpoint: int | msgspec.UnsetType | None = msgspec.field(name="checkpointTime", default=msgspec.UNSET)
-
-
-class Payload(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """The plain shape of the payload; other shapes are read member by member."""
-
-    before: Side | None
-    after: Side | None
-    op: str
-    timestamp: Times
-    sequence_id: str | None = msgspec.field(name="sequenceId")
-    scn: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    ddl: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-class Envelope(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """The plain shape of a message; some have `version` and `ddl`."""
-
-    schema: msgspec.Raw
-    payload: Payload
-    version: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+MESSAGE = ("schema", "payload", "version")
+PAYLOAD = ("before", "after", "sequenceId", "scn", "op", "timestamp", "ddl")
+TIMES = ("eventTime", "systemTime", "checkpointTime")
+"""The members of a message in the order in which it is written."""
 
 
 class WireColumn(msgspec.Struct, frozen=True):

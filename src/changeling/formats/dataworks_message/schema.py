@@ -23,8 +23,6 @@ class TableInfo(NamedTuple):
     table: TableName | None
     schema: str | None
     key: tuple[str, ...]
-    key_head: bytes | None
-    """The text before the value in the key object of a single column."""
     columns: frozenset[str]
     """The columns that the message lists."""
     meta: tuple[str, bytes]
@@ -51,7 +49,6 @@ def reader(options: ReadOptions) -> "functools._lru_cache_wrapper[TableInfo]":
             table,
             schema.to_json() if schema is not None else None,
             key,
-            b"{%b:" % quote(key[0]) if len(key) == 1 else None,
             frozenset(column.name for column in wire.data_column or ()),
             kept,
         )
@@ -93,20 +90,11 @@ def print_schema(
     columns: list[WireColumn], key: tuple[str, ...], table: TableName | None, source: Mapping[str, bytes]
 ) -> bytes:
     """The member of these columns; `source` contains the database's type and version as JSON."""
-    return json_text.join(
-        [
-            ("dataColumn", quote(columns)),
-            ("primaryKey", quote(key)),
-            (
-                "source",
-                json_text.join(
-                    [
-                        *source.items(),
-                        ("dbName", quote(table and table.catalog)),
-                        ("schemaName", quote(table and table.schema)),
-                        ("tableName", quote(table and table.name)),
-                    ]
-                ),
-            ),
-        ]
-    )
+    return b'{"dataColumn":%b%b' % (quote(columns), behind_columns(key, table, source))
+
+
+def behind_columns(key: tuple[str, ...], table: TableName | None, source: Mapping[str, bytes]) -> bytes:
+    """What the member has behind its list of columns."""
+    names = (table and table.catalog, table and table.schema, table and table.name)
+    wire = zip(("dbName", "schemaName", "tableName"), map(quote, names), strict=True)
+    return b',"primaryKey":%b,"source":%b}' % (quote(key), json_text.join([*source.items(), *wire]))

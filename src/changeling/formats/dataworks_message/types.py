@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from math import isfinite
 
+from changeling.envelope.cells import Cell, Cells
 from changeling.formats.nested_text import NESTED, NestedAsText, from_text, to_text
 from changeling.model import json_text, times, types
 from changeling.model.errors import Rejected
@@ -44,14 +45,11 @@ def name_of(kind: Type) -> str:
     return _NAMES.get(kind.kind, "STRING")
 
 
-def guess(raw: bytes) -> str:
+def guess(cells: Cells, raw: Cell) -> Cell:
     """The wire type that an untyped value looks like."""
-    first = raw[:1]
-    if first in b"tf":
-        return "BOOLEAN"
-    if first in b"-0123456789":
-        return "LONG" if raw.lstrip(b"-").isdigit() else "DOUBLE"
-    return "STRING"
+    number = cells.where(cells.matches(raw, "-*[0-9]+"), b"LONG", b"DOUBLE")
+    other = cells.where(cells.matches(raw, "true|false"), b"BOOLEAN", b"STRING")
+    return cells.where(cells.matches(raw, r"[-0-9][^\n]*"), number, other)
 
 
 def to_millis(raw: bytes) -> bytes:

@@ -1,6 +1,5 @@
 """`debezium-json`: Debezium's change events as JSON, of every connector, and the dialects that follow its envelope."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.debezium_json.envelope import SIGNS
 from changeling.formats.debezium_json.options import DebeziumRead, DebeziumWrite
@@ -15,10 +14,8 @@ FORMAT = Format(
     summary="Debezium's change events, with and without the schema part; XTDB's, YDB's and Arcion's forms of them too",
     read_options=DebeziumRead,
     write_options=DebeziumWrite,
-    decoder=reading.one_by_one(reader),
-    encoder=writing.one_by_one(writer),
-    batch_decoder=reading.by_columns(reader, "debezium-json"),
-    batch_encoder=writing.by_columns(writer),
+    reader=reader,
+    writer=writer,
     carries=carrying(all_but=("barrier", "keys-only")),
     types=TYPES,
     position="by connector: log positions, file and offset, or SCNs; the place of arrival where it is unknown",

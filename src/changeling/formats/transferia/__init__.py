@@ -1,21 +1,19 @@
 """`transferia`: Transferia's change items, and the record of its data model (seed 003)."""
 
-from changeling.envelope import reading
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.framing import JsonValues
 from changeling.formats.transferia.decode import TransferiaRead, reader
-from changeling.formats.transferia.encode import TransferiaWrite, encoder
 from changeling.formats.transferia.types import TYPES
+from changeling.formats.transferia.write import TransferiaWrite, writer
 
 FORMAT = Format(
     name="transferia",
     summary="Transferia's change items (shape item), or the records of its data model (shape seed)",
     read_options=TransferiaRead,
     write_options=TransferiaWrite,
-    decoder=reading.one_by_one(reader),
-    encoder=encoder,
-    batch_decoder=reading.by_columns(reader, "transferia"),
+    reader=reader,
+    writer=writer,
     carries=carrying(all_but=("begin", "barrier", "keys-only")),
     types=TYPES,
     framing=lambda options: JsonValues(arrays=True),

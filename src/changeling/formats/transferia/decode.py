@@ -1,10 +1,11 @@
 """Transferia's records into changes: change items, arrays of them, and the record of its data model."""
 
-import base64
 from collections.abc import Sequence
 from typing import Literal
 
+from changeling.envelope import message_keys
 from changeling.envelope.cells import Cells
+from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats.options import ReadOptions
 from changeling.formats.transferia.item_decode import ItemReader, NotAnItem
@@ -13,9 +14,6 @@ from changeling.formats.transferia.usual_items import UsualItems
 from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, UsageError
-from changeling.model.json_text import quote
-from changeling.model.operation import Operation
-from changeling.model.table import TableName
 
 Shape = Literal["item", "seed"]
 _SEED_START = b'{"ID":'
@@ -61,7 +59,7 @@ def reader(options: TransferiaRead) -> Reader:
                 return found
         cells.alone()
         if value is None:
-            return [_with_message_key(_tombstone(record.key, options.table), record.key)]
+            return [message_keys.tombstone(record, options.table)]
         if value[:1] == b"{" or value.lstrip()[:1] != b"[":
             return [_with_message_key(one(value), record.key)]
         items = json_text.items(value)
@@ -78,21 +76,8 @@ def reader(options: TransferiaRead) -> Reader:
     return read
 
 
-def _tombstone(message_key: bytes | None, table: TableName | None) -> Change:
-    try:
-        key = json_text.canonical_key(json_text.members(message_key or b"").items())
-    except ValueError:
-        key = None
-    return Change(op=Operation.MESSAGE, table=table, key=key, meta=b'{"tombstone":true}')
-
-
 def _with_message_key(change: Change, message_key: bytes | None) -> Change:
-    if message_key is None or message_key == change.key:
-        return change
-    try:
-        kept = b'"message_key":%b' % quote(message_key.decode())
-    except UnicodeDecodeError:
-        kept = b'"message_key_base64":%b' % quote(base64.b64encode(message_key).decode())
-    own = bytes(change.meta) if isinstance(change.meta, bytes) else b"{}"
-    change.meta = b"%b%b%b}" % (own[:-1], b"," if len(own) > 2 else b"", kept)
+    for name, text in message_keys.kept(ONE, message_key, change.key).items():
+        own = bytes(change.meta) if isinstance(change.meta, bytes) else b"{}"
+        change.meta = b"%b%b%b%b}" % (own[:-1], b"," if len(own) > 2 else b"", json_text.head(name), text)
     return change

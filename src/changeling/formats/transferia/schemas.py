@@ -10,7 +10,6 @@ from changeling.formats.options import ReadOptions
 from changeling.formats.transferia import type_names
 from changeling.formats.transferia.envelope import WireColumn
 from changeling.model import json_text
-from changeling.model.change import Change
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
 from changeling.model.operation import Image
@@ -181,13 +180,13 @@ def written(
     return columns_text(schema, key, native, form, table)
 
 
-def written_back(kept: bytes, change: Change, by_number: bool) -> bytes:
+def written_back(kept: bytes, schema: str | None, table: TableName | None, by_number: bool) -> bytes:
     """The schema that a record of Transferia carried, from what `meta` kept of it."""
     if kept[:1] != b'"':
         return kept
-    if change.schema is None:
+    if schema is None:
         raise Rejected("the record carried a schema, and the change has lost it")
-    return written(change.schema, schema_from_json(change.schema).key, True, _FORMS[kept], change.table, by_number)
+    return written(schema, schema_from_json(schema).key, True, _FORMS[kept], table, by_number)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,6 +1,5 @@
 """`xtdb`: the events of XTDB's topics, one a changed document (seed 002)."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.type_table import CANONICAL
@@ -12,8 +11,8 @@ FORMAT = Format(
     summary="XTDB's CDC topics: a Debezium envelope around whole documents",
     read_options=XtdbRead,
     write_options=XtdbWrite,
-    decoder=reading.one_by_one(reader),
-    encoder=writing.one_by_one(writer),
+    reader=reader,
+    writer=writer,
     carries=carrying(
         "read",
         "insert",
@@ -31,8 +30,6 @@ FORMAT = Format(
         "types",
     ),
     types=CANONICAL,
-    batch_decoder=reading.by_columns(reader, "xtdb"),
-    batch_encoder=writing.by_columns(writer),
     position="tx_id, data_collection_order",
     counts_transactions=True,
     signs=(("op", "source.tx_id"), ("payload.op", "payload.source.tx_id")),

@@ -61,7 +61,7 @@ def _places(out: Outgoing, events: int) -> list[Place]:
 
 def _alone(out: Outgoing, parts: tuple[int, ...], events: int) -> Place:
     """A change without a transaction; its two events count as one, or their order would be unknown."""
-    tx_id = parts[0] if len(parts) == 2 and (out.halves or parts[1] == 0) and parts[0] < INT64 else out.number
+    tx_id = parts[0] if len(parts) == 2 and (out.halves or parts[1] == 0) and parts[0] < INT64 else out.running
     return Place(tx_id, 0, tx_id if events > 1 else None)
 
 

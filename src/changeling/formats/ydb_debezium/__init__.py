@@ -1,6 +1,5 @@
 """`ydb-debezium`: YDB's changefeeds with FORMAT = DEBEZIUM_JSON, in every mode (seed 004)."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.ydb_debezium.read import YdbDebeziumRead, reader
@@ -14,10 +13,8 @@ FORMAT = Format(
     summary="YDB's changefeeds, FORMAT = DEBEZIUM_JSON: images as the MODE shows them, the key in the message key",
     read_options=YdbDebeziumRead,
     write_options=ChangefeedWrite,
-    decoder=reading.one_by_one(reader),
-    encoder=writing.one_by_one(writer),
-    batch_encoder=writing.by_columns(writer),
-    batch_decoder=reading.by_columns(reader, "ydb-debezium"),
+    reader=reader,
+    writer=writer,
     carries=carrying(
         "read",
         "insert",

@@ -196,7 +196,7 @@ def _other_timestamp(out: Outgoing, moves: bool) -> tuple[int, int]:
     elif parts:
         step, transaction = parts[0], parts[0] if out.halves else parts[1]
     else:
-        step, transaction = out.progress.ordinal, out.number
+        step, transaction = out.progress.ordinal, out.running
     out.placed = step, transaction
     return step, transaction
 

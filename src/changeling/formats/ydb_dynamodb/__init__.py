@@ -2,9 +2,9 @@
 
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
-from changeling.formats.ydb_dynamodb.decode import YdbDynamodbRead, decoder
-from changeling.formats.ydb_dynamodb.encode import YdbDynamodbWrite, encoder
+from changeling.formats.ydb_dynamodb.read import YdbDynamodbRead, reader
 from changeling.formats.ydb_dynamodb.types import TYPES
+from changeling.formats.ydb_dynamodb.write import YdbDynamodbWrite, writer
 from changeling.formats.ydb_json.envelope import Mode
 
 FORMAT = Format(
@@ -12,8 +12,8 @@ FORMAT = Format(
     summary="YDB's changefeeds, FORMAT = DYNAMODB_STREAMS_JSON, and Amazon DynamoDB Streams: typed attribute values",
     read_options=YdbDynamodbRead,
     write_options=YdbDynamodbWrite,
-    decoder=decoder,
-    encoder=encoder,
+    reader=reader,
+    writer=writer,
     carries=carrying(
         "insert",
         "upsert",

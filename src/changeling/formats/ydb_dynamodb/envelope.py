@@ -1,15 +1,12 @@
 """A stream record on the wire: its members, its times and numbers, and the shell that keeps its shape."""
 
-import functools
 import re
-from collections.abc import Mapping
 from decimal import ROUND_FLOOR, Decimal, InvalidOperation
 
 import msgspec
 
-from changeling.model import json_text, times
+from changeling.model import times
 from changeling.model.errors import Rejected
-from changeling.model.json_text import quote
 from changeling.model.operation import Operation
 
 EVENT_SOURCE = "ydb:document-table"
@@ -18,6 +15,8 @@ SEQUENCE_DIGITS = 21
 """A written SequenceNumber is padded to this many digits; Amazon's have up to 40."""
 MOST_SEQUENCE_DIGITS = 40
 EVENTS = {b'"INSERT"': Operation.INSERT, b'"MODIFY"': Operation.UPSERT, b'"REMOVE"': Operation.DELETE}
+BODY = ("ApproximateCreationDateTime", "Keys", "NewImage", "OldImage", "SequenceNumber", "SizeBytes", "StreamViewType")
+"""The members of `dynamodb` in their usual order."""
 BATCH = "Records"
 """The member with the records of a Lambda event or of a GetRecords answer; in a shell, what else the batch contains."""
 
@@ -28,16 +27,6 @@ _UNITS = (times.NANOS_PER_SECOND, 1_000_000, 1_000, 1)
 _USUAL_UNITS = {10: times.NANOS_PER_SECOND, 13: 1_000_000}
 """By the number of digits: the seconds and milliseconds of our days."""
 _LIMIT = 2**63
-
-
-def shell(found: Mapping[str, msgspec.Raw | bytes]) -> bytes:
-    """An object of these members, in their order, without blanks between them."""
-    return _template(tuple(found)) % tuple(found.values())
-
-
-@functools.lru_cache(maxsize=4096)
-def _template(names: tuple[str, ...]) -> bytes:
-    return b"{%b}" % b",".join(quote(name).replace(b"%", b"%%") + b":%b" for name in names)
 
 
 def text(name: str, raw: msgspec.Raw | bytes) -> str:
@@ -97,10 +86,3 @@ def print_time(nanos: int, milliseconds: bool) -> bytes:
         return str(nanos // 1_000_000).encode()
     seconds, rest = divmod(abs(nanos), times.NANOS_PER_SECOND)
     return f"{'-' if nanos < 0 else ''}{seconds}{times.fraction(rest)}".encode()
-
-
-def read_shell(meta: str | bytes) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """The members of a record and of its `dynamodb`, without those that the change itself contains; none in other meta."""
-    record = json_text.members(meta)
-    record.pop(BATCH, None)
-    return (record, json_text.members(record["dynamodb"])) if "dynamodb" in record else ({}, {})

@@ -1,34 +1,36 @@
 """Keys and images on the wire and in a change: the same text, except that NULL is `null` in a change."""
 
-import itertools
-import re
 from collections.abc import Mapping
 
 import msgspec
 
+from changeling.envelope.cells import Cell, Cells, Members
 from changeling.formats.ydb_dynamodb import attributes
 from changeling.model import json_text
 from changeling.model.errors import Rejected
 
-Columns = dict[str, bytes]
-
-_PLAIN_TEXT = rb'"[^"\\\x00-\x1f]*+"'
-_DIGITS = rb"-?(?:0|[1-9][0-9]*+)"
-_FLAT_VALUE = rb'\{"(?:[SB]": ?%b|N": ?"%b(?:\.[0-9]++)?"|BOOL": ?(?:true|false))\}' % (_PLAIN_TEXT, _DIGITS)
-_FLAT_PAIR = rb"%b: ?%b" % (_PLAIN_TEXT, _FLAT_VALUE)
-_FLAT_IMAGE = re.compile(rb"\{(?:%b(?:, ?%b)*+)?\}" % (_FLAT_PAIR, _FLAT_PAIR))
-"""An image of plain values: nothing in it can be wrong, so it need not be parsed."""
-_KEY_PAIR = rb'%b:\{"(?:[SB]":%b|N":"(?!-0")%b(?:\.[0-9]*[1-9])?")\}' % (_PLAIN_TEXT, _PLAIN_TEXT, _DIGITS)
-_FLAT_KEY = re.compile(rb"\{%b(?:,%b)*+\}" % (_KEY_PAIR, _KEY_PAIR))
-_KEY_NAMES = re.compile(rb'"([^"]*+)":\{')
+_TEXT, _DIGITS = r'"[^"\\\x00-\x1f]*"', "-?(?:0|[1-9][0-9]*)"
+_FLAT = rf'"(?:[SB]":{_TEXT}|N":"{_DIGITS}(?:\.[0-9]+)?"|BOOL":(?:true|false))'
 
 
-def read_image(name: str, raw: bytes) -> bytes | None:
+def _nested(value: str) -> str:
+    """A value of plain ones, or a list or a document of such."""
+    return rf'{{(?:{_FLAT}|"L":\[(?:{value}(?:,{value})*)?\]|"M":{{(?:{_TEXT}:{value}(?:,{_TEXT}:{value})*)?}})}}'
+
+
+_VALUE = _nested(_nested("{" + _FLAT + "}"))
+_PAIR = rf'{_TEXT}:(?:{_VALUE}|{{"NULL":true}})'
+_PLAIN_IMAGE = rf"{{(?:{_PAIR}(?:,{_PAIR})*)?}}"
+"""An image of plain values, not nested deep: nothing in it can be wrong, so it need not be parsed."""
+_KEY_PAIR = rf'{_TEXT}:{{"(?:[SB]":{_TEXT}|N":"(?:0|-?[1-9][0-9]*)(?:\.[0-9]*[1-9])?")}}'
+_PLAIN_KEY = rf"{{{_KEY_PAIR}(?:,{_KEY_PAIR})*}}"
+_NULL = attributes.NULL.decode()
+
+
+def read_image(cells: Cells, name: str, raw: Cell) -> Cell:
     """An image as a change has it: the wire's text, except that `{"NULL":true}` is `null`; None where there is none."""
-    if _FLAT_IMAGE.fullmatch(raw):
-        return raw
-    if raw == b"null":
-        return None
+    if raw is None or cells.only(cells.matches(raw, _PLAIN_IMAGE) | ~cells.present(raw)):
+        return cells.changed(raw, attributes.NULL, _with_nulls)
     try:
         values = attributes.read_columns(raw)
         for value in values.values():
@@ -37,6 +39,11 @@ def read_image(name: str, raw: bytes) -> bytes | None:
         raise _wrong(name, raw) from None
     nulls = [column for column, value in values.items() if value.NULL is True]
     return json_text.join({**json_text.members(raw), **dict.fromkeys(nulls, b"null")}.items()) if nulls else raw
+
+
+def _with_nulls(image: str | bytes) -> str:
+    """A plain image; no text in it contains quotes, so that these can only be values."""
+    return (image if isinstance(image, str) else image.decode()).replace(_NULL, "null")
 
 
 def _wrong(name: str, raw: bytes) -> Rejected:
@@ -49,12 +56,13 @@ def _wrong(name: str, raw: bytes) -> Rejected:
     return Rejected(f"`{name}` is not an object of attribute values")
 
 
-def read_key(raw: bytes) -> bytes:
+def read_key(cells: Cells, raw: Cell) -> Cell:
     """`Keys` in the canonical spelling; raises `Rejected` naming the column that cannot be part of a key."""
-    if _FLAT_KEY.fullmatch(raw):
-        names = _KEY_NAMES.findall(raw)
-        if len(names) == 1 or all(first < second for first, second in itertools.pairwise(names)):
+    if cells.only(cells.matches(raw, _PLAIN_KEY)):
+        names = cells.names(raw)
+        if names == tuple(sorted(names)):
             return raw
+    cells.alone()
     columns = _columns("Keys", raw)
     if not columns:
         raise Rejected("`Keys` names no column")
@@ -72,20 +80,25 @@ def canonical_key(columns: Mapping[str, bytes]) -> bytes:
     return json_text.join(sorted(pairs))
 
 
-def _columns(name: str, raw: bytes) -> Columns:
+def _columns(name: str, raw: bytes) -> dict[str, bytes]:
     try:
         return json_text.members(raw)
     except msgspec.DecodeError as error:
         raise Rejected(f"`{name}`: {error}") from None
 
 
-def print_image(image: str | bytes, omit_nulls: bool) -> bytes:
+def print_image(cells: Cells, image: Cell, omit_nulls: bool) -> Cell:
     """An image as the wire has it: NULL as `{"NULL":true}`, or left out."""
-    raw = image if isinstance(image, bytes) else image.encode()
-    return raw if b"null" not in raw else print_columns(json_text.members(raw), omit_nulls)
+    if image is None or cells.only(~cells.contains(image, [b"null"])):
+        return image
+    return print_columns(cells, json_text.members(image), omit_nulls)
 
 
-def print_columns(columns: Columns, omit_nulls: bool) -> bytes:
+def print_columns(cells: Cells, columns: Members, omit_nulls: bool) -> Cell:
     """The image of these columns, each an attribute value or `null`."""
-    pairs = [(name, attributes.NULL if value == b"null" else value) for name, value in columns.items()]
-    return json_text.join((name, value) for name, value in pairs if not (omit_nulls and value == attributes.NULL))
+    if not omit_nulls:
+        return cells.shell(
+            {name: cells.where(cells.equal(value, b"null"), attributes.NULL, value) for name, value in columns.items()}
+        )
+    cells.alone()
+    return cells.shell({name: value for name, value in columns.items() if value not in (b"null", attributes.NULL)})

@@ -1,28 +1,29 @@
 """What a record shows of its row: the event, the keys, and the images that a mode requires."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from changeling.formats.format import Outgoing
+from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.rows import Kind, Row
 from changeling.formats.ydb_dynamodb import attributes, limits
-from changeling.formats.ydb_dynamodb.images import Columns, print_columns
+from changeling.formats.ydb_dynamodb.images import print_columns
 from changeling.formats.ydb_json.envelope import Mode
 from changeling.model import json_text
-from changeling.model.change import Change
+from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
 
 _NEW_ROWS = (Operation.INSERT, Operation.READ)
 _MOST_KEY_COLUMNS = 2
 
 
-@dataclass
-class View:
+class View(NamedTuple):
     """One record's part in `eventName`, `StreamViewType`, `Keys` and the images."""
 
-    event: str
-    view: Mode
-    keys: bytes
-    new_image: bytes | None = None
-    old_image: bytes | None = None
+    event: Cell
+    view: Cell
+    keys: Cell
+    new_image: Cell
+    old_image: Cell
 
 
 def same_key_value(one: bytes, other: bytes) -> bool:
@@ -35,39 +36,48 @@ def _spelled(raw: bytes) -> bytes:
     return json_text.canonical_number(value.N.encode()) if isinstance(value.N, str) else json_text.canonical(raw)
 
 
-def view_of(out: Outgoing, mode: Mode | None, omit_nulls: bool) -> View:
-    """What the change's record shows: all that it can, or what `mode` requires; a mode that requires more is a loss."""
-    change = out.change
-    new, old = _after(change), _columns(change.before, change.before_image)
+def view_of(out: Cell, mode: Mode | None, omit_nulls: bool, cells: Cells, row: Row) -> Sequence[Cell]:
+    """What records of these rows show: all that they can, or what `mode` requires; a mode that requires more is a loss."""
+    kind, old = row.kind, row.before if row.kind.before_image is Image.FULL else None
+    new = _after(kind, old, row.after)
     if mode is None:
-        view = _widest(change.op, new is not None, old is not None)
+        view = _widest(kind.op, new is not None, old is not None)
     else:
         view = Mode.KEYS_ONLY if mode is Mode.UPDATES else mode
-        if view.has_new_image and new is None and change.op is not Operation.DELETE:
+        lacks_new = view.has_new_image and new is None and kind.op is not Operation.DELETE
+        lacks_old = view.has_old_image and old is None and kind.op not in _NEW_ROWS
+        if lacks_new or lacks_old:
+            cells.alone()
+        if lacks_new:
             out.lose("after", f"the mode {mode} shows the full row, and this change does not have it")
-        if view.has_old_image and old is None and change.op not in _NEW_ROWS:
+        if lacks_old:
             out.lose("before", f"the mode {mode} shows the row before the change, and this change does not have it")
-    keys, changed = _keys(out)
-    made = View(_event(change.op, view, old is not None), view, _canonical(keys))
-    if new is not None and view.has_new_image:
-        made.new_image = _image(out, new, keys, changed, omit_nulls)
-    if old is not None and view.has_old_image:
-        made.old_image = _image(out, old, keys, changed, omit_nulls)
-    return made
+    if cells.many and row.before is not None and kind.op is not Operation.DELETE:
+        for name, value in (row.key or {}).items():
+            # A row that moves to another key is two records.
+            cells.only(cells.equal(row.before.get(name, value), value))
+    keys, changed = _keys(cells, out, row.key or {})
+    shown = [
+        None
+        if image is None or not wanted
+        else _image(cells, out, {**image, **_held(image, keys, changed)}, omit_nulls)
+        for image, wanted in ((new, view.has_new_image), (old, view.has_old_image))
+    ]
+    canonical = {name: _canonical(cells, value) for name, value in keys.items()}
+    return quote(_event(kind.op, view, old is not None)), quote(view), cells.shell(canonical), *shown
 
 
-def _columns(text: str | bytes | None, image: Image) -> Columns | None:
-    return json_text.members(text) if text is not None and image is Image.FULL else None
+def _canonical(cells: Cells, value: Cell) -> Cell:
+    return value if cells.only(cells.matches(value, limits.PLAIN_KEY_VALUE)) else attributes.canonical(value)
 
 
-def _after(change: Change) -> Columns | None:
+def _after(kind: Kind, before: Members | None, after: Members | None) -> Members | None:
     """The full row after the change. A part of it would turn every other column into NULL: it is not written."""
-    if change.op is Operation.DELETE:
+    if kind.op is Operation.DELETE:
         return None
-    before = _columns(change.before, change.before_image)
-    if change.after_image is Image.PARTIAL and before is not None:
-        return {**before, **json_text.members(change.after or b"{}")}
-    return _columns(change.after, change.after_image)
+    if kind.after_image is Image.PARTIAL and before is not None:
+        return {**before, **(after or {})}
+    return after if kind.after_image is Image.FULL else None
 
 
 def _widest(op: Operation, has_new: bool, has_old: bool) -> Mode:
@@ -83,22 +93,20 @@ def _event(op: Operation, view: Mode, has_old: bool) -> str:
     return "INSERT" if op in _NEW_ROWS and view is Mode.NEW_AND_OLD_IMAGES and not has_old else "MODIFY"
 
 
-def _keys(out: Outgoing) -> tuple[Columns, set[str]]:
+def _keys(cells: Cells, out: Cell, key: Members) -> tuple[Members, set[str]]:
     """The key columns, and those among them that had to become text."""
-    key = json_text.members(out.change.key or b"{}")
     if out.native:
         return key, set()
     if len(key) > _MOST_KEY_COLUMNS:
+        cells.alone()
         out.lose("composite-key", f"a document has a key of one or two columns, this one has {len(key)}")
-    keys = {name: limits.key_column(out, name, value) for name, value in key.items()}
-    return keys, {name for name, value in keys.items() if value != key[name]}
+    keys = {name: limits.key_column(cells, out, name, value) for name, value in key.items()}
+    return keys, {name for name, value in keys.items() if value is not key[name] and value != key[name]}
 
 
-def _canonical(keys: Columns) -> bytes:
-    return json_text.join((name, attributes.canonical(value)) for name, value in keys.items())
+def _held(image: Members, keys: Members, changed: set[str]) -> Members:
+    return {name: value for name, value in keys.items() if name not in image or name in changed}
 
 
-def _image(out: Outgoing, columns: Columns, keys: Columns, changed: set[str], omit_nulls: bool) -> bytes:
-    held = {name: value for name, value in keys.items() if name not in columns or name in changed}
-    row = {**columns, **held}
-    return print_columns(row, omit_nulls) if out.native else limits.image(out, row, omit_nulls)
+def _image(cells: Cells, out: Cell, row: Members, omit_nulls: bool) -> Cell:
+    return print_columns(cells, row, omit_nulls) if out.native else limits.image(cells, out, row, omit_nulls)

@@ -1,6 +1,5 @@
 """`ydb-json`: YDB's changefeeds with FORMAT = JSON, in every mode (seed 004)."""
 
-from changeling.envelope import reading, writing
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.ydb_json.envelope import FLAGS, Mode
@@ -13,10 +12,8 @@ FORMAT = Format(
     summary="YDB's changefeeds, FORMAT = JSON: a key array, a flag, and what the MODE shows of the row",
     read_options=YdbJsonRead,
     write_options=YdbJsonWrite,
-    decoder=reading.one_by_one(reader),
-    batch_decoder=reading.by_columns(reader, "ydb-json"),
-    encoder=writing.one_by_one(writer),
-    batch_encoder=writing.by_columns(writer),
+    reader=reader,
+    writer=writer,
     carries=carrying(
         "upsert",
         "delete",

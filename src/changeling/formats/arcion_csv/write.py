@@ -5,30 +5,37 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.one import ONE
+from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.arcion_csv import envelope
 from changeling.formats.arcion_csv.options import ArcionCsvWrite
 from changeling.formats.arcion_csv.rows import Field, RowStyle
-from changeling.formats.arcion_json import counts, cursor
-from changeling.formats.arcion_json.assembly import tombstone_key
-from changeling.formats.arcion_json.encode import extras_of
+from changeling.formats.arcion_json import cursor
 from changeling.formats.arcion_json.envelope import LETTERS
 from changeling.formats.arcion_json.images import IN_AFTER, IN_BEFORE
 from changeling.formats.arcion_json.row import OutgoingRow
-from changeling.formats.format import Encode, Outgoing
+from changeling.formats.arcion_json.write import ROWS, is_ours, totals, without_row
+from changeling.formats.format import Outgoing
 from changeling.formats.framing import COLUMNS, HEADER
 from changeling.model import json_text
 from changeling.model.canonical import text_of
-from changeling.model.change import Record
 from changeling.model.errors import Rejected
-from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
 
 _text = msgspec.json.Decoder(str | None).decode
 
 
-def encoder(options: ArcionCsvWrite) -> Encode:
-    """A function from one change to its row."""
-    return _Writer(options).encode
+def writer(options: ArcionCsvWrite) -> Writer:
+    """A function from a change to its row."""
+    make = _Writer(options)
+
+    def write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
+        cells.alone()
+        return make(out)
+
+    return write
 
 
 class _Writer:
@@ -38,40 +45,39 @@ class _Writer:
         self._header = functools.lru_cache(maxsize=1024)(self._print_header)
         self._chosen = options.before_image is not None or options.after_image is not None
 
-    def encode(self, out: Outgoing) -> Sequence[Record]:
-        change = out.change
-        key = change.key.encode() if isinstance(change.key, str) else change.key
-        kept = json_text.members(change.meta) if out.native and change.meta else {}
-        if change.op is Operation.MESSAGE:
-            if "tombstone" not in kept:
-                out.lose("message", "Arcion's rows hold changes of rows only")
-            return [Record(None, tombstone_key(change, kept))]
-        was_snapshot = out.native and "cursor" not in kept
+    def __call__(self, out: Outgoing) -> Sequence[RecordCells]:
+        change, meta = out.change, kept(ONE, out)
+        if change.op not in ROWS:
+            return without_row(ONE, out, meta)
+        was_snapshot = out.native and "cursor" not in meta
         snapshot = was_snapshot if self._options.mode is None else self._options.mode == "snapshot"
-        row = OutgoingRow.of(change)
-        if not snapshot:
-            self._choose(out, row)
-            columns, fields = _realtime(out, row, kept, self._chosen)
-        else:
-            if not was_snapshot:
-                _check_snapshot(out)
-                if change.after_image is not Image.FULL:
-                    return []
-                row.show_key(deletes=False)
-            columns = _columns(out, row, kept)
-            fields = [_cell(row.after, name) for name in columns]
-        printed = self._print(fields, kept, snapshot)
+        if snapshot and not was_snapshot:
+            _check_snapshot(out)
+            if change.after_image is not Image.FULL:
+                return []
+        columns: list[str] = []
+        fields: list[Field] = []
+
+        def made(cells: Cells, given: Row) -> Sequence[Cell]:
+            row = OutgoingRow.of(cells, given)
+            held = row.columns
+            if snapshot:
+                if not was_snapshot:
+                    row.show_key(deletes=False)
+                columns.extend(_columns(out, row, held, meta))
+                fields.extend(_cell(row.after, name) for name in columns)
+            else:
+                row.choose(out, self._options.before_image, self._options.after_image)
+                columns.extend(_realtime(out, row, held, meta, self._chosen, fields))
+            return ()
+
+        by_rows(ONE, change, made)
+        printed = self._print(fields, meta, snapshot)
         if not printed:
             out.lose("null", "a row of one column that is NULL is an empty line; set null_text")
             return []
-        headers = ((HEADER if self._options.include_header else COLUMNS, self._header(tuple(columns), snapshot)),)
-        return [Record(printed.encode(), key, headers)]
-
-    def _choose(self, out: Outgoing, row: OutgoingRow) -> None:
-        if self._options.after_image is not None:
-            row.choose_after(out, self._options.after_image)
-        if self._options.before_image is not None:
-            row.choose_before(out, self._options.before_image)
+        header = HEADER if self._options.include_header else COLUMNS
+        return [RecordCells(printed, change.key, headers=[(header, self._header(tuple(columns), snapshot))])]
 
     def _print(self, fields: list[Field], kept: Mapping[str, bytes], snapshot: bool) -> str:
         """The row, in its original spelling if that means the same in the style that is written."""
@@ -121,36 +127,33 @@ def _check_snapshot(out: Outgoing) -> None:
 
 
 def _realtime(
-    out: Outgoing, row: OutgoingRow, kept: Mapping[str, bytes], chosen: bool
-) -> tuple[list[str], list[Field]]:
-    change = out.change
-    cursor_text = _text(kept["cursor"]) if "cursor" in kept else None
-    ours = cursor_text is None or (
-        "changeling" in cursor_text and cursor.read(quote(cursor_text)).changeling is not None
-    )
+    out: Outgoing, row: OutgoingRow, held: Sequence[str], meta: Members, chosen: bool, fields: list[Field]
+) -> list[str]:
+    """The columns of a realtime row; its fields are added to those given."""
+    raw_cursor = meta.get("cursor")
+    ours = is_ours(ONE, raw_cursor)
     if ours:
-        row.show_key(change.op is Operation.DELETE)
-    columns = _columns(out, row, kept)
-    if cursor_text is None or (ours and chosen):
+        row.show_key(row.op is Operation.DELETE)
+    columns = _columns(out, row, held, meta)
+    cursor_text = None if raw_cursor is None else _text(raw_cursor)
+    if raw_cursor is None or (ours and chosen):
         # Our cursor describes the images as they were before the user chose others.
-        cursor_text = cursor.write(change, out.source, extras_of(change, row, columns))
-    fields: list[Field] = []
+        cursor_text = cursor.write(ONE, out, json_text.join(row.note(columns).items())).decode()
     for name in columns:
         bits = IN_AFTER * (name in row.after) + IN_BEFORE * (name in row.before)
         fields += (_cell(row.after, name), _cell(row.before, name), str(bits))
-    total = _text(kept["operationcount"]) if "operationcount" in kept else counts.write(out.counts)
-    return columns, [*fields, LETTERS[change.op], cursor_text, total]
+    counts = _text(meta["operationcount"]) if "operationcount" in meta else totals(ONE, out).decode()
+    fields += (LETTERS[row.op], cursor_text, counts)
+    return columns
 
 
-def _columns(out: Outgoing, row: OutgoingRow, kept: Mapping[str, bytes]) -> list[str]:
+def _columns(out: Outgoing, row: OutgoingRow, held: Sequence[str], meta: Members) -> list[str]:
     """All columns of the file, in order: its original ones, else the schema's; then the key's and those of the images."""
-    known: Iterable[str] = ()
-    if "columns" in kept:
-        known = map(json_text.string, json_text.items(kept["columns"]))
-    elif not out.native and out.schema is not None:
-        known = [column.name for column in out.schema.columns]
-    apart = [name for name in row.key if name not in row.columns]
-    return list(dict.fromkeys([*known, *apart, *row.columns]))
+    known: Iterable[str] = () if out.native else row.known_columns
+    if "columns" in meta:
+        known = map(json_text.string, json_text.items(meta["columns"]))
+    apart = [name for name in row.key if name not in held]
+    return list(dict.fromkeys([*known, *apart, *held]))
 
 
 def _cell(cells: Mapping[str, bytes], name: str) -> Field:

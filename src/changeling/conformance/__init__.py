@@ -1,0 +1,1 @@
+"""The suite that every format is put through: `pytest --pyargs changeling.conformance` runs it for formats of other packages."""
