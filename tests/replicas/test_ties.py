@@ -5,6 +5,7 @@ attempts at it apart.
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -247,3 +248,16 @@ def test_a_state_of_then_and_a_rebuild_are_the_same(tied: Shop) -> None:
         assert messages(tied, table) == letters
     states = [tied.pipeline.replica("inv.retaken", point=number).toArrow() for number in (1, 2, 3)]
     assert ["".join(sorted(found.column("msg").to_pylist())) for found in states] == ["abc", "abcd", "abcde"]
+
+
+def test_a_truncate_that_is_all_there_is_leaves_the_table_its_key(spark: SparkSession, tmp_path: Path) -> None:
+    """Delivered again in a batch of its own, of a table whose schema nobody declares."""
+    made = shop(tmp_path, SOURCE)
+    again = change("t", {}, "T", scn=1)
+    made.write("1.json", again, named("c", "a", scn=2), named("u", "b", scn=3))
+    made.pipeline.run(once=True)
+    made.write("2.json", again)
+    made.pipeline.run(once=True)
+    found = made.pipeline.current("S.T")
+    assert found is not None
+    assert found[0].to_pylist() == [{"ID": 1, "N": "b"}]

@@ -165,7 +165,8 @@ class Planner:
         return self._tables.create(identity, Shape(shape.columns) if identity.kind == "changes" else shape)
 
     def _folded(self, table: TableDelta, replica: Replica, delta: Delta) -> FoldTable:
-        columns = self._inference.columns(table.source, table.table, table.key)
+        key = [column.source_name for column in replica.shape.key_columns]
+        columns = self._inference.columns(table.source, table.table, table.key, key)
         shape = columns.shape(columns.version_at(*_version(table, replica)))
         last = self._points.last.of(table.source)
         counted = last.whole_batch, last.batch, last.position or ""

@@ -1,6 +1,6 @@
 """The known columns of tables, and what folds learn about them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,11 +31,14 @@ class SchemaInference:
         self._registry, self._policy = registry, policy
         self._register: Register = (lambda change: change(registry)) if register is None else register
 
-    def columns(self, source: str, table: TableName, key: str | None) -> Columns:
-        """The columns of a table; those of `key`, a key of one of its rows, are among them."""
+    def columns(self, source: str, table: TableName, key: str | None, known_key: Sequence[str] = ()) -> Columns:
+        """The columns of a table; those of `key`, a key of one of its rows, are among them.
+
+        Changes without any key, as a truncate is, do not tell that a table has none: then `known_key` are the columns of its key.
+        """
         registry, policy = self._registry, self._policy(source, table)
         declared = registry.of(source, table)
-        names = [] if key is None else list(json_text.members(key))
+        names = list(known_key) if key is None else list(json_text.members(key))
         columns = columns_of(declared, registry.undeclared(source, table), policy, names)
         known = {column.source_name for column in columns.shape().columns}
         if key is None or set(names) <= known:
@@ -62,7 +65,7 @@ class SchemaInference:
             )
         sample = Sampled(table, kinds, tuple(column.source_name for column in folded.shape.key_columns))
         self._register(lambda registry: registry.meet(source, sample))
-        columns = self.columns(source, table, key)
+        columns = self.columns(source, table, key, sample.key)
         if (columns.extra, columns.doubles) == (folded.columns.extra, folded.columns.doubles):
             raise ChangelingError(
                 f"source {source}: no column of {table} can be created for the values of {', '.join(map(repr, sorted(kinds)))}: "
