@@ -81,7 +81,12 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser
 def test_every_verb_explains_itself_and_its_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     caught: list[argparse.ArgumentParser] = []
-    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", lambda self, _: caught.append(self) or _Parsed())
+
+    def caught_by(parser: argparse.ArgumentParser, _: list[str]) -> argparse.Namespace:
+        caught.append(parser)
+        return argparse.Namespace(verb="formats")
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", caught_by)
     _parse(["formats"])
     found = list(parsers(caught[0]))
     assert len(found) > 20
@@ -91,10 +96,6 @@ def test_every_verb_explains_itself_and_its_arguments(monkeypatch: pytest.Monkey
         for action in one._actions:
             if not isinstance(action, argparse._SubParsersAction):
                 assert action.help, (one.prog, action.dest)
-
-
-class _Parsed(argparse.Namespace):
-    verb = "formats"
 
 
 def test_the_start_of_spark_is_told_on_a_terminal(

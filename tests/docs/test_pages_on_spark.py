@@ -65,7 +65,7 @@ def differences(page: str, folder: Path, database: str = "shop") -> Iterator[str
 def test_pages_of_one_lake_print_what_they_say(tmp_path: Path) -> None:
     folder = tmp_path / "shop"
     shutil.copytree(EXAMPLES / "log", folder)
-    wrong = []
+    wrong: list[str] = []
     for page in IN_ONE_LAKE:
         wrong += differences(page, folder)
         if page == "reading-the-lake":
