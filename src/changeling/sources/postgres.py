@@ -220,9 +220,14 @@ class PostgresSource:
         return self._snapshot_plan(server) if waiting else None
 
     def _snapshot_is_added(self) -> bool:
-        """Whether it is for tables that were added later: the first tables, and what others wait for, come before anything else."""
+        """Whether it is for tables that were added later: the first tables come before anything else.
+
+        So does what others wait for, once the stream has come to its point: else the changes before it would come late.
+        """
         running = self._snapshot
-        return running is not None and running.again and not (running.slot_lost or running.held) and bool(self._done)
+        if running is None or not running.again or running.slot_lost or not self._done:
+            return False
+        return not running.held or (self._position or 0) < running.point.lsn
 
     def _snapshot_plan(self, server: Server) -> Snapshot | None:
         assert self._snapshot is not None
