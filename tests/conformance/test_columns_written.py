@@ -164,3 +164,14 @@ def test_a_moved_row_shifts_those_behind_it_in_its_transaction(name: str) -> Non
     given = [batch([first, *later]), batch(later)]
     settled = (4 if registry.get(name).counts_transactions else 8) + (name in MOVING)
     assert check_same(name, given, {"drop": frozenset(FEATURES)}) == settled
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_part_of_a_new_row_whose_record_names_the_old_one_is_looked_at_by_itself(name: str) -> None:
+    """No other dialect has a place for the row that it was: that is a loss, by columns as well."""
+    part = msgspec.structs.replace(
+        CASES["insert"], after='{"_id":"o-1","count":7}', after_image=Image.PARTIAL, meta='{"old_key":{"_id":"o-0"}}'
+    )
+    whole = msgspec.structs.replace(CASES["insert"], meta='{"old_key":{"_id":"o-0"}}')
+    for options in OPTIONS:
+        check_same(name, [batch([part, whole])], options)

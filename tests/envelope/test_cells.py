@@ -85,6 +85,7 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
     "integer": (lambda cells, number: cells.integer(number, "n"), [NUMBERS]),
     "same": (lambda cells, raw: cells.only(cells.same(raw, b"1")) and raw, [[b"1", b"1.0", b"2", b"1"]]),
     "check_position": (lambda cells, text: cells.check_position(text) or text, [POSITIONS[:4] + POSITIONS[5:]]),
+    "is_position": (lambda cells, text: cells.is_position(text), [POSITIONS]),
     "check_object": (lambda cells, text: cells.check_object(text) or text, [OBJECTS]),
     "check_depth": (
         lambda cells, text: cells.check_depth(text) or text,

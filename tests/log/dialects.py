@@ -155,6 +155,12 @@ DIALECTS = (
     Dialect("arcion-json", _bare_row, _BARE, _KEY, {**_KEY, "table": "shop.orders"}),
     Dialect("arcion-native", _bare_row, _BARE, _KEY, {**_KEY, "table": "shop.orders"}),
     Dialect(
+        "canal",
+        _replaced('"table":"orders"', '"table":null'),
+        "the message names no table; say which with --table",
+        mended={"table": "shop.orders"},
+    ),
+    Dialect(
         "dataworks",
         _replaced('"_source_table_":"orders"', '"_source_table_":"returns"'),
         "the row lacks key column 'number'",

@@ -182,7 +182,7 @@ def same(found: Reported, wanted: Reported) -> None:
         assert found.rejects[name] == wanted.rejects[name]
 
 
-# In the soak, more than 100,000 records of all eleven dialects together.
+# In the soak, more than 100,000 records of all dialects together.
 @pytest.mark.parametrize("records", [1_100, pytest.param(9_100, marks=pytest.mark.soak)])
 def test_broken_records_of_every_dialect_are_kept_whole_and_replayed_once_after_a_mend(
     records: int, spark: SparkSession, tmp_path: Path

@@ -178,6 +178,9 @@ class Many(Parts):
     def check_position(self, text: Cell) -> None:
         self.only(are_positions(self.array(text, pa.string())))
 
+    def is_position(self, text: Cell) -> Condition:
+        return np.zeros(self.count, np.bool_) if text is None else are_positions(self.array(text, pa.string()))
+
     def printed(self, number: Cell) -> Cell:
         return None if number is None else self.array(number, pa.int64()).cast(pa.string())
 

@@ -193,6 +193,12 @@ class One(Cells):
     def check_position(self, text: Cell) -> None:
         position.decode(text)
 
+    def is_position(self, text: Cell) -> Condition:
+        try:
+            return _BOOL[text is not None and bool(position.decode(text))]
+        except Rejected:
+            return np.False_
+
     def printed(self, number: Cell) -> Cell:
         return None if number is None else str(number)
 

@@ -235,6 +235,10 @@ class Operations(ABC):
         """Rejects what is no position."""
 
     @abstractmethod
+    def is_position(self, text: Cell) -> Condition:
+        """Where a text is a position."""
+
+    @abstractmethod
     def printed(self, number: Cell) -> Cell:
         """An integer as text."""
 

@@ -78,7 +78,9 @@ def reader(options: CanalRead) -> Reader:
         database: bytes, table: bytes, key: bytes, columns: bytes
     ) -> tuple[TableName, tuple[str, ...], str | None]:
         catalog = None if database == b"null" else _text(database) or None
-        name = TableName(catalog, None, _text(table))
+        name = options.table if table == b"null" else TableName(catalog, None, _text(table))
+        if name is None:
+            raise Rejected("the message names no table; say which with --table")
         names = tuple(_list(key) or ()) or options.key_of(name)
         schema = options.schema_of(name) or _schema(_texts(columns), names)
         return name, names, None if schema is None else schema.to_json()
@@ -88,9 +90,8 @@ def reader(options: CanalRead) -> Reader:
             cells.alone()
             return [message_keys.tombstone(record, options.table)]
         message = cells.members(record.value)
-        for name in ("type", "table"):
-            if name not in message:
-                cells.refuse(f"not a message of Canal: it has no {name!r}")
+        if "type" not in message:
+            cells.refuse("not a message of Canal: it has no 'type'")
         kind = cells.each(_kind, message["type"], message.get("isDdl", b"false"))
         texts = (message.get(name, b"null") for name in ("database", "table", "pkNames", "mysqlType"))
         known = cells.each(plan, *texts)

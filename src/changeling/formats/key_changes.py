@@ -3,8 +3,11 @@
 from collections.abc import Callable
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeling.envelope.cells import Cell, Cells
+from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.format import Outgoing
 from changeling.model import json_text, position
 from changeling.model.change import Change
@@ -32,6 +35,13 @@ def check_origin(out: Outgoing) -> None:
     change = out.change
     if change.op in _NEW and change.after_image is Image.PARTIAL and (old := old_key_of(change.meta)) is not None:
         out.lose("key-change", f"the rest of the new row is that of row {old[:60]}, which its record names")
+
+
+def names_origin(batch: pa.RecordBatch) -> Mask:
+    """The changes of a batch that `check_origin` has to look at."""
+    ops, image, meta = (batch.column(name) for name in ("op", "after_image", "meta"))
+    new = pc.and_(is_one_of(ops, [operation.value for operation in _NEW]), pc.equal(image, Image.PARTIAL.value))
+    return as_mask(pc.and_(new, pc.match_substring(meta, f'"{_OLD_KEY}"')))
 
 
 def _equal(one: bytes, other: bytes) -> bool:

@@ -13,6 +13,7 @@ from changeling.envelope.objects import are_compact
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.capabilities import LABELS, SKIPPING
 from changeling.formats.format import Format
+from changeling.formats.key_changes import names_origin
 from changeling.formats.options import WriteOptions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.transcode_columns import transcoded
@@ -50,6 +51,7 @@ class PlainWriter:
         candidates, lost = as_mask(is_one_of(batch.column("op"), _ROWS)) & ~unsettled, {}
         given = batch
         if transcoder is not None:
+            candidates &= ~names_origin(batch)
             for feature, mask in _needed(batch).items():
                 if feature in self._format.carries:
                     continue

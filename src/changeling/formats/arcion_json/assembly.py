@@ -76,7 +76,7 @@ def change_of(
     kind = cells.each(_kind, plan, letter, cells.each_row(cursors.note, cursor))
     key, before, after, before_image, after_image, usual = cells.by_value(functools.partial(_row, look), kind, *sides)
     op = cells.each(_operation, kind)
-    position = cells.each_row(cursors.position, cursor)
+    position = cursors.positions_of(cells, cursor)
     # The first rows of a snapshot come before all that have a position: their place of arrival is not all of it.
     cells.only(cells.present(position) | ~cells.equal(op, Operation.READ))
     declared = cells.fields(cells.each_row(cursors.transaction, cursor))

@@ -104,6 +104,14 @@ def _squeezed(text: str) -> bytes:
     return json_text.join(("".join(name.split()), value) for name, value in json_text.members(text).items())
 
 
+def positions_of(cells: Cells, cursor: Any) -> Cell:
+    """The sortable positions of cursors: those of ours are texts that need no conversion."""
+    text = cells.as_text(cursor.position)
+    if cells.branch(cells.is_set(cursor.changeling) & cells.is_position(text)):
+        return text
+    return cells.each_row(position, cursor)
+
+
 def position(cursor: Cursor) -> str | None:
     """The sortable position, or None where the cursor has none of the known kinds.
 
