@@ -41,7 +41,7 @@ def names_origin(batch: pa.RecordBatch) -> Mask:
     """The changes of a batch that `check_origin` has to look at."""
     ops, image, meta = (batch.column(name) for name in ("op", "after_image", "meta"))
     new = pc.and_(is_one_of(ops, [operation.value for operation in _NEW]), pc.equal(image, Image.PARTIAL.value))
-    return as_mask(pc.and_(new, pc.match_substring(meta, f'"{_OLD_KEY}"')))
+    return as_mask(pc.and_(new, pc.match_substring(meta, f'"{OLD_KEY}"')))
 
 
 def _equal(one: bytes, other: bytes) -> bool:
