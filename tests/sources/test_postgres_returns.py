@@ -5,6 +5,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from changeling.log import layout
+from changeling.postgres.connection import connect
+from changeling.sources.postgres import PostgresSource
+from changeling.sources.postgres_plan import Stream, parse_plan
+from changeling.sources.postgres_requests import Requests
+from changeling.sources.postgres_settings import CaptureSettings
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture
 
@@ -101,3 +106,28 @@ def test_new_names_of_columns_are_shown_although_no_row_changed(
     assert totals.batches == 0
     assert made.pipeline.rebuild("public.users") == 3
     assert_equal(made, database, "users")
+
+
+def test_a_new_name_is_shown_although_an_open_transaction_keeps_the_log_from_disk(
+    tmp_path: Path, database: Database
+) -> None:
+    """The server flushes its log for a commit: what an open transaction wrote last may stay in memory for seconds."""
+    database.execute("CREATE TABLE users (id int PRIMARY KEY, name text)", "CREATE TABLE other (id int PRIMARY KEY)")
+    slot = f"slot_{database.name}"
+    made = PostgresSource(
+        CaptureSettings("pg", database.url, ("public.users",), slot, slot), Requests(tmp_path / "requests")
+    )
+    snapshot = made.next()
+    assert snapshot is not None
+    made.remember(snapshot)
+    database.execute("SET synchronous_commit = on", "ALTER TABLE users RENAME name TO called")
+    with connect(database.url) as writer:
+        writer.execute("BEGIN")
+        writer.execute("INSERT INTO other VALUES (1)")
+        made.stop_at_present()
+        plan = made.next()
+        assert plan is not None
+        known = parse_plan(plan)
+        assert isinstance(known, Stream)
+        assert [one.table.name for one in known.altered] == ["users"]
+    made.close()

@@ -24,8 +24,8 @@ from changeling.sources.postgres_reading import Tables
 from changeling.sources.postgres_settings import CaptureSettings
 from changeling.sources.postgres_tables import CapturedTables
 
-_FLUSH_SECONDS = 1.5
-"""By default, a server flushes its log to disk within 0.6 s."""
+_FLUSH_SECONDS = 10.0
+"""By default, a server flushes its log to disk within 0.6 s, under a heavy load later."""
 
 _STREAMED = 2
 """Positions of the stream have an LSN and an ordinal; those of a snapshot have more parts."""
@@ -266,8 +266,11 @@ class Capture:
         return parse_lsn(row[0])
 
     def present(self) -> int:
-        """The end of the server's log; it waits until asynchronous commits are flushed."""
+        """The end of the server's log; it waits until all of it is flushed."""
         wanted, end = self.inserted(), time.monotonic() + _FLUSH_SECONDS
+        if self.flushed() < wanted:
+            # What open transactions wrote is flushed with the next commit: this makes an empty one.
+            self._connected().execute("SELECT pg_current_xact_id()")
         while (flushed := self.flushed()) < wanted and time.monotonic() < end:
             time.sleep(0.02)
         return max(flushed, wanted)
