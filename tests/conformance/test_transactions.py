@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import changeling
+from changeling.conformance.cases import CASES, SCHEMA, SHOP, TIME, batch
 from changeling.conformance.test_conformance import moves
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
@@ -20,7 +21,6 @@ from changeling.formats.user_options import write_options
 from changeling.model import layout
 from changeling.model.change import Change, Transaction
 from changeling.model.position import encode as position
-from tests.conformance.cases import CASES, SCHEMA, SHOP, TIME, batch
 
 FORMATS = registry.names()
 ANYTHING = frozenset(FEATURES)
