@@ -102,7 +102,7 @@ def test_each_change_alone(case: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=settings.default.max_examples // 3)  # Each is written in every format, in batches of 40.
+@settings(max_examples=settings().max_examples // 3)  # Each is written in every format, in batches of 40.
 @given(every=st.lists(changes(), min_size=3, max_size=8), seed=st.integers(0, 99))
 def test_generated_changes(name: str, every: list[Change], seed: int) -> None:
     check_same(name, _mixed(every, seed), {"drop": "all"})
