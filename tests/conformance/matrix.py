@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import changeling
+from changeling.conformance.cases import CASES
 from changeling.formats import registry
-from tests.conformance.cases import CASES
 from tests.conformance.test_conformance import native
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"

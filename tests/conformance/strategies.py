@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from changeling.conformance.cases import MILLIS, SCHEMA, SHOP, TIME
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position
-from tests.conformance.cases import MILLIS, SCHEMA, SHOP, TIME
 
 LOOKALIKES = [
     "",

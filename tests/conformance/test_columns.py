@@ -11,6 +11,7 @@ import pytest
 
 import changeling
 from bench.events import events
+from changeling.conformance.cases import CASES, batch
 from changeling.envelope.groups import plain_changes
 from changeling.envelope.shapes import OddOnes, only_first_is_odd
 from changeling.formats import registry
@@ -19,7 +20,6 @@ from changeling.formats.decoding import Decoder
 from changeling.formats.user_options import read_options
 from changeling.model import json_text
 from changeling.model.change import Change, Record
-from tests.conformance.cases import CASES, batch
 from tests.conformance.test_fuzz import DICTIONARY, mutated
 from tests.golden.test_golden import CASES as GOLDEN
 from tests.golden.test_golden import options_of, records_of

@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from changeling.conformance.cases import CASES, batch
 from changeling.conversion import Conversion
 from changeling.formats import registry
 from changeling.formats.user_options import write_options
@@ -19,7 +20,6 @@ from changeling.model.position import encode as position
 from changeling.model.table import TableName
 from changeling.reading_changes import Report
 from changeling.rejects import RejectSink
-from tests.conformance.cases import CASES, batch
 from tests.conformance.test_conformance import decoded, held
 
 FORMATS = registry.names()

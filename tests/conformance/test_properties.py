@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 
+from changeling.conformance.cases import batch
 from changeling.formats import registry
 from changeling.model.change import Change
-from tests.conformance.cases import batch
 from tests.conformance.strategies import changes
 from tests.conformance.test_conformance import check_pair
 

@@ -3,7 +3,7 @@
 import sys
 
 import changeling
-from tests.conformance.cases import CASES, batch
+from changeling.conformance.cases import CASES, batch
 
 
 def main(name: str) -> None:

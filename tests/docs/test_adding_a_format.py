@@ -9,8 +9,8 @@ import pytest
 
 import changeling
 from changeling import formats
+from changeling.conformance.cases import CASES, batch
 from changeling.formats import registry
-from tests.conformance.cases import CASES, batch
 from tests.conformance.test_conformance import check_pair, encoded
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-format.md"

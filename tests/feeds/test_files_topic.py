@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import changeling
+from changeling.conformance.cases import CASES, SCHEMA, SHOP, batch
 from changeling.feeds.files_topic import Copied, FilesTopicWriter
 from changeling.files.paths import expand
 from changeling.files.reading import read
@@ -22,7 +23,6 @@ from changeling.formats.framing import COLUMNS, HEADER
 from changeling.formats.user_options import read_options
 from changeling.iceberg.failpoints import POINTS, FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
-from tests.conformance.cases import CASES, SCHEMA, SHOP, batch
 from tests.feeds.filled_topics import NOON, FilledTopic, Sent
 from tests.files.conftest import bucket, s3_endpoint
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import changeling
+from changeling.conformance.cases import CASES, ROW, SCHEMA, batch
 from changeling.formats.framing import HEADER
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
-from tests.conformance.cases import CASES, ROW, SCHEMA, batch
 from tests.formats.test_arcion_csv import COUNTS, TWO, decoded, realtime, rewritten
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import changeling
+from changeling.conformance.cases import batch
 from changeling.envelope.one import ONE
 from changeling.formats.arcion_json import cursor, table_name
 from changeling.formats.encoding import typed
@@ -14,7 +15,6 @@ from changeling.model.change import Change, Transaction
 from changeling.model.line import lines
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
-from tests.conformance.cases import batch
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 REGION = {

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import changeling
+from changeling.conformance.cases import batch
 from changeling.formats.arcion_native.images import completeness
 from changeling.formats.encoding import typed
 from changeling.model.change import Change, Transaction
 from changeling.model.line import lines
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
-from tests.conformance.cases import batch
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 REGION = {

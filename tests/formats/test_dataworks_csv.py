@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import changeling
+from changeling.conformance.cases import CASES, SCHEMA, batch
 from changeling.formats import registry
 from changeling.formats.encoding import typed
 from changeling.formats.framing import HEADER, CsvRows, JsonOrCsv, JsonValues
@@ -15,7 +16,6 @@ from changeling.formats.user_options import read_options
 from changeling.model import layout
 from changeling.model.change import Change
 from changeling.model.errors import UsageError
-from tests.conformance.cases import CASES, SCHEMA, batch
 
 METADATA = ["_sequence_id_", "_operation_type_", "_execute_time_", "_before_image_", "_after_image_"]
 NOT_TODAY = "a change has five metadata fields, and a plain row without is none"

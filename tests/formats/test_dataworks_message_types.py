@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 import changeling
+from changeling.conformance.cases import CASES, ROW, batch
 from changeling.formats.encoding import typed
 from changeling.model.change import Change
 from changeling.model.table import Column, TableSchema
-from tests.conformance.cases import CASES, ROW, batch
 
 NAME = "dataworks-message"
 MILLIS = 1590315269123

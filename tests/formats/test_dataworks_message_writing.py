@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 import changeling
+from changeling.conformance.cases import CASES, KEY, SCHEMA, batch
 from changeling.formats.dataworks_message.envelope import ddl_name
 from changeling.formats.encoding import typed
 from changeling.formats.pairing import Pairing
 from changeling.model import layout
 from changeling.model.change import Change
 from changeling.model.operation import Image
-from tests.conformance.cases import CASES, KEY, SCHEMA, batch
 
 NAME = "dataworks-message"
 MILLIS = 1590315269123

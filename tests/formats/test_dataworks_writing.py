@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 import changeling
+from changeling.conformance.cases import CASES, KEY, ROW, SCHEMA, batch
 from changeling.formats.pairing import Pairing
 from changeling.model import layout
 from changeling.model.change import Change, Transaction
 from changeling.model.line import lines
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
-from tests.conformance.cases import CASES, KEY, ROW, SCHEMA, batch
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TIME = 1703505330123

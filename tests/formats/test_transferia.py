@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 
 import changeling
+from changeling.conformance.cases import KEY, batch
 from changeling.model.change import Change
 from changeling.model.errors import UsageError
 from changeling.model.line import lines
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position
 from changeling.model.table import Column, TableName, TableSchema, parse_schemas
-from tests.conformance.cases import KEY, batch
 
 COLUMNS = [
     {"name": "id", "type": "int64", "key": True, "original_type": "pg:bigint"},

@@ -5,11 +5,11 @@ import json
 import pytest
 
 import changeling
+from changeling.conformance.cases import KEY, ROW, SCHEMA, batch
 from changeling.formats.encoding import typed
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 from changeling.model.table import Column, TableSchema
-from tests.conformance.cases import KEY, ROW, SCHEMA, batch
 from tests.formats.test_transferia import PLACE, item, refused, text
 
 TYPED = [

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 import changeling
+from changeling.conformance.cases import CASES, KEY, batch
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position
 from changeling.model.table import Column, TableName, TableSchema
-from tests.conformance.cases import CASES, KEY, batch
 from tests.formats.test_transferia import PLACE, TIME, decoded, fields, item, refused, rewritten, seed, text, written
 
 

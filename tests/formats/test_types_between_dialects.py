@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 import changeling
+from changeling.conformance.cases import CASES, batch
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
 from changeling.model.table import Column, TableSchema
-from tests.conformance.cases import CASES, batch
 
 ARCION = (
     '{"tableName":{"namespace":{"catalog":null,"schema":"s","hash":1},"name":"t","hash":2},"opType":"I",'

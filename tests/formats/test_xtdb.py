@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import changeling
+from changeling.conformance.cases import CASES, batch
 from changeling.model.line import lines
-from tests.conformance.cases import CASES, batch
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "xtdb"
 CREATE = (GOLDEN / "seed-create" / "input.jsonl").read_text().strip()

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 import changeling
+from changeling.conformance.cases import batch
 from changeling.model import layout
 from changeling.model.change import Change
 from changeling.model.errors import UsageError
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position
 from changeling.model.table import Column, TableName, TableSchema
-from tests.conformance.cases import batch
 
 NAME = "ydb-dynamodb"
 MODES = ["KEYS_ONLY", "UPDATES", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"]

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 import changeling
+from changeling.conformance.cases import batch
 from changeling.formats.encoding import typed
 from changeling.model import layout
 from changeling.model.table import Column, TableSchema
-from tests.conformance.cases import batch
 from tests.formats.test_ydb_dynamodb import NAME, TIME, change, read, stream_record, typed_change, write
 
 TYPED = {

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import changeling
+from changeling.conformance.cases import TIME, batch
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position
 from changeling.model.table import Column, TableName, TableSchema
-from tests.conformance.cases import TIME, batch
 
 Row = dict[str, Any]
 COLUMNS = {"_id": "string", "n": "int64", "note": "string"}

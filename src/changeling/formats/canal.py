@@ -57,9 +57,10 @@ _WIRE = {
     "uint64": "bigint unsigned",
 }
 _TYPE = re.compile(r"([a-z]+)(?:\((\d+)(?:,(\d+))?\))?( unsigned)?")
-_text = msgspec.json.Decoder(str).decode
-_texts = msgspec.json.Decoder(dict[str, str] | None).decode
-_list = msgspec.json.Decoder(list[str] | None).decode
+_string = msgspec.json.Decoder(str).decode
+_type, _database_name, _table_name = (json_text.named(name, _string) for name in ("type", "database", "table"))
+_columns = json_text.named("mysqlType", msgspec.json.Decoder(dict[str, str] | None).decode)
+_key_names = json_text.named("pkNames", msgspec.json.Decoder(list[str] | None).decode)
 
 
 class CanalRead(ReadOptions, frozen=True, kw_only=True):
@@ -77,12 +78,12 @@ def reader(options: CanalRead) -> Reader:
     def plan(
         database: bytes, table: bytes, key: bytes, columns: bytes
     ) -> tuple[TableName, tuple[str, ...], str | None]:
-        catalog = None if database == b"null" else _text(database) or None
-        name = options.table if table == b"null" else TableName(catalog, None, _text(table))
+        catalog = None if database == b"null" else _database_name(database) or None
+        name = options.table if table == b"null" else TableName(catalog, None, _table_name(table))
         if name is None:
             raise Rejected("the message names no table; say which with --table")
-        names = tuple(_list(key) or ()) or options.key_of(name)
-        schema = options.schema_of(name) or _schema(_texts(columns), names)
+        names = tuple(_key_names(key) or ()) or options.key_of(name)
+        schema = options.schema_of(name) or _schema(_columns(columns), names)
         return name, names, None if schema is None else schema.to_json()
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
@@ -95,20 +96,27 @@ def reader(options: CanalRead) -> Reader:
         kind = cells.each(_kind, message["type"], message.get("isDdl", b"false"))
         texts = (message.get(name, b"null") for name in ("database", "table", "pkNames", "mysqlType"))
         known = cells.each(plan, *texts)
-        time = cells.time(cells.number(cells.value(message, "es")), _MILLISECOND)
+        time = cells.value(message, "es")
+        whole = cells.matches(time, "-?[0-9]{1,18}") | ~cells.present(time)
+        cells.expect(whole, "`es` must be a whole number of milliseconds")
+        for name in _TAKEN:
+            rows = cells.value(message, name)
+            cells.expect(cells.starts(rows, b"[") | ~cells.present(rows), f"`{name}` must be a list of rows")
         change = ChangeCells(
             op=kind,
             table=cells.each(_first, known),
-            commit_time=time,
+            commit_time=cells.time(cells.number(time), _MILLISECOND),
             schema=cells.each(_last, known),
             meta=cells.shell(message, _TAKEN),
         )
         if not cells.only(cells.one_of(kind, _ROWS)):
             statement = message.get("sql", b'""')
             return change._replace(meta=json_text.join({**message, "statement": statement}.items()))
-        if cells.many or len(json_text.items(message.get("data", b"[]"))) == 1:
+        data, before = cells.value(message, "data"), cells.value(message, "old")
+        cells.expect(cells.present(data), "a message without rows: `data` is missing")
+        if cells.many or len(json_text.items(data)) == 1:
             return _row(cells, change, known, message)
-        rows, old = json_text.items(message.get("data", b"[]")), json_text.items(message.get("old") or b"[]")
+        rows, old = json_text.items(data), json_text.items(before or b"[]")
         if not rows:
             raise Rejected("a message without rows: `data` is empty")
         if old and len(old) != len(rows):
@@ -123,7 +131,7 @@ def reader(options: CanalRead) -> Reader:
 
 
 def _kind(raw: bytes, is_ddl: bytes) -> Operation:
-    name = _text(raw)
+    name = _type(raw)
     if name == "TRUNCATE":
         return Operation.TRUNCATE
     if is_ddl == b"true":
@@ -145,10 +153,12 @@ def _row(cells: Cells, change: ChangeCells, known: Cell, message: Members) -> Ch
     """The change of a message with one row."""
     raw_old = cells.value(message, "old")
     (row,) = cells.items(message["data"], 1, lambda count: f"{count} rows in `data`")
+    cells.expect(cells.starts(row, b"{"), "a row in `data` must be an object")
     old = None
     if raw_old is not None:
         (shown,) = cells.items(cells.first(raw_old, b"[null]"), 1, lambda count: f"{count} rows in `old`")
         old = cells.value({"old": shown}, "old")
+        cells.expect(cells.starts(old, b"{") | ~cells.present(old), "a row in `old` must be an object")
     plan = cells.each(_pair, known, change.op)
     key, before, after, before_image, after_image = cells.by_value(_images, plan, row, old)
     return change._replace(key=key, before=before, after=after, before_image=before_image, after_image=after_image)

@@ -1,3 +1,0 @@
-"""The cases of the suite, which comes with the package."""
-
-from changeling.conformance.cases import *  # noqa: F403
