@@ -154,6 +154,12 @@ def test_a_null_that_would_be_an_empty_line_is_refused() -> None:
     assert written(row, mode="snapshot")[0] == ['""']
 
 
+def test_a_change_without_any_column_is_refused() -> None:
+    nothing = Change(op=Operation.UPDATE, table=TableName(None, None, "t"), position="011")
+    assert refused(nothing) == "keys-only"
+    assert written(nothing, drop="keys-only") == ([], [])
+
+
 @pytest.mark.parametrize(
     ("options", "cells"),
     [

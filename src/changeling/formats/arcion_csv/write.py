@@ -72,6 +72,9 @@ class _Writer:
             return ()
 
         by_rows(ONE, change, made)
+        if not columns:
+            out.lose("keys-only", "a row of CSV has columns, and this change has neither a key nor a value")
+            return []
         printed = self._print(fields, meta, snapshot)
         if not printed:
             out.lose("null", "a row of one column that is NULL is an empty line; set null_text")
