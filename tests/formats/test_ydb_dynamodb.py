@@ -231,6 +231,15 @@ def test_images_hold_the_key_also_where_the_change_keeps_it_apart() -> None:
     assert record["dynamodb"]["NewImage"] == NEW
 
 
+def test_images_hold_the_key_as_the_key_is_where_the_row_has_it_as_an_object() -> None:
+    """MongoDB's documents have `_id` as `{"$numberLong":"5"}`, their keys as a number."""
+    rows = [
+        change("upsert", **full(after=after))
+        for after in ('{"id":{"$numberLong":"1"},"name":"b"}', '{"id":1,"name":"b"}')
+    ]
+    assert [record["dynamodb"]["NewImage"] for record in write(*rows)] == [NEW, NEW]
+
+
 def test_nulls_are_written_or_left_out() -> None:
     row = change("upsert", **full(after='{"id":1,"name":null}'))
     assert write(row)[0]["dynamodb"]["NewImage"] == {"id": {"N": "1"}, "name": {"NULL": True}}

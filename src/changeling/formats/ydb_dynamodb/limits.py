@@ -17,6 +17,8 @@ _UNUSUAL_NUMBER = r'(?s).*"N":"(?:[^"]{38,}|[^"]*[^-0-9."][^"]*)".*'
 """A value with a number that is long, or has an exponent, or is none."""
 PLAIN_KEY_VALUE = r'\{"(?:[SB]":"[^"\\\x00-\x1f]*"|N":"(?:0|-?[1-9][0-9]{0,36})")\}'
 """Values of a key that are their own canonical form."""
+KEY_KIND = r'(?s)\{"[SBN]":.*'
+"""Values of the kinds that a key can have."""
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
 _DEEPEST = json_text.DEPTH_LIMIT - 2
 """How deep an image may nest: the record and its `dynamodb` enclose it."""

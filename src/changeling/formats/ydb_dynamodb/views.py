@@ -60,7 +60,7 @@ def view_of(out: Cell, mode: Mode | None, omit_nulls: bool, cells: Cells, row: R
     shown = [
         None
         if image is None or not wanted
-        else _image(cells, out, {**image, **_held(image, keys, changed)}, omit_nulls)
+        else _image(cells, out, {**image, **_held(cells, image, keys, changed)}, omit_nulls)
         for image, wanted in ((new, view.has_new_image), (old, view.has_old_image))
     ]
     canonical = {name: _canonical(cells, value) for name, value in keys.items()}
@@ -104,8 +104,13 @@ def _keys(cells: Cells, out: Cell, key: Members) -> tuple[Members, set[str]]:
     return keys, {name for name, value in keys.items() if value is not key[name] and value != key[name]}
 
 
-def _held(image: Members, keys: Members, changed: set[str]) -> Members:
-    return {name: value for name, value in keys.items() if name not in image or name in changed}
+def _held(cells: Cells, image: Members, keys: Members, changed: set[str]) -> Members:
+    """The key columns that an image lacks, or has in a form that a key cannot have, such as MongoDB's `{"$numberLong":"5"}`."""
+
+    def fits(name: str) -> bool:
+        return name in image and name not in changed and cells.only(cells.matches(image[name], limits.KEY_KIND))
+
+    return {name: value for name, value in keys.items() if not fits(name)}
 
 
 def _image(cells: Cells, out: Cell, row: Members, omit_nulls: bool) -> Cell:
