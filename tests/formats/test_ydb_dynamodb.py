@@ -234,7 +234,7 @@ def test_images_hold_the_key_also_where_the_change_keeps_it_apart() -> None:
 def test_images_hold_the_key_as_the_key_is_where_the_row_has_it_as_an_object() -> None:
     """MongoDB's documents have `_id` as `{"$numberLong":"5"}`, their keys as a number."""
     rows = [
-        change("upsert", **full(after=after))
+        change("upsert", schema=None, **full(after=after))
         for after in ('{"id":{"$numberLong":"1"},"name":"b"}', '{"id":1,"name":"b"}')
     ]
     assert [record["dynamodb"]["NewImage"] for record in write(*rows)] == [NEW, NEW]
