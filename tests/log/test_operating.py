@@ -146,7 +146,7 @@ def test_a_run_that_is_watched(tmp_path: Path) -> None:
     assert 7200 <= row["behind_seconds"] < 7300
     shown = printed(made, "status").splitlines()
     (line,) = [line for line in shown if line.startswith("drop ") and "file" in line]
-    assert line.split()[:7] == ["drop", "2.0", "h", "1", "file,", "0.0", "MB"]
+    assert line.split()[:7] == ["drop", "2.0", "h", "1", "file,", str(size), "bytes"]
 
 
 def scraped(address: str) -> dict[tuple[str, ...], float]:

@@ -20,7 +20,7 @@ from tests.log.lakes import SMALL, Shop, shop
 from tests.replicas.shops import asides, item, points, replica, replicas
 
 SOURCES = ("north", "south")
-_OUTSIDE = ("replay", "target", "feed", "kafka", "files", "relocate")
+_OUTSIDE = ("replay", "target", "feed", "kafka", "files", "relocate", "scan", "retention")
 WALK = [point for point in POINTS if not point.startswith(_OUTSIDE)]
 BATCHES = 3
 

@@ -15,6 +15,8 @@ def stop_at_once(number: int) -> None:
         signal.signal(each, lambda received, frame: os._exit(128 + received))
     shown = "\x1b[?25h" if sys.stderr.isatty() else ""
     os.write(2, f"{shown}changeling: stopped at once\n".encode())
+    # Other threads meet the end of Spark, and would report it.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     gateway = sys.modules.get("changeling.spark.gateway")
     if gateway is not None:
         gateway.end()

@@ -22,6 +22,8 @@ Names = tuple[str, ...]
 
 _SEPARATOR = re.compile(rb'\s*[{,]\s*"(?:[^"\\]|\\.)*"\s*:\s*')
 _END = re.compile(rb"\s*\}\s*\Z")
+UNUSABLE = re.compile(r'["\\\x00-\x1f]')
+"""What a name of a struct of msgspec's must not contain."""
 _NOTHING = msgspec.Raw(b"")
 _in_order = msgspec.structs.astuple
 
@@ -55,10 +57,12 @@ class Shape(NamedTuple):
 
     @staticmethod
     def of(text: bytes) -> "Shape | None":
-        """The shape of an object; None where it is none, or has a name twice or no members."""
+        """The shape of an object; None where it is none, has no members, a name twice, or a name that no struct can have."""
         try:
             found = json_text.members(text)
         except (msgspec.DecodeError, RecursionError):
+            return None
+        if any(map(UNUSABLE.search, found)):
             return None
         literals, place = [], 0
         for value in found.values():

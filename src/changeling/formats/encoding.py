@@ -141,9 +141,8 @@ class Encoder:
         relabelled: Counter[str] = Counter() if plain is None else plain.relabelled
         as_text = 0 if plain is None else plain.as_text
         supplied = numbering.progress
-        counted = CountedTransactions(
-            numbering.transactions, batch, None if plain is None or supplied is not None else plain.written.plain
-        )
+        known = None if plain is None or supplied is not None else plain.written.plain
+        counted = CountedTransactions(numbering.transactions, batch, known)
         placed: dict[int, Placed] = {} if plain is None else _placed(plain, batch)
         unplaced: set[int] = set() if plain is None else plain.unplaced
         rest = batch if len(others) == count else batch.take(pa.array(others))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.envelope.shapes import UNUSABLE
 from changeling.formats import registry
 from changeling.model import json_text
 from changeling.model.errors import Rejected
@@ -259,6 +260,8 @@ def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: pa.Array, reader: K
 
 def _keys_in(texts: list[str], names: tuple[str, ...]) -> list[Any]:
     """The values of some columns in each object; other members are ignored."""
+    if any(map(UNUSABLE.search, names)):
+        return [[json_text.members(text).get(name) for name in names] for text in texts]
     return _decoder(names).decode("[" + ",".join(texts) + "]")
 
 

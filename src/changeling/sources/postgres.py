@@ -265,10 +265,8 @@ class PostgresSource:
             raise self._capture.refused(lost)
         self._capture.claim(begun=self._position is not None)
         if status is None or lost is not None:
-            known = self._position is not None
-            point = self._capture.create_slot()
-            self._position = point.lsn
-            self._slot_lost = known
+            known, point = self._position is not None, self._capture.create_slot()
+            self._position, self._slot_lost = point.lsn, known
             self._take(point, again=known)
         elif self._position is None:
             self._position = status.confirmed
