@@ -14,7 +14,7 @@ NAMES = ['a"b', "a\\b", "a\nb", "a\x00b", "ä b"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_key_column_is_read_and_written(name: str) -> None:
-    rows = [{name: number, "n": 1} for number in range(3)]
+    rows: list[dict[str, object]] = [{name: number, "n": 1} for number in range(3)]
     records = [event("t", None, row, number, 0) for number, row in enumerate(rows)]
     changes, rejects = changeling.decode(records, "xtdb", key=name)
     assert rejects.to_pylist() == []
