@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from changeling.log import layout
 from changeling.postgres.connection import connect
 from changeling.sources.postgres import PostgresSource
-from changeling.sources.postgres_plan import Stream, parse_plan
+from changeling.sources.postgres_plan import Snapshot, Stream, parse_plan
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
 from tests.postgres.server import Database
@@ -113,13 +113,7 @@ def test_a_new_name_is_shown_although_an_open_transaction_keeps_the_log_from_dis
 ) -> None:
     """The server flushes its log for a commit: what an open transaction wrote last may stay in memory for seconds."""
     database.execute("CREATE TABLE users (id int PRIMARY KEY, name text)", "CREATE TABLE other (id int PRIMARY KEY)")
-    slot = f"slot_{database.name}"
-    made = PostgresSource(
-        CaptureSettings("pg", database.url, ("public.users",), slot, slot), Requests(tmp_path / "requests")
-    )
-    snapshot = made.next()
-    assert snapshot is not None
-    made.remember(snapshot)
+    made = _snapshotted(tmp_path, database, "public.users")
     database.execute("SET synchronous_commit = on", "ALTER TABLE users RENAME name TO called")
     with connect(database.url) as writer:
         writer.execute("BEGIN")
@@ -131,3 +125,46 @@ def test_a_new_name_is_shown_although_an_open_transaction_keeps_the_log_from_dis
         assert isinstance(known, Stream)
         assert [one.table.name for one in known.altered] == ["users"]
     made.close()
+
+
+def test_a_table_that_is_altered_in_a_run_does_not_hide_the_new_name_of_another(
+    tmp_path: Path, database: Database
+) -> None:
+    """The run ends where the log ended when it began, so a look behind that says nothing about it."""
+    database.execute(
+        "CREATE TABLE users (id int PRIMARY KEY, name text)", "CREATE TABLE orders (id int PRIMARY KEY, note text)"
+    )
+    made = _snapshotted(tmp_path, database, "public.users", "public.orders", batch_bytes=4096)
+    database.execute(
+        "ALTER TABLE users RENAME name TO called",
+        "INSERT INTO orders SELECT n, 'note' FROM generate_series(1, 1000) n",
+    )
+    made.stop_at_present()
+    database.execute(
+        "ALTER TABLE orders RENAME note TO remark",
+        "INSERT INTO orders SELECT n, 'note' FROM generate_series(1001, 1100) n",
+    )
+    assert _altered(made) == ["users"]
+    made.stop_at_present()
+    assert _altered(made) == ["orders"]
+    made.close()
+
+
+def _altered(source: PostgresSource) -> list[str]:
+    """Takes what there is, in several batches, and returns the tables that come with a new schema."""
+    plans = []
+    while (plan := source.next()) is not None:
+        source.remember(plan)
+        plans.append(parse_plan(plan))
+    streams = [plan for plan in plans if isinstance(plan, Stream)]
+    assert len(streams) == len(plans) > 2
+    return [one.table.name for plan in streams for one in plan.altered]
+
+
+def _snapshotted(tmp_path: Path, database: Database, *tables: str, batch_bytes: int = 1 << 20) -> PostgresSource:
+    slot = f"slot_{database.name}"
+    settings = CaptureSettings("pg", database.url, tables, slot, slot, batch_bytes=batch_bytes)
+    made = PostgresSource(settings, Requests(tmp_path / "requests"))
+    while isinstance(parse_plan(plan := made.next() or made.nothing()), Snapshot):
+        made.remember(plan)
+    return made

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -108,6 +109,11 @@ def _snapshotted(name: str, fingerprint: Fingerprint, point: int) -> Snapshotted
     return SnapshottedTable(table.schema or "", table.name, fingerprint, point)
 
 
+class _Look(NamedTuple):
+    columns: tuple[ColumnFingerprint, ...]
+    lsn: int
+
+
 @dataclass
 class AlteredTables:
     """Tables whose columns differ from the log's, although no row of them changed: their new schema comes without rows.
@@ -119,27 +125,30 @@ class AlteredTables:
 
     capture: Capture
     known: KnownTables
-    _prints: dict[str, Fingerprint] = field(default_factory=dict)
-    _lsn: int = 0
+    _looks: dict[str, _Look] = field(default_factory=dict)
 
     def look(self) -> None:
         """Takes the earlier look; every LSN from now on is after it."""
-        self._prints, self._lsn = self.capture.prints(), self.capture.inserted()
+        self._take(self.capture.prints())
 
     def at(self, lsn: int) -> tuple[Altered, ...]:
         """The tables whose schema is not in the log and applies at an LSN that is flushed to disk."""
         now = self.capture.prints()
         found = list(self.known.reshaped(self.capture.found, now))
-        if not found:
-            return ()
-        agreed = [one for one in found if self._lsn <= lsn and self._agree(one.table, now)]
-        if len(agreed) < len(found):
-            self.look()
-        return self._altered(agreed, now)
+        self._looks = {name: look for one in found if (look := self._looks.get(name := one.table.spelled()))}
+        # Only a table that was altered since is looked at again: the others would wait for a later LSN without need.
+        differing = {name for one in found if not self._agrees(name := one.table.spelled(), now[name])}
+        if differing:
+            self._take({name: now[name] for name in differing})
+        ready = [one for one in found if self._looks[one.table.spelled()].lsn <= lsn]
+        return self._altered([one for one in ready if one.table.spelled() not in differing], now)
 
-    def _agree(self, table: TableName, now: dict[str, Fingerprint]) -> bool:
-        before = self._prints.get(table.spelled())
-        return before is not None and before.columns == now[table.spelled()].columns
+    def _take(self, prints: Mapping[str, Fingerprint]) -> None:
+        lsn = self.capture.inserted()
+        self._looks |= {name: _Look(fingerprint.columns, lsn) for name, fingerprint in prints.items()}
+
+    def _agrees(self, name: str, now: Fingerprint) -> bool:
+        return name in self._looks and self._looks[name].columns == now.columns
 
     def _altered(self, found: Sequence[CatalogTable], now: dict[str, Fingerprint]) -> tuple[Altered, ...]:
         if not found:
