@@ -14,6 +14,7 @@ from changeling.formats.framing import CsvRows
 from changeling.formats.recognition import fitting
 from changeling.formats.user_options import read_options
 from changeling.model.errors import UsageError
+from changeling.model.json_text import LARGEST_LIMIT
 from changeling.model.printable import printable
 from changeling.model.table import parse_schemas
 from changeling.reading_changes import Input
@@ -50,7 +51,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--record-bytes",
-        type=whole_number,
+        type=record_bytes,
         metavar="N",
         help="reject records over N bytes (default: 64 MB after decompression)",
     )
@@ -128,6 +129,14 @@ def whole_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or more")
     return int(text)
+
+
+def record_bytes(text: str) -> int:
+    """The limit of `--record-bytes`."""
+    number = whole_number(text)
+    if not 1 <= number <= LARGEST_LIMIT:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {LARGEST_LIMIT:,} bytes")
+    return number
 
 
 def settings(pairs: list[str], flag: str) -> dict[str, Any]:

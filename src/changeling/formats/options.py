@@ -7,7 +7,7 @@ import msgspec
 from changeling.formats.capabilities import FEATURES
 from changeling.model import types
 from changeling.model.errors import UsageError, nearest
-from changeling.model.json_text import SIZE_LIMIT
+from changeling.model.json_text import LARGEST_LIMIT, SIZE_LIMIT
 from changeling.model.table import Column, TableName, TableSchema, parse_columns
 
 Options = TypeVar("Options", bound="ReadOptions | WriteOptions")
@@ -26,7 +26,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Known schemas; one without a table applies to every table."""
     registry: tuple[TableSchema, ...] = ()
     """Schemas of a registry: they apply only to records that name them by number."""
-    record_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**30)] = SIZE_LIMIT
+    record_bytes: Annotated[int, msgspec.Meta(ge=1, le=LARGEST_LIMIT)] = SIZE_LIMIT
     """The size of the largest record that is read, after decompression; a larger one is rejected."""
 
     @property

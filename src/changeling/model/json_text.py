@@ -21,6 +21,7 @@ quote = msgspec.json.Encoder().encode
 
 DEPTH_LIMIT = 500
 SIZE_LIMIT = 64 * 1024 * 1024
+LARGEST_LIMIT = 2**30
 
 
 def members(text: str | bytes | msgspec.Raw) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from changeling.model.json_text import SIZE_LIMIT
+from changeling.model.json_text import LARGEST_LIMIT, SIZE_LIMIT
 
 Setting: TypeAlias = str | int | float | bool
 """The value of an option or a setting; `setting_texts` returns it as text."""
@@ -48,7 +48,7 @@ class _Records(_Part, frozen=True, kw_only=True):
     """A JSON file with the schemas of tables, as `--schema` takes it."""
     options: dict[str, Setting] = {}
     """Options of the format."""
-    record_bytes: Annotated[int, Meta(ge=1, le=2**30)] = SIZE_LIMIT
+    record_bytes: Annotated[int, Meta(ge=1, le=LARGEST_LIMIT)] = SIZE_LIMIT
     """The size of the largest record that is read, after unpacking; a larger one is rejected, and for files its start is kept."""
     on_error: Literal["reject", "fail"] = "reject"
     """What happens to a record that cannot be read: it is rejected, or it stops the run."""
