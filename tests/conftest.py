@@ -25,7 +25,9 @@ settings.load_profile("tests")
 
 # Every JVM that tests start, Spark's and the brokers', lives for seconds or minutes beside others on few cores: quick to
 # start and light beats quick in the long run.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -XX:ReservedCodeCacheSize=240m")
+os.environ.setdefault(
+    "JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -XX:ReservedCodeCacheSize=240m"
+)
 class_archive.use()
 
 
