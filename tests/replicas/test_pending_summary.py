@@ -11,7 +11,7 @@ from changeling.replicas.pending_summary import FewChanges, ManyChanges
 
 NEEDED = (
     *("source", "table", "op", "position", "key", "schema_id", "transaction", "commit_time", "batch"),
-    *("ingested_at", "origin"),
+    *("ingested_at", "origin", "arrived"),
 )
 COLUMNS = pa.schema([layout.CHANGES.columns.field(name) for name in NEEDED])
 OPS = ("read", "insert", "update", "delete", "truncate", "ddl", "commit", "message")
@@ -42,6 +42,7 @@ def changes(seed: int, count: int) -> pa.Table:
                 "batch": made.randrange(1, 5),
                 "ingested_at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=made.randrange(100)),
                 "origin": {"topic": topic, "partition": None if topic is None else made.randrange(2)},
+                "arrived": made.choice([None, False, True]),
             }
         )
     return pa.Table.from_pylist(rows, COLUMNS)

@@ -1,5 +1,6 @@
 """A transaction without an end mark is waited for by looks at its source: a slow run shows no part of one."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -150,3 +151,61 @@ def test_what_comes_in_during_a_merge_is_for_the_next_one(spark: SparkSession, t
     log.progress = now
     assert merge.step(end=False) is not None
     assert shown(made) == ["id-1", "id-4", "id-5-0", "id-5-1", "id-5-2"]
+
+
+def row_event(number: int, place: int, position: int, *, connector: str = "postgresql", ts_ms: int = 1) -> str:
+    """An event of Debezium's: the row `number`, as the event `place` of the transaction `number // 10`."""
+    where = {"postgresql": {"lsn": position}, "mysql": {"file": "mysql-bin.000003", "pos": position}}[connector]
+    source = {"connector": connector, "db": "shop", "schema": "public", "table": "items", "ts_ms": ts_ms, **where}
+    transaction = {"id": str(number // 10), "total_order": place, "data_collection_order": place}
+    value = {"before": None, "after": {"id": number}, "source": source, "op": "c", "transaction": transaction}
+    return json.dumps(value)
+
+
+def mark(status: str, number: int, count: int | None = None) -> str:
+    return json.dumps({"status": status, "id": str(number), "ts_ms": 1, "event_count": count, "data_collections": None})
+
+
+DEBEZIUM = {**SOURCE, "format": "debezium-json", "key": ["id"]}
+
+
+@pytest.mark.parametrize("connector", ["postgresql", "mysql"])
+def test_control_records_without_a_position_say_nothing_of_the_order_of_rows(
+    spark: SparkSession, tmp_path: Path, passes: Callable[[int], None], connector: str
+) -> None:
+    """They only have their place of arrival, which may be before or behind all positions of the source."""
+    made = shop(tmp_path, DEBEZIUM, settle="100s")
+    made.write("0.json", mark("BEGIN", 1), row_event(10, 1, 500, connector=connector), mark("END", 1, 1))
+    for number in range(1, 13):
+        made.write(f"{number:02d}.json", json.dumps({"ts_ms": 2}))
+    made.pipeline.run(once=True)
+    made.write("13.json", mark("BEGIN", 2), *(row_event(20 + n, n, 600 + n, connector=connector) for n in (1, 2)))
+    ingest, merge = started(made)
+    assert ingest.step() is not None
+    # Nothing of it is shown, and nothing of it is late.
+    first = merge.step(end=False)
+    assert first is None or not first.tables
+    made.write("14.json", row_event(23, 3, 603, connector=connector), mark("END", 2, 3))
+    assert ingest.step() is not None
+    report = merge.step(end=False)
+    assert report is not None
+    assert sorted(row["id"] for row in made.pipeline.rows("items").to_pylist()) == [10, 21, 22, 23]
+    assert report.point.complete
+    assert [(one.changes, one.late) for one in report.tables] == [(3, 0)]
+
+
+def test_states_before_a_control_record_are_those_of_the_rows_before_it(spark: SparkSession, tmp_path: Path) -> None:
+    made = shop(tmp_path, DEBEZIUM)
+    made.write(
+        "0.json",
+        row_event(10, 1, 24001001, ts_ms=1_000),
+        json.dumps({"ts_ms": 3_000}),
+        mark("BEGIN", 2),
+        row_event(20, 1, 24002001, ts_ms=3_000),
+        mark("END", 2, 1),
+    )
+    made.pipeline.run(once=True)
+    for time, expected in (("1970-01-01T00:00:02Z", [10]), ("1970-01-01T00:00:03Z", [10, 20])):
+        assert [row["id"] for row in made.pipeline.rows("items", as_of=time).to_pylist()] == expected
+    for number, expected in (("1", [10]), ("2", [10, 20])):
+        assert [row["id"] for row in made.pipeline.rows("items", as_of_transaction=number).to_pylist()] == expected

@@ -8,6 +8,8 @@ from changeling.model.table import TableName
 
 ROWS = ("read", "insert", "update", "upsert", "replace", "delete")
 """Changes of one row."""
+OF_TABLES = (*ROWS, "truncate")
+"""Changes of the rows of a table; the others are control changes."""
 
 
 class TableStats(msgspec.Struct, frozen=True):
@@ -35,7 +37,7 @@ class BatchStats(msgspec.Struct, frozen=True):
     """The statistics of one task, or of complete batches."""
 
     last: tuple[str, str | None] | None = None
-    """The last position, and its transaction."""
+    """The last position, and its transaction. Control changes that only have their place of arrival do not count."""
     commit_time: int | None = None
     """The latest."""
     open: bool = False

@@ -6,11 +6,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.batch_stats import ROWS, BatchStats, TableStats, together
+from changeling.log.batch_stats import OF_TABLES, BatchStats, TableStats, together
 from changeling.log.schema_ids import grouped, table_at
 from changeling.model.table import TableName
-
-_OF_TABLES = (*ROWS, "truncate")
 
 
 class StatsCounter:
@@ -25,12 +23,9 @@ class StatsCounter:
         """Adds changes with the numbers of their schemas."""
         if not changes.num_rows:
             return
-        positions, transactions = changes.column("position"), changes.column("transaction")
-        last = pc.max(positions).as_py()
-        transaction = pc.struct_field(transactions, "id")[pc.index(positions, last).as_py()].as_py()
         commit_time = pc.max(changes.column("commit_time")).as_py()
-        self._note_ends(changes.column("op"), transactions)
-        stats = BatchStats((last, transaction), commit_time, tables=list(_tables(changes)))
+        self._note_ends(changes.column("op"), changes.column("transaction"))
+        stats = BatchStats(_last(changes), commit_time, tables=list(_tables(changes)))
         self._stats = together((self._stats, stats))
 
     def found(self) -> BatchStats:
@@ -48,10 +43,27 @@ class StatsCounter:
             self._ended.clear()
 
 
+def _last(changes: pa.RecordBatch) -> tuple[str, str | None] | None:
+    positions = _placed(changes)
+    last = pc.max(positions).as_py()
+    if last is None:
+        return None
+    return last, pc.struct_field(changes.column("transaction"), "id")[pc.index(positions, last).as_py()].as_py()
+
+
+def _placed(changes: pa.RecordBatch) -> pa.Array:
+    """Their positions; null for a control change that has none of its own: where it arrived says nothing of the others' order."""
+    positions, arrived = changes.column("position"), changes.column("arrived")
+    if not pc.any(arrived).as_py():
+        return positions
+    is_control = pc.invert(pc.is_in(changes.column("op"), pa.array(OF_TABLES)))
+    return pc.if_else(pc.and_(arrived, is_control), None, positions)
+
+
 def _tables(changes: pa.RecordBatch) -> Iterable[TableStats]:
     parts = changes.column("table").flatten()
     groups, rows = grouped(parts)
-    counted = changes.select(["position", "op", "schema_id", "key"])
+    counted = changes.select(["position", "op", "schema_id", "key", "arrived"])
     for group, row in enumerate(rows):
         if parts[-1][int(row)].is_valid:
             own = counted if len(rows) == 1 else counted.filter(pa.array(groups == group))
@@ -75,8 +87,8 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableStats:
         version = (last, versions.drop_null()[place].as_py())
     return TableStats(
         table,
-        sum(counts.get(op, 0) for op in _OF_TABLES),
-        pc.min(positions).as_py(),
+        sum(counts.get(op, 0) for op in OF_TABLES),
+        pc.min(_placed(changes)).as_py() or pc.min(positions).as_py(),
         truncated,
         None if key is None else keys[key].as_py(),
         version,

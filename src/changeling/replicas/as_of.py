@@ -26,6 +26,7 @@ from changeling.replicas.logged_changes import (
     all_tables,
     between,
     first_later,
+    is_placed,
     last_truncate,
     last_version,
     of_table,
@@ -189,7 +190,7 @@ class States(Generic[Rows]):
         """The state after a transaction."""
         identity, replica = self._find(table)
         last = self._points.last.of(identity.source).position or ""
-        own = self._changes.where(equals("source", identity.source), equals("transaction.id", number))
+        own = self._changes.where(equals("source", identity.source), equals("transaction.id", number), is_placed())
         found = own.greatest("position")
         if found is None:
             raise UsageError(

@@ -9,6 +9,7 @@ from changeling.iceberg.conditions import (
     Condition,
     above,
     all_of,
+    any_of,
     at_most,
     below,
     differs,
@@ -17,6 +18,7 @@ from changeling.iceberg.conditions import (
     is_set,
     one_of,
 )
+from changeling.log.batch_stats import OF_TABLES
 from changeling.model.table import TableName
 from changeling.replicas.change_order import Rank, Truncate, log_ranks, truncates_in_order
 from changeling.replicas.snapshot_attempts import Mark
@@ -93,6 +95,11 @@ def is_part() -> Condition:
     return all_of([one_of("op", ("insert", "read")), equals("after_image", "partial")])
 
 
+def is_placed() -> Condition:
+    """Changes whose positions compare: a control change that has none of its own only has its place of arrival."""
+    return any_of([one_of("op", OF_TABLES), is_null("arrived"), equals("arrived", False)])
+
+
 def between(after: str, before: str | None, batch: int, since: int = 0) -> Condition:
     """Positions after one and before another, of batches up to one; batches up to `since` are known to contain none."""
     parts = [above("position", after), at_most("batch", batch)]
@@ -122,7 +129,7 @@ def all_truncates(changes: Changes) -> tuple[Truncate, ...]:
 
 def first_later(changes: Changes, source: str, moment: int, start: str, end: str) -> str | None:
     """The start of the first transaction between two positions that is later than a time; None where there is none."""
-    span = changes.where(equals("source", source), above("position", start), at_most("position", end))
+    span = changes.where(equals("source", source), is_placed(), above("position", start), at_most("position", end))
     found = span.where(above("commit_time", moment)).least("position", "transaction.id")
     if found is None:
         return None

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_most, equals, is_set
+from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_most, equals, is_set, one_of
 from changeling.iceberg.lake import Lake
 from changeling.log.batch_stats import BatchStats, TableStats, together
 from changeling.model.table import TableName
@@ -92,7 +92,9 @@ class PendingChanges:
             known = last.of(name)
             parts = [equals("source", name), above("batch", known.whole_batch), at_most("batch", batch)]
             if known.position is not None and known.batch > known.whole_batch:
-                parts.append(any_of([above("batch", known.batch), above("position", known.position)]))
+                # The marks of a transaction that was left say where it ends, wherever they arrived.
+                marks = all_of([one_of("op", ("begin", "commit")), equals("arrived", True)])
+                parts.append(any_of([above("batch", known.batch), above("position", known.position), marks]))
             wanted.append(all_of(parts))
         return any_of(wanted)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -15,12 +16,11 @@ from changeling.iceberg.lake import Lake
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.spark_conditions import spark_condition
 from changeling.log import layout
-from changeling.log.batch_stats import ROWS
+from changeling.log.batch_stats import OF_TABLES
 from changeling.model.table import TableName
 
 Limits = Mapping[str, str | None]
 """By source, a position: changes before it are meant; all of them where it is None."""
-_OF_TABLES = (*ROWS, "truncate")
 _READ = (
     "source",
     "table",
@@ -33,6 +33,7 @@ _READ = (
     "batch",
     "ingested_at",
     "origin",
+    "arrived",
 )
 
 
@@ -61,7 +62,7 @@ class TableSummary(NamedTuple):
     source: str
     table: TableName
     seen: int
-    """How many are taken, of whatever kind."""
+    """How many are taken, of whatever kind, that have a position."""
     changes: int
     """Row changes and truncates."""
     altered: int
@@ -112,9 +113,9 @@ class FewChanges:
     def partitions(self) -> Iterable[Partition]:
         """How far each partition is."""
         lasts: dict[tuple[str, str, int], str] = {}
-        for source, topic, partition, position in self._values(
-            "source", "origin.topic", "origin.partition", "position"
-        ):
+        for source, topic, partition, position in self._values("source", "origin.topic", "origin.partition", "place"):
+            if position is None:
+                continue
             place = (source, topic or "", partition or 0)
             lasts[place] = max(lasts.get(place, ""), position)
         return [Partition(*place, last) for place, last in lasts.items()]
@@ -124,12 +125,14 @@ class FewChanges:
         found: dict[tuple[str, str], OpenTransaction] = {}
         ended = set()
         for source, number, complete, op, position, seen in self._values(
-            "source", "transaction.id", "transaction.complete", "op", "position", "ingested_at"
+            "source", "transaction.id", "transaction.complete", "op", "place", "ingested_at"
         ):
             if number is None:
                 continue
             if complete or op == "commit":
                 ended.add((source, number))
+            if position is None:
+                continue
             one = found.get((source, number), OpenTransaction(source, position, position, seen))
             found[source, number] = OpenTransaction(
                 source, min(one.first, position), max(one.last, position), max(one.seen, seen)
@@ -141,7 +144,7 @@ class FewChanges:
         own: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         for row in self._values(
             *("source", "table.catalog", "table.schema", "table.name"),
-            *("op", "position", "key", "schema_id", "transaction.id", "commit_time", "batch"),
+            *("op", "position", "key", "schema_id", "transaction.id", "commit_time", "batch", "place"),
         ):
             own.setdefault(row[:4], []).append(row[4:])
         return [
@@ -150,7 +153,15 @@ class FewChanges:
         ]
 
     def _values(self, *names: str) -> Iterable[tuple[Any, ...]]:
-        return zip(*(_column(self.rows, name).to_pylist() for name in names), strict=True)
+        return zip(*(_column(self._placed, name).to_pylist() for name in names), strict=True)
+
+    @cached_property
+    def _placed(self) -> pa.Table:
+        """With the positions that compare: a control change that has none of its own only has its place of arrival."""
+        op, arrived, positions = (self.rows.column(name) for name in ("op", "arrived", "position"))
+        is_control = pc.invert(pc.is_in(op, pa.array(OF_TABLES)))
+        without = pc.and_(pc.fill_null(arrived, False), is_control)
+        return self.rows.append_column("place", pc.if_else(without, None, positions))
 
 
 def _column(rows: pa.Table, name: str) -> pa.ChunkedArray:
@@ -161,19 +172,20 @@ def _column(rows: pa.Table, name: str) -> pa.ChunkedArray:
 def _summary(
     source: str, table: TableName, changes: list[tuple[Any, ...]], limit: str | None, held: str | None
 ) -> TableSummary:
-    taken = [change for change in changes if limit is None or change[1] < limit]
-    left = [change for change in changes if limit is not None and change[1] >= limit]
+    taken = [change for change in changes if limit is None or change[-1] is None or change[-1] < limit]
+    left = [change for change in changes if limit is not None and change[-1] is not None and change[-1] >= limit]
+    placed = [change for change in taken if change[-1] is not None]
     is_named = table.name is not None
-    own = [change for change in taken if is_named and change[0] in _OF_TABLES]
+    own = [change for change in taken if is_named and change[0] in OF_TABLES]
     altered = [change for change in taken if is_named and change[0] == "ddl" and change[3] is not None]
     late = [position for _, position, *_ in own if held is not None and position <= held]
     versioned = [(position, version) for _, position, _, version, *_ in (*own, *altered) if version is not None]
     version_at, version = max(versioned, default=(None, None))
-    last = max(taken, key=lambda change: change[1], default=None)
+    last = max(placed, key=lambda change: change[-1], default=None)
     return TableSummary(
         source,
         table,
-        len(taken),
+        len(placed),
         len(own),
         len(altered),
         len(late),
@@ -183,12 +195,12 @@ def _summary(
         version,
         version_at,
         sorted({version for _, _, _, version, *_ in taken if version is not None}),
-        min((position for _, position, *_ in taken), default=None),
+        min((change[-1] for change in placed), default=None),
         any(op == "read" for op, *_ in own),
         None if last is None else last[1],
         None if last is None else last[4],
-        max((moment for *_, moment, _ in taken if moment is not None), default=None),
-        min((batch for *_, batch in left), default=None),
+        max((moment for *_, moment, _, _ in taken if moment is not None), default=None),
+        min((batch for *_, batch, _ in left), default=None),
     )
 
 
@@ -200,7 +212,8 @@ class ManyChanges:
 
     def partitions(self) -> Iterable[Partition]:
         """How far each partition is."""
-        found = self.frame.groupBy("source", "origin.topic", "origin.partition").agg(f.max("position").alias("last"))
+        placed = self.frame.where(_place().isNotNull())
+        found = placed.groupBy("source", "origin.topic", "origin.partition").agg(f.max("position").alias("last"))
         return [Partition(row.source, row.topic or "", row.partition or 0, row["last"]) for row in found.collect()]
 
     def open_transactions(self) -> Iterable[OpenTransaction]:
@@ -209,12 +222,12 @@ class ManyChanges:
             self.frame.where("transaction.id IS NOT NULL")
             .groupBy("source", f.col("transaction.id").alias("id"))
             .agg(
-                f.min("position").alias("first"),
-                f.max("position").alias("last"),
+                f.min(_place()).alias("first"),
+                f.max(_place()).alias("last"),
                 f.max(f.col("transaction.complete") | (f.col("op") == "commit")).alias("ended"),
                 f.max("ingested_at").alias("seen"),
             )
-            .where("NOT coalesce(ended, false)")
+            .where("NOT coalesce(ended, false) AND first IS NOT NULL")
         )
         return [
             OpenTransaction(row.source, row["first"], row["last"], row.seen.astimezone(UTC)) for row in found.collect()
@@ -222,16 +235,17 @@ class ManyChanges:
 
     def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
         """The changes by table."""
-        taken = _any_source(limits, lambda limit: f.lit(True) if limit is None else f.col("position") < limit)
+        place = _place()
+        taken = _any_source(limits, lambda limit: f.lit(True) if limit is None else place.isNull() | (place < limit))
         behind = _any_source(held, lambda last: f.lit(False) if last is None else f.col("position") <= last)
-        of_table = taken & f.col("op").isin(*_OF_TABLES) & f.col("table.name").isNotNull()
+        of_table = taken & f.col("op").isin(*OF_TABLES) & f.col("table.name").isNotNull()
         late = of_table & behind
         altered = taken & (f.col("op") == "ddl") & f.col("table.name").isNotNull() & f.col("schema_id").isNotNull()
         with_schema = f.when((of_table & f.col("schema_id").isNotNull()) | altered, f.col("position"))
         rows = (
             self.frame.groupBy("source", "table")
             .agg(
-                f.count(f.when(taken, 1)).alias("seen"),
+                f.count(f.when(taken, place)).alias("seen"),
                 f.count(f.when(of_table, 1)).alias("changes"),
                 f.count(f.when(altered, 1)).alias("altered"),
                 f.count(f.when(late, 1)).alias("late"),
@@ -241,10 +255,10 @@ class ManyChanges:
                 f.max_by(f.col("schema_id"), with_schema).alias("version"),
                 f.max(with_schema).alias("version_at"),
                 f.sort_array(f.collect_set(f.when(taken, f.col("schema_id")))).alias("versions"),
-                f.min(f.when(taken, f.col("position"))).alias("first"),
+                f.min(f.when(taken, place)).alias("first"),
                 f.coalesce(f.max(of_table & (f.col("op") == "read")), f.lit(False)).alias("reads"),
-                f.max(f.when(taken, f.col("position"))).alias("last"),
-                f.max_by(f.col("transaction.id"), f.when(taken, f.col("position"))).alias("transaction"),
+                f.max(f.when(taken, place)).alias("last"),
+                f.max_by(f.col("transaction.id"), f.when(taken, place)).alias("transaction"),
                 f.max(f.when(taken, f.col("commit_time"))).alias("commit_time"),
                 f.min(f.when(~taken, f.col("batch"))).alias("left"),
             )
@@ -253,6 +267,12 @@ class ManyChanges:
         return [
             TableSummary(row.source, TableName(*(row.table or (None, None, None))), *tuple(row)[2:]) for row in rows
         ]
+
+
+def _place() -> Column:
+    """The position, where it compares with others."""
+    is_control = ~f.col("op").isin(*OF_TABLES)
+    return f.when(~(f.coalesce(f.col("arrived"), f.lit(False)) & is_control), f.col("position"))
 
 
 def _any_source(values: Limits, holds: Callable[[str | None], Column]) -> Column:
