@@ -27,8 +27,8 @@ def test_an_attempt_without_an_end_goes_on_to_the_next_one() -> None:
     assert assigned("((.)") == [0, 1, 1, 1]
 
 
-def test_the_one_row_of_a_table_may_be_told_to_be_the_last() -> None:
-    assert assigned(").)") == [0, None, 1]
+def test_the_one_row_of_a_table_may_be_marked_as_the_last_only() -> None:
+    assert assigned(").") == [0, None]
 
 
 def test_each_partition_has_attempts_of_its_own_and_files_are_one() -> None:
@@ -80,3 +80,21 @@ def test_a_last_row_at_another_position_is_an_attempt_of_its_own() -> None:
     own = [found(1, 0, None, 0), found(1, 0, None, 1), found(2, 0, None, 0)]
     assert own == [0, 0, 1]
     assert deciding([1, 1, 1], own, attempts) == [False, False, True]
+
+
+def test_a_last_row_that_is_delivered_again_leaves_the_complete_attempt_as_it_was() -> None:
+    marks = [Mark(FILES, (1, 0, 0), True, "03154")]
+    marks += [Mark(FILES, place, False, "03154") for place in ((1, 0, 3), (2, 0, 1), (3, 0, 0))]
+    attempts = attempts_of(marks)
+    assert attempts == (
+        Attempt(FILES, (1, 0, 0), (1, 0, 3), "03154"),
+        Attempt(FILES, (1, 0, 4), (2, 0, 1)),
+        Attempt(FILES, (2, 0, 2), (3, 0, 0)),
+    )
+    found = Assignment(attempts)
+    own = [found(1, 0, None, record) for record in range(4)]
+    own += [found(2, 0, None, 0), found(2, 0, None, 1), found(3, 0, None, 0)]
+    assert deciding([1, 1, 2, 1, 2, 1, 1], own, attempts) == [True] * 4 + [False] * 3
+    # A later snapshot of one row is one.
+    later = attempts_of([*marks, Mark(FILES, (4, 0, 0), False, "03254")])
+    assert later[-1] == Attempt(FILES, (4, 0, 0), (4, 0, 0), "03254")

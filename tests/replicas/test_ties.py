@@ -118,6 +118,7 @@ def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
         *rows("aabz", (FIRST, "true", "true", "true"), "cut"),
         *rows("aa", ("first", "true"), "moved"),
         *rows("aab", (FIRST, "true", LAST), "retaken"),
+        *rows("aaba", ("first", "true", "true", "last"), "tailed"),
         streamed("c", "c", "retaken", 160),
         streamed("d", "a", "retaken", 170),
         *(streamed(op, value, "emptied", 180) for op, value in ("ca", "cb", "t-", "cc", "cd", "dc")),
@@ -142,6 +143,9 @@ def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
         # What came between the two snapshots is in the second.
         *rows("abc", (FIRST, "true", LAST), "retaken", 200),
         streamed("c", "d", "retaken", 210),
+        # The end of a snapshot is delivered again.
+        *rows("ba", ("true", "last"), "tailed"),
+        streamed("c", "d", "tailed", 300),
         *(streamed(op, value, "emptied", 180) for op, value in ("ca", "t-", "ce")),
     )
     made.pipeline.run(once=True)
@@ -158,6 +162,7 @@ def tied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     made.write(
         "../log/3.json",
         streamed("d", "a", "moved", 300),
+        *rows("a", ("last",), "tailed"),
         streamed("c", "late", "retaken", 190),
         # A third snapshot that is not complete yet.
         *rows("dx", (FIRST, "true"), "retaken", 400),
@@ -205,6 +210,7 @@ def test_a_later_attempt_at_a_snapshot_takes_the_place_of_the_earlier(tied: Shop
     assert messages(tied, "cut") == "aaabc"
     assert messages(tied, "moved") == "ab"
     assert messages(tied, "retaken") == "abcde"
+    assert messages(tied, "tailed") == "aaabd"
 
 
 def test_history_has_every_state_in_the_order_of_arrival(tied: Shop) -> None:
@@ -243,7 +249,13 @@ def test_a_state_of_then_and_a_rebuild_are_the_same(tied: Shop) -> None:
         assert [sorted(rows.column("N").to_pylist()) for rows in found] == [sorted(names(tied, table[2:]).values())] * 2
         tied.pipeline.rebuild(table)
     assert (names(tied, "EMPTIED"), names(tied, "HALVED"), lives(tied, "EMPTIED")) == emptied
-    for table, letters in (("moved", "ab"), ("retaken", "abcde"), ("cut", "aaabc"), ("emptied", "de")):
+    for table, letters in (
+        ("moved", "ab"),
+        ("retaken", "abcde"),
+        ("cut", "aaabc"),
+        ("emptied", "de"),
+        ("tailed", "aaabd"),
+    ):
         tied.pipeline.rebuild(f"inv.{table}")
         assert messages(tied, table) == letters
     states = [tied.pipeline.replica("inv.retaken", point=number).toArrow() for number in (1, 2, 3)]

@@ -64,8 +64,8 @@ def lane_of(ordinal: int, partition: int | None) -> Lane:
 def attempts_of(marks: Iterable[Mark]) -> tuple[Attempt, ...]:
     """The attempts that the marks delimit, in order. One without an end extends to the next one.
 
-    The one row of a table may be marked as the last one only: at another position than the first row before it, it is an attempt of
-    its own.
+    The one row of a table may be marked as the last one only: at another position than the rows before it, it is an attempt of
+    its own. At the position of a complete attempt it ends rows of that one that were delivered again.
     """
     found: list[Attempt] = []
     lanes: dict[Lane, list[Mark]] = {}
@@ -73,14 +73,19 @@ def attempts_of(marks: Iterable[Mark]) -> tuple[Attempt, ...]:
         lanes.setdefault(mark.lane, []).append(mark)
     for lane, own in lanes.items():
         begun: Mark | None = None
+        ended: Mark | None = None
         for mark in own:
+            if begun is None and ended is not None and _repeats(mark, ended):
+                found.append(Attempt(lane, _after(ended.place), mark.place))
+                ended = mark
+                continue
             if begun is not None and not _completes(mark, begun):
                 found.append(Attempt(lane, begun.place, _before(mark.place)))
                 begun = None
             begun = begun or mark
             if not mark.is_first:
                 found.append(Attempt(lane, begun.place, mark.place, min(begun.position, mark.position)))
-                begun = None
+                begun, ended = None, mark
         if begun is not None:
             found.append(Attempt(lane, begun.place, _END))
     return tuple(found)
@@ -90,6 +95,16 @@ def _completes(mark: Mark, begun: Mark) -> bool:
     """Whether a row is the last one of the attempt that is open."""
     is_other = mark.position != begun.position and mark.is_placed and begun.is_placed
     return not mark.is_first and not is_other
+
+
+def _repeats(mark: Mark, ended: Mark) -> bool:
+    """Whether a row is the last one of a complete attempt, delivered again without the first one."""
+    return not mark.is_first and mark.is_placed and mark.position == ended.position
+
+
+def _after(place: Place) -> Place:
+    batch, ordinal, record = place
+    return batch, ordinal, record + 1
 
 
 def _before(place: Place) -> Place:
