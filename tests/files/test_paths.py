@@ -8,7 +8,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from changeling.files.paths import Place, expand, open_input, total_bytes
+from changeling.files.paths import Place, expand, missing_folder, open_input, total_bytes
 from changeling.model.errors import ChangelingError, UsageError
 
 
@@ -204,3 +204,13 @@ def test_secrets_never_reach_a_message(stocked: str, monkeypatch: pytest.MonkeyP
         expand(["s3://lake/in"])
     assert "very+secret" not in str(failed.value)
     assert str(failed.value).startswith("s3://lake")
+
+
+def test_the_folder_of_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text("{}")
+    here, gone = str(tmp_path / "in"), str(tmp_path / "out")
+    for path in (here, f"{here}/*.json", f"{here}/2*/x.json", "-", "s3://bucket/out", "*.json"):
+        assert missing_folder(path) is None
+    for path in (gone, f"{gone}/*.json", f"{gone}/a*/x.json"):
+        assert missing_folder(path) == gone

@@ -153,6 +153,29 @@ def test_what_comes_in_during_a_merge_is_for_the_next_one(spark: SparkSession, t
     assert shown(made) == ["id-1", "id-4", "id-5-0", "id-5-1", "id-5-2"]
 
 
+@pytest.mark.parametrize("path", ["in/*.json", "in"])
+def test_a_folder_that_is_gone_was_not_looked_at(
+    spark: SparkSession, tmp_path: Path, passes: Callable[[int], None], path: str
+) -> None:
+    made = shop(tmp_path, {**SOURCE, "path": path}, settle="100s")
+    made.write("0.json", event(1))
+    made.pipeline.run(once=True)
+    made.write("1.json", part(0))
+    ingest, merge = started(made)
+    assert ingest.step() is not None
+    assert merge.step(end=False) is None
+    (tmp_path / "in").rename(tmp_path / "away")
+    passes(110)
+    assert (ingest.step(), merge.step(end=False)) == (None, None)
+    assert [warning for warning in ingest.source.warnings() if "the folder is gone" in warning]
+    (tmp_path / "away").rename(tmp_path / "in")
+    made.write("2.json", part(1), event(6))
+    assert ingest.step() is not None
+    report = merge.step(end=False)
+    assert report is not None
+    assert (report.point.complete, shown(made)) == (True, ["id-1", "id-5-0", "id-5-1"])
+
+
 def row_event(number: int, place: int, position: int, *, connector: str = "postgresql", ts_ms: int = 1) -> str:
     """An event of Debezium's: the row `number`, as the event `place` of the transaction `number // 10`."""
     where = {"postgresql": {"lsn": position}, "mysql": {"file": "mysql-bin.000003", "pos": position}}[connector]

@@ -160,6 +160,14 @@ def _nothing(path: str, siblings: Callable[[], Iterable[str]]) -> list[Place]:
     raise NoFileFound(f"{printable(path)}: there is no such file" + (f"; {hint}" if hint.startswith("did") else ""))
 
 
+def missing_folder(path: str) -> str | None:
+    """The local folder that a path names, or in which its pattern begins, if there is no such folder."""
+    if path == STDIN or path.startswith(s3.SCHEME):
+        return None
+    folder = dirname(re.split(r"[*?]", path, maxsplit=1)[0]) if _is_pattern(path) else path
+    return None if os.path.isdir(folder or ".") else folder
+
+
 def changed(place: Place) -> str | None:
     """How a file changed since it was listed, for people; None if it is still the same."""
     try:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from changeling.files import paths
 from changeling.files.paths import NoFileFound, Place
 from changeling.files.reading import Carrier
+from changeling.model.printable import printable
 from changeling.sources import files_plan
 from changeling.sources.files_plan import File
 from changeling.sources.source import Foreseen, Input, Records, Spread
@@ -134,11 +135,17 @@ class FilesSource:
         return before != file
 
     def _listed(self) -> Sequence[File]:
+        path = files_plan.absolute(self._path, self._folder)
         try:
-            found = paths.expand([files_plan.absolute(self._path, self._folder)], self._pass_over)
+            found = paths.expand([path], self._pass_over)
         except NoFileFound as error:
+            folder = paths.missing_folder(path)
             if not self._known:
                 self._warn(str(error))
+            elif folder is not None and files_plan.relative(folder, self._folder) not in self._known:
+                # Whoever took it away, by an unmount perhaps, may put files there that are not seen now.
+                self.has_more = True
+                self._warn(f"{printable(folder)}: the folder is gone; its files are read when it is there again")
             return []
         return [File(files_plan.relative(place.path, self._folder), place.size, place.tag) for place in found]
 
