@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.formats.decoding import collector_at_rest
+from changeling.formats.decoding import gc_paused
 from changeling.iceberg.parquet_files import Target, Writer, Written, discard
 from changeling.model.layout import conform
 from changeling.replicas.change_order import Rank, ranks
@@ -64,7 +64,7 @@ class FoldKernel:
         done: list[TableOutcome] = []
         fold: _TableFold | None = None
         try:
-            with collector_at_rest():
+            with gc_paused():
                 for rows in _groups(conform(batch, ROW_EVENTS) for batch in batches):
                     for number, part in _tables(rows):
                         if number < 0:

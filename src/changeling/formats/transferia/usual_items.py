@@ -122,7 +122,7 @@ class UsualItems:
         name = TableName(catalog, _text(schema) or None, _text(table))
         if _text(kind) not in _USUAL_KINDS or not name.name:
             return None
-        plan = schemas.plan(table_schema, name, self._options)
+        plan = schemas.table_plan(table_schema, name, self._options)
         made = row_plan.make(plan, _text(kind), columns, old_columns or b"null")
         is_old = made.before is not None and not made.before_in_columns
         return made if is_old is (old_columns is not None) and plan.kept is not None else None
