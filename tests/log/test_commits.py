@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from changeling.iceberg.table import Table
-from changeling.log.batch_plans import READ, Plan
+from changeling.log.batch_plans import READ, BatchPlan
 from changeling.log.batch_stats import BatchStats
 from changeling.log.change_log import Log
 from changeling.log.schema_registry import Registry
@@ -53,7 +53,7 @@ def log_of(tables: Tables) -> Log:
 
 
 def batch(log: Log, source: str, number: int) -> None:
-    log.add_plan(source, Plan(number, 1, READ, f"{source} {number}"))
+    log.add_plan(source, BatchPlan(number, 1, READ, f"{source} {number}"))
     log.commit_rejects(source, number, [], MOMENT)
     log.commit_changes(source, SourceState(batch=number, read=10 * number), [], MOMENT, BatchStats())
 

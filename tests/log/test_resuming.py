@@ -21,7 +21,7 @@ from tests.log.test_crashes import READING
 SOURCE = {"name": "bus", "type": "files", "path": "in/*.dbz", "format": "debezium-json"}
 TABLES = (layout.CHANGES, layout.REJECTS, layout.SCHEMAS, layout.BATCHES)
 TAGGED = {"plan"}
-"""Plans contain the times at which files were written."""
+"""BatchPlans contain the times at which files were written."""
 
 
 def begun(folder: Path) -> tuple[Shop, Ingest]:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from changeling.cli import main
 from changeling.pipelines.listener import SilentListener
 from changeling.pipelines.run_metrics import RunMetrics
-from changeling.sources.source import Spread
+from changeling.sources.source import PlanSize
 from tests.log.lakes import Shop
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture, replica
@@ -26,8 +26,8 @@ class Heard(SilentListener):
         self.taken: list[list[str]] = []
         self.left: list[str] = []
 
-    def starts(self, source: str, batch: int, spread: Spread) -> None:
-        self.snapshots += [str(spread.snapshot)] * (spread.snapshot is not None)
+    def starts(self, source: str, batch: int, size: PlanSize) -> None:
+        self.snapshots += [str(size.snapshot)] * (size.snapshot is not None)
 
     def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
         self.taken.append(list(taken))

@@ -15,7 +15,7 @@ from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.parquet_files import Written
 from changeling.log import layout
-from changeling.log.batch_plans import Plan, Plans
+from changeling.log.batch_plans import BatchPlan, BatchPlans
 from changeling.log.batch_stats import BatchStats
 from changeling.log.schema_registry import Registry, Version
 from changeling.log.source_state import PROPERTY, SourceState, State, stored_state
@@ -54,7 +54,7 @@ class Log:
 
     def _read(self) -> None:
         self.registry.versions = Registry.from_rows(self.lake.rows(layout.SCHEMAS).to_pylist()).versions
-        self.plans = Plans(self.lake)
+        self.plans = BatchPlans(self.lake)
         self._advance(state=stored_state(self.lake, layout.CHANGES))
         self._reject_state = stored_state(self.lake, layout.REJECTS)
         self._uncertain = False
@@ -98,7 +98,7 @@ class Log:
             }
             self._advance(stats=stats)
 
-    def add_plan(self, source: str, plan: Plan) -> None:
+    def add_plan(self, source: str, plan: BatchPlan) -> None:
         """Commits the plan of a batch."""
         with self._committing():
             self.plans.add(source, plan)

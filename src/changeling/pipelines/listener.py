@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from changeling.feeds.publish import FeedReport
     from changeling.log.ingest import Report
     from changeling.replicas.merge import Report as Merged
-    from changeling.sources.source import Spread
+    from changeling.sources.source import PlanSize
     from changeling.targets.postgres_target import TargetReport
 
 
@@ -51,7 +51,7 @@ class Listener(TargetListener, FeedListener, Protocol):
     def looks(self, source: str) -> None:
         """A source is asked for its next batch."""
 
-    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+    def starts(self, source: str, batch: int, size: "PlanSize") -> None:
         """A batch is about to be read."""
 
     def done(self, report: "Report") -> None:
@@ -100,7 +100,7 @@ class SilentListener:
     def looks(self, source: str) -> None:
         """Does nothing."""
 
-    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+    def starts(self, source: str, batch: int, size: "PlanSize") -> None:
         """Does nothing."""
 
     def done(self, report: "Report") -> None:
@@ -177,11 +177,11 @@ class Listeners:
             for one in self._listeners:
                 one.looks(source)
 
-    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+    def starts(self, source: str, batch: int, size: "PlanSize") -> None:
         """To each of them."""
         with self._passing:
             for one in self._listeners:
-                one.starts(source, batch, spread)
+                one.starts(source, batch, size)
 
     def done(self, report: "Report") -> None:
         """To each of them."""

@@ -54,7 +54,7 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
 
         settings, requests = capture_settings(loaded, source, log.lake), requests_of(loaded, source)
         state = log.state.of(source.name)
-        postgres = Postgres(settings, requests, stored=state.position, kept=state.kept, resnapshot=resnapshot)
+        postgres = Postgres(settings, requests, stored=state.position, own_state=state.own_state, resnapshot=resnapshot)
         return Ingest(log, postgres, policy=policy)
     records = _source(loaded, log.lake, source)
     return Ingest(log, records, policy=policy, fail_on_reject=source.on_error == "fail")

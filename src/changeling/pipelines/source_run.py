@@ -12,7 +12,7 @@ from changeling.pipelines.failures import Failures
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.readers import Reader
-from changeling.sources.source import LeavingSource
+from changeling.sources.source import SkippingSource
 from changeling.spark.errors import check_spark
 
 
@@ -92,7 +92,7 @@ class SourceRun:
         ingest = self.reader.ingest
         try:
             self._listener.looks(self.name)
-            report = ingest.step(lambda batch, spread: self._listener.starts(self.name, batch, spread))
+            report = ingest.step(lambda batch, size: self._listener.starts(self.name, batch, size))
         finally:
             for text in ingest.warnings():
                 self._listener.warns(self.name, self._loaded.redacted(text))
@@ -103,7 +103,7 @@ class SourceRun:
 
     def _note_left_out(self) -> None:
         source = self.reader.ingest.source
-        if isinstance(source, LeavingSource):
+        if isinstance(source, SkippingSource):
             found = {table: self._loaded.redacted(why) for table, why in source.left_out().items()}
             self._totals.left_out = found
             self._lock.leaves_out(found, self.name)

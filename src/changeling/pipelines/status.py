@@ -6,7 +6,7 @@ from typing import Any
 from changeling.iceberg.lock import is_held, last_holder
 from changeling.iceberg.reader import Tables
 from changeling.log import layout
-from changeling.log.batch_plans import Plan, stored_plans
+from changeling.log.batch_plans import BatchPlan, stored_plans
 from changeling.log.source_state import SourceState, stored_state
 from changeling.model import times
 from changeling.model.errors import ChangelingError
@@ -44,7 +44,7 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
     for row in rows:
         row |= _freshness(points.last, row["name"])
     behind_now: dict[str, dict[str, Any]] = {}
-    plans: dict[str, list[Plan]] = {name: [] for name in names}
+    plans: dict[str, list[BatchPlan]] = {name: [] for name in names}
     for name, plan in stored_plans(tables):
         plans.setdefault(name, []).append(plan)
     complete = {} if holder is None else holder.complete
