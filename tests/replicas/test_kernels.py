@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from changeling.iceberg.parquet_files import Target
+from changeling.iceberg.parquet_files import WriteSpec
 from changeling.log.layout import QUARANTINE
 from changeling.model import layout
 from changeling.model.change import Change
@@ -57,8 +57,8 @@ def folded(changes: list[Change], folder: Path) -> tuple[Rows, TableOutcome]:
         table = replace(table, floor=truncates[-1].rank, truncates=truncates[-1:])
     fields = [("id", pa.int64()), *((name, pa.string()) for name in COLUMNS)]
     for attempt in count():
-        target = Target(str(folder / str(attempt)), pa.schema(fields))
-        asides = Target(str(folder / f"asides-{attempt}"), QUARANTINE.columns)
+        target = WriteSpec(str(folder / str(attempt)), pa.schema(fields))
+        asides = WriteSpec(str(folder / f"asides-{attempt}"), QUARANTINE.columns)
         events = pa.Table.from_batches([*RowChangesKernel((table,))([arrived])], ROW_EVENTS)
         ordered = sorted_events(events)
         kernel = FoldKernel((table,), (target,), asides, 1)

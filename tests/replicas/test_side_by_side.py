@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.iceberg.failpoints import POINTS, FailpointReached
+from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
 from changeling.log import layout
 from changeling.log.ingest import Report
 from changeling.pipelines.listener import SilentListener
@@ -21,7 +21,7 @@ from tests.replicas.shops import asides, item, points, replica, replicas
 
 SOURCES = ("north", "south")
 _OUTSIDE = ("replay", "target", "feed", "kafka", "files", "relocate", "scan", "retention")
-WALK = [point for point in POINTS if not point.startswith(_OUTSIDE)]
+WALK = [point for point in FAILPOINTS if not point.startswith(_OUTSIDE)]
 BATCHES = 3
 
 

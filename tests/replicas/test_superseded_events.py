@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from changeling.iceberg.parquet_files import Target
+from changeling.iceberg.parquet_files import WriteSpec
 from changeling.log.layout import QUARANTINE
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
@@ -54,8 +54,8 @@ def tasks_of(changes: list[Change], size: int) -> Tasks:
 def result(tasks: Tasks, folder: Path, *, reduced: bool) -> tuple[Rows, TableOutcome, FoldTable]:
     columns = columns_of([], SCHEMA, "evolve", ("id",))
     table = FoldTable("s", TABLE, columns, columns.shape(), stored=False, staged=False, reduced=reduced)
-    target = Target(str(folder / "rows"), pa.schema(FIELDS))
-    asides = Target(str(folder / "asides"), QUARANTINE.columns)
+    target = WriteSpec(str(folder / "rows"), pa.schema(FIELDS))
+    asides = WriteSpec(str(folder / "asides"), QUARANTINE.columns)
 
     def widened(table: FoldTable, kinds: dict[str, list[str]]) -> FoldTable:
         raise AssertionError("every column is declared")

@@ -93,7 +93,7 @@ class ChangeColumns(Many):
         self.check()
 
 
-class Written(NamedTuple):
+class WrittenRecords(NamedTuple):
     """The records of the plain changes of a batch, and the place of the change of each, in order."""
 
     records: pa.RecordBatch
@@ -123,7 +123,7 @@ def written(
     native: bool,
     drop: frozenset[str],
     write: Callable[[ChangeColumns], RecordColumns],
-) -> Written | None:
+) -> WrittenRecords | None:
     """The records of the candidates that `write` takes, group by group; None where it takes none. `drop` may be lost."""
 
     def attempt(group: Places) -> tuple[RecordColumns, dict[str, Mask]]:
@@ -160,7 +160,7 @@ def written(
     for group, (_, masks) in found:
         for feature, mask in masks.items():
             lost.setdefault(feature, []).append(group[mask])
-    return Written(
+    return WrittenRecords(
         pa.record_batch(columns, schema=layout.RECORDS),
         ordered,
         plain,

@@ -336,7 +336,7 @@ class FeedPublisher:
         moment = datetime.now(UTC)
         rows, ends = rows_of(records, state.offsets, moment, state.point)
         state = msgspec.structs.replace(state, offsets=ends)
-        writer = Writer(self._shared.topics.target(self._topic, moment))
+        writer = Writer(self._shared.topics.write_spec(self._topic, moment))
         for batch in rows.to_batches():
             writer.write(batch)
         files = writer.close()

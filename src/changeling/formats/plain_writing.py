@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.change_columns import ChangeColumns, RecordColumns, Written, written
+from changeling.envelope.change_columns import ChangeColumns, RecordColumns, WrittenRecords, written
 from changeling.envelope.objects import are_compact
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.capabilities import LABELS, SKIPPING
@@ -28,7 +28,7 @@ _ROWS = [operation.value for operation in ROW_OPERATIONS]
 class PlainRecords(NamedTuple):
     """The records of the plain changes of a batch, and what the others must know of them."""
 
-    written: Written
+    written: WrittenRecords
     dropped: Counter[str]
     relabelled: Counter[str]
     as_text: int

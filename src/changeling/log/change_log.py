@@ -13,7 +13,7 @@ import msgspec
 
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
-from changeling.iceberg.parquet_files import Written
+from changeling.iceberg.parquet_files import WrittenFile
 from changeling.log import layout
 from changeling.log.batch_plans import BatchPlan, BatchPlans
 from changeling.log.batch_stats import BatchStats
@@ -103,7 +103,7 @@ class Log:
         with self._committing():
             self.plans.add(source, plan)
 
-    def commit_rejects(self, source: str, batch: int, files: Sequence[Written], moment: datetime) -> None:
+    def commit_rejects(self, source: str, batch: int, files: Sequence[WrittenFile], moment: datetime) -> None:
         """Commits the rejects of a batch."""
         reach("rejects.before")
         with self._committing():
@@ -121,7 +121,7 @@ class Log:
                 )
 
     def commit_changes(
-        self, source: str, own: SourceState, files: Sequence[Written], moment: datetime, stats: BatchStats
+        self, source: str, own: SourceState, files: Sequence[WrittenFile], moment: datetime, stats: BatchStats
     ) -> None:
         """Commits the changes of a batch, and with them how far its source is."""
         reach("changes.before")

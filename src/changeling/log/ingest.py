@@ -18,7 +18,7 @@ import pyarrow as pa
 from changeling.formats import registry as formats
 from changeling.formats.options import ReadOptions
 from changeling.iceberg.failpoints import reach
-from changeling.iceberg.parquet_files import Target, discard
+from changeling.iceberg.parquet_files import WriteSpec, discard
 from changeling.log import layout
 from changeling.log.advancing import advanced, micros
 from changeling.log.batch_plans import READ, REPLAY, BatchPlan
@@ -243,15 +243,15 @@ class Ingest:
     ) -> tuple[Outcome, tuple[Version, ...]]:
         """Reads until every schema in the batch is known: a new one makes its batch be read a second time."""
         written = (layout.CHANGES,) if rejects_stay else (layout.CHANGES, layout.REJECTS)
-        targets = {table.name: self._lake.target(table, moment) for table in written}
+        specs = {table.name: self._lake.write_spec(table, moment) for table in written}
         seen = [
             Seen(one.table, one.schema, one.position, one.position, False)
             for one in self.source.known_schemas(plan.text)
         ]
-        seen += self._look(plan, given, moment, targets)
+        seen += self._look(plan, given, moment, specs)
         added = self._learn(seen)
         while True:
-            outcome = self._run(plan, given, moment, targets, seen)
+            outcome = self._run(plan, given, moment, specs, seen)
             seen = outcome.schemas
             learned = self._learn(seen)
             added += learned
@@ -259,7 +259,7 @@ class Ingest:
                 return outcome, tuple(added)
             discard([*outcome.changes, *outcome.rejects])
 
-    def _look(self, plan: BatchPlan, given: Input, moment: datetime, targets: Mapping[str, Target]) -> list[Seen]:
+    def _look(self, plan: BatchPlan, given: Input, moment: datetime, specs: Mapping[str, WriteSpec]) -> list[Seen]:
         """The declared schemas that a first batch begins with: they are registered before the batch runs.
 
         They hold from the start. For one that comes with the records, all of them are needed to know from where on it holds.
@@ -268,7 +268,7 @@ class Ingest:
         if not declared or self._format is None or self._log.state.batch(self.source.name):
             return []
         first = replace(given, frame=given.frame.limit(_LOOKED_AT).coalesce(1))
-        outcome = self._run(plan, first, moment, targets, (), looks=True)
+        outcome = self._run(plan, first, moment, specs, (), looks=True)
         discard([*outcome.changes, *outcome.rejects])
         seen = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
         return [one for one, schema in seen if (schema.columns, schema.key) in declared]
@@ -291,7 +291,7 @@ class Ingest:
         plan: BatchPlan,
         given: Input,
         moment: datetime,
-        targets: Mapping[str, Target],
+        specs: Mapping[str, WriteSpec],
         seen: Sequence[Seen],
         *,
         looks: bool = False,
@@ -302,8 +302,8 @@ class Ingest:
             format=self.source.format,
             options=self._options(),
             moment=micros(moment),
-            changes=targets["changes"],
-            rejects=targets.get("rejects"),
+            changes=specs["changes"],
+            rejects=specs.get("rejects"),
             known=self._log.registry.known(self.source.name, seen, by_number=self._numbers_schemas),
             last_position=self.state.position,
             topics=given.topics,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from changeling.formats import registry
 from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.options import ReadOptions
-from changeling.iceberg.parquet_files import Target, Writer
+from changeling.iceberg.parquet_files import Writer, WriteSpec
 from changeling.log.layout import MOMENT
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
@@ -40,8 +40,8 @@ class Batch:
     options: ReadOptions
     moment: int
     """When it is read, in microseconds."""
-    changes: Target
-    rejects: Target | None
+    changes: WriteSpec
+    rejects: WriteSpec | None
     """None where rejects stay where they are: they are read again."""
     known: Known = field(default_factory=dict)
     last_position: str | None = None
@@ -180,12 +180,12 @@ class _Task:
         known = {name: changes.column(name) for name in changes.schema.names}
         return self._stamped(known, self._batch.changes, changes.num_rows)
 
-    def _stamped(self, known: dict[str, pa.Array], target: Target | None, count: int) -> pa.RecordBatch:
-        assert target is not None
+    def _stamped(self, known: dict[str, pa.Array], spec: WriteSpec | None, count: int) -> pa.RecordBatch:
+        assert spec is not None
         known["source"] = pa.repeat(pa.scalar(self._batch.source, pa.string()), count)
         known["batch"] = pa.repeat(pa.scalar(self._batch.number, pa.int64()), count)
         known["ingested_at"] = pa.repeat(pa.scalar(self._batch.moment, MOMENT), count)
-        names = [column.name for column in target.columns]
+        names = [column.name for column in spec.columns]
         return pa.record_batch([known[name] for name in names], names=names)
 
 

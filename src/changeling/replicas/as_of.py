@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from changeling.iceberg.conditions import at_least, equals
-from changeling.iceberg.parquet_files import Target, Written
+from changeling.iceberg.parquet_files import WriteSpec, WrittenFile
 from changeling.log import layout
 from changeling.log.schema_registry import Registry
 from changeling.model import times
@@ -90,7 +90,7 @@ class StateStore(Protocol[Rows]):
     def staging(self) -> AbstractContextManager[str]:
         """A place for the files of a fold, which are removed at the end."""
 
-    def on_top(self, files: Sequence[Written], below: Rows | None, shape: Shape) -> Rows:
+    def on_top(self, files: Sequence[WrittenFile], below: Rows | None, shape: Shape) -> Rows:
         """The rows that a fold staged, on top of those below them, under the names of a shape.
 
         The files are no longer needed then.
@@ -321,14 +321,14 @@ class States(Generic[Rows]):
         """Changes folded on top of the rows below them."""
         with self._store.staging() as place:
 
-            def prepared(one: FoldTable) -> tuple[FoldTable, Target]:
-                return one, Target(place, staged_layout(one.shape))
+            def prepared(one: FoldTable) -> tuple[FoldTable, WriteSpec]:
+                return one, WriteSpec(place, staged_layout(one.shape))
 
             ((done, outcome),) = fold(
                 changes,
                 [folded],
                 prepared,
-                Target(f"{place}/quarantine", layout.QUARANTINE.columns),
+                WriteSpec(f"{place}/quarantine", layout.QUARANTINE.columns),
                 0,
                 lambda one, kinds: self._inference.widened(one, kinds, key, version),
             )

@@ -94,7 +94,7 @@ class Committer:
         reach("replica.before")
         if task.from_scratch:
             rows = staged_frame(self._spark, outcome.files) if outcome.files else None
-            files = written_files(intervals(self._spark, rows, shape), self._tables.target(replica, shape))
+            files = written_files(intervals(self._spark, rows, shape), self._tables.write_spec(replica, shape))
             committed = self._rows.overwrite(replica, files, state)
         else:
             truncates = task.folded.truncates_of(again=False)
@@ -123,7 +123,7 @@ class Committer:
         rows = staged_frame(self._spark, outcome.files)
         below = None if base is None or base.snapshot is None else self.rows_at(task.replica, base.snapshot, shape)
         whole = together(below, self._now(outcome, rows, below, shape), shape)
-        files = written_files(whole, self._tables.target(task.replica, shape))
+        files = written_files(whole, self._tables.write_spec(task.replica, shape))
         return self._rows.overwrite(task.replica, files, state)
 
     def _replaced(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
@@ -175,7 +175,7 @@ class Committer:
         ]
         if not entries:
             return outcome
-        writer = Writer(self._quarantine.target())
+        writer = Writer(self._quarantine.write_spec())
         writer.write(quarantine_rows(task.folded, entries, point))
         files = [*outcome.quarantine_files, *writer.close()]
         return msgspec.structs.replace(outcome, stale=outcome.stale + len(entries), quarantine_files=files)
@@ -185,10 +185,10 @@ class Committer:
 
         A merge that is `resumed` may have quarantined something before it was interrupted.
         """
-        reach("asides.before")
+        reach("quarantine.before")
         updates = (self._quarantine_update(task, outcome, resumed) for task, outcome in found)
         self._quarantine.take([update for update in updates if update is not None], point)
-        reach("asides.after")
+        reach("quarantine.after")
 
     def _quarantine_update(self, task: MergeTask, outcome: TableOutcome, resumed: bool) -> QuarantineUpdate | None:
         if task.folded.history or (task.folded.staged and not outcome.files):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.formats.decoding import gc_paused
-from changeling.iceberg.parquet_files import Target, Writer, Written, discard
+from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile, discard
 from changeling.model.layout import conform
 from changeling.replicas.change_order import Rank, ranks
 from changeling.replicas.fold import Fold, RowEvent
@@ -38,8 +38,8 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that moved here from a stored row: stale where that does not exist."""
     ties: int = 0
     """New changes that were taken for repetitions, though as later changes they would decide what their row is."""
-    files: list[Written] = []
-    quarantine_files: list[Written] = []
+    files: list[WrittenFile] = []
+    quarantine_files: list[WrittenFile] = []
     wider: dict[str, list[str]] = {}
     moves: list[tuple[str, str]] = []
     """Keys between which rows with partial images moved, and that were not folded together."""
@@ -54,9 +54,9 @@ class FoldKernel:
     """Row events, sorted by table, group, position and arrival, into one outcome a task."""
 
     tables: tuple[FoldTable, ...]
-    targets: tuple[Target, ...]
+    specs: tuple[WriteSpec, ...]
     """Where the rows of each table go."""
-    quarantine: Target
+    quarantine: WriteSpec
     point: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -87,7 +87,7 @@ class FoldKernel:
         yield pa.record_batch([pa.array(map(msgspec.json.encode, done), pa.binary())], schema=OUTCOME)
 
     def _fold(self, number: int) -> "_TableFold":
-        return _TableFold(number, self.tables[number], self.targets[number], self.quarantine, self.point)
+        return _TableFold(number, self.tables[number], self.specs[number], self.quarantine, self.point)
 
 
 def merged(parts: Iterable[TableOutcome]) -> dict[int, TableOutcome]:
@@ -177,9 +177,9 @@ def _tables(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
 class _TableFold:
     """Folds the groups of one table."""
 
-    def __init__(self, number: int, table: FoldTable, target: Target, quarantine: Target, point: int) -> None:
+    def __init__(self, number: int, table: FoldTable, spec: WriteSpec, quarantine: WriteSpec, point: int) -> None:
         self.number, self._table = number, table
-        self._row_writer = RowWriter(table, Writer(target), Writer(quarantine), point)
+        self._row_writer = RowWriter(table, Writer(spec), Writer(quarantine), point)
         self._events = self._ties = 0
         self._moves: set[tuple[str, str]] = set()
         self._unsettled = 0

@@ -16,7 +16,7 @@ from time import monotonic
 import msgspec
 
 from changeling.iceberg.failpoints import reach
-from changeling.iceberg.parquet_files import Target, discard
+from changeling.iceberg.parquet_files import WriteSpec, discard
 from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.model.errors import UsageError
@@ -146,14 +146,14 @@ class Merge:
         places = {(task.folded.source, task.folded.table, task.folded.history): task for task in tasks}
         staging = place_of_merge(self._lake.load(layout.POINTS).location(), delta.point.number)
 
-        def prepared(table: FoldTable) -> tuple[FoldTable, Target]:
+        def prepared(table: FoldTable) -> tuple[FoldTable, WriteSpec]:
             task = places[table.source, table.table, table.history]
             self._fit(task, table)
             table = replace(table, staged=table.stored or table.history)
             if table.staged:
                 place = f"{staging}/{tasks.index(task)}"
-                return table, Target(place, staged_layout(table.shape, table.history))
-            return table, self._tables.target(task.replica, table.shape)
+                return table, WriteSpec(place, staged_layout(table.shape, table.history))
+            return table, self._tables.write_spec(task.replica, table.shape)
 
         changes = NearbyChanges.of(self._lake).where(self._planner.changes(tasks, delta))
         wanted = [task.folded.reduced for task in tasks]
@@ -161,7 +161,7 @@ class Merge:
             changes,
             [task.folded for task in tasks],
             prepared,
-            self._quarantine.target(),
+            self._quarantine.write_spec(),
             delta.point.number,
             self._widened(delta, tasks),
         )

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from changeling.iceberg import deletion_vectors
 from changeling.iceberg.bounds import may_hold
 from changeling.iceberg.data_files import DataFile, OpenFile
-from changeling.iceberg.parquet_files import Written, filesystem
+from changeling.iceberg.parquet_files import WrittenFile, filesystem
 from changeling.iceberg.row_matching import codes, matching
 from changeling.replicas import staged_rows as staged
 from changeling.replicas.row_effect import Effect
@@ -55,7 +55,7 @@ class Scan:
 
 
 def read_staged(
-    files: Sequence[Written],
+    files: Sequence[WrittenFile],
     shape: Shape,
     history: bool = False,
     most: int | None = MOST_ROWS,

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.iceberg.parquet_files import Writer, Written
+from changeling.iceberg.parquet_files import Writer, WrittenFile
 from changeling.log.layout import QUARANTINE
 from changeling.model.layout import tables_array
 from changeling.replicas import staged_rows
@@ -256,7 +256,7 @@ class RowWriter:
         self.quarantined += sum(entry[2] is not None for entry in entries)
         self._quarantine.write(quarantine_rows(self._table, entries, self._point))
 
-    def close(self) -> tuple[list[Written], list[Written]]:
+    def close(self) -> tuple[list[WrittenFile], list[WrittenFile]]:
         """The files of rows, and those of quarantined values."""
         return self._writer.close(), self._quarantine.close()
 

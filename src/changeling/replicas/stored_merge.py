@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from changeling.iceberg.lake import quoted
-from changeling.iceberg.parquet_files import Written
+from changeling.iceberg.parquet_files import WrittenFile
 from changeling.replicas import staged_rows
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import ReplicaColumn, Shape
@@ -21,7 +21,7 @@ INSERT = "insert"
 """One more row without a key."""
 
 
-def staged_frame(spark: SparkSession, files: Sequence[Written]) -> DataFrame:
+def staged_frame(spark: SparkSession, files: Sequence[WrittenFile]) -> DataFrame:
     """The staged rows of a fold."""
     return spark.read.parquet(*(written.path for written in files))
 
