@@ -113,8 +113,8 @@ def test_what_a_merge_is_given_does_not_change_under_it() -> None:
     given = log.progress
     batch(log, "a", 2)
     batch(log, "b", 1)
-    log.note_look("a", MOMENT, all_read=True, ends=True)
-    assert (given.state.batch("a"), list(given.stats), list(given.stats["a"]), given.looked) == (1, ["a"], [1], {})
+    log.record_poll("a", MOMENT, all_read=True, ends=True)
+    assert (given.state.batch("a"), list(given.stats), list(given.stats["a"]), given.polled_at) == (1, ["a"], [1], {})
     log.forget_stats({"a": 1})
     assert {source: list(known) for source, known in log.progress.stats.items()} == {"a": [2], "b": [1]}
-    assert (log.progress.looked, log.progress.complete) == ({"a": MOMENT}, {"a": MOMENT})
+    assert (log.progress.polled_at, log.progress.complete) == ({"a": MOMENT}, {"a": MOMENT})

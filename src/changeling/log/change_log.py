@@ -1,6 +1,6 @@
 """What the sources of a pipeline share: the tables, the registry, the plans, and how far each source is.
 
-Sources are read at the same time, and the merge runs beside them. So commits to these tables are made one at a time, and what the
+Sources are read at the same time, and the merge runs alongside. So commits to these tables are made one at a time, and what the
 merge needs to know of them is one immutable value.
 """
 
@@ -28,10 +28,10 @@ class Progress(msgspec.Struct, frozen=True):
     state: State = State()
     stats: Mapping[str, Mapping[int, BatchStats]] = {}
     """The statistics of batches that the replicas do not have yet, by source and number."""
-    looked: Mapping[str, datetime] = {}
+    polled_at: Mapping[str, datetime] = {}
     """By source, the time of the last poll up to which everything is in the log."""
     complete: Mapping[str, datetime] = {}
-    """By source, the time up to which all that it had is in the log; never later than that of its last look."""
+    """By source, the time up to which all that it had is in the log; never later than that of its last poll."""
 
 
 class Log:
@@ -80,14 +80,14 @@ class Log:
         """How far each source is."""
         return self.progress.state
 
-    def note_look(self, source: str, moment: datetime, *, all_read: bool, ends: bool) -> None:
+    def record_poll(self, source: str, moment: datetime, *, all_read: bool, ends: bool) -> None:
         """What a source had at a time is in the log now: all of it, and the ends of its transactions as far as it had them."""
         with self._commits:
             known = self.progress
             if all_read:
                 self._advance(complete={**known.complete, source: moment})
             if ends:
-                self._advance(looked={**known.looked, source: moment})
+                self._advance(polled_at={**known.polled_at, source: moment})
 
     def forget_stats(self, merged: Mapping[str, int]) -> None:
         """The replicas have the batches of each source up to a number: their statistics are not needed any more."""

@@ -33,8 +33,8 @@ from changeling.sources.source import Input, PlanSize, Source, StatefulSource
 from changeling.spark.adapter import run
 from changeling.spark.errors import SPARK_ERRORS, translate_error
 
-_LOOKED_AT = 100
-"""Rows of a batch's frame, records or ranges of them, among which schemas are looked for first."""
+_SAMPLED_ROWS = 100
+"""Rows of a batch's frame, records or ranges of them, that are sampled for declared schemas first."""
 _REPLANNED = 3
 """How often a batch is planned again because files changed while they were read."""
 
@@ -139,13 +139,15 @@ class Ingest:
             return self._step(started)
 
     def _step(self, started: Callable[[int, PlanSize], None]) -> Report | None:
-        looked, resumed = datetime.now(UTC), self._pending_plan()
+        polled_at, resumed = datetime.now(UTC), self._pending_plan()
         plan, report = resumed or self._new_plan(), None
         if plan is not None:
             self._pending = plan
             report = self._read_planned(plan, started)
         if resumed is None:
-            self._log.note_look(self.source.name, looked, all_read=self.source.took_all, ends=not self.source.has_more)
+            self._log.record_poll(
+                self.source.name, polled_at, all_read=self.source.took_all, ends=not self.source.has_more
+            )
         return report
 
     def _read_planned(self, plan: BatchPlan, started: Callable[[int, PlanSize], None]) -> Report:
@@ -163,9 +165,9 @@ class Ingest:
         size = self.source.plan_size(plan.text)
         started(plan.batch, size)
         given = self.source.input(self._lake.spark, plan.text)
-        return self._bring_in(plan, given, size, rejects_stay=False)
+        return self._ingest_batch(plan, given, size, is_replay=False)
 
-    def bring_in_again(self, given: Input) -> Report:
+    def replay(self, given: Input) -> Report:
         """Reads records that were rejected before, as a batch of its own: those that decode now are added to the log."""
         with self._resumable():
             if self.read_is_pending:
@@ -175,7 +177,7 @@ class Ingest:
                 plan = BatchPlan(self._next_batch(), 1, REPLAY, "{}")
                 self._log.add_plan(self.source.name, plan)
             self._pending = plan
-            return self._bring_in(plan, given, PlanSize(), rejects_stay=True)
+            return self._ingest_batch(plan, given, PlanSize(), is_replay=True)
 
     @property
     def read_is_pending(self) -> bool:
@@ -219,36 +221,36 @@ class Ingest:
         self._log.add_plan(self.source.name, plan)
         return plan
 
-    def _bring_in(self, plan: BatchPlan, given: Input, size: PlanSize, *, rejects_stay: bool) -> Report:
+    def _ingest_batch(self, plan: BatchPlan, given: Input, size: PlanSize, *, is_replay: bool) -> Report:
         begun, moment = monotonic(), datetime.now(UTC)
-        outcome, schemas = self._read(plan, given, moment, rejects_stay)
+        outcome, schemas = self._read(plan, given, moment, is_replay)
         reach("read.after")
-        if self._fail and outcome.refused is not None and not rejects_stay:
+        if self._fail and outcome.refused is not None and not is_replay:
             discard([*outcome.changes, *outcome.rejects])
             raise ChangelingError(
                 f"source {self.source.name}: {outcome.refused.origin}: {outcome.refused.reason} "
                 "(on_error: reject goes on without it)"
             )
         inferred = self._log.register(lambda registry: registry.infer(self.source.name, outcome.samples))
-        if outcome.rejects and not rejects_stay:
+        if outcome.rejects and not is_replay:
             self._log.commit_rejects(self.source.name, plan.batch, outcome.rejects, moment)
-        state = self._advanced(plan, outcome, moment, rejects_stay)
+        state = self._advanced(plan, outcome, moment, is_replay)
         self._log.commit_changes(self.source.name, state, outcome.changes, moment, outcome.stats)
         self._remember(plan)
         self._pending = None
         return Report(self.source.name, plan.batch, outcome, size, monotonic() - begun, (*schemas, *inferred))
 
     def _read(
-        self, plan: BatchPlan, given: Input, moment: datetime, rejects_stay: bool
+        self, plan: BatchPlan, given: Input, moment: datetime, is_replay: bool
     ) -> tuple[Outcome, tuple[Version, ...]]:
         """Reads until every schema in the batch is known: a new one makes its batch be read a second time."""
-        written = (layout.CHANGES,) if rejects_stay else (layout.CHANGES, layout.REJECTS)
+        written = (layout.CHANGES,) if is_replay else (layout.CHANGES, layout.REJECTS)
         specs = {table.name: self._lake.write_spec(table, moment) for table in written}
         seen = [
             Seen(one.table, one.schema, one.position, one.position, False)
             for one in self.source.known_schemas(plan.text)
         ]
-        seen += self._look(plan, given, moment, specs)
+        seen += self._sampled_schemas(plan, given, moment, specs)
         added = self._learn(seen)
         while True:
             outcome = self._run(plan, given, moment, specs, seen)
@@ -259,7 +261,9 @@ class Ingest:
                 return outcome, tuple(added)
             discard([*outcome.changes, *outcome.rejects])
 
-    def _look(self, plan: BatchPlan, given: Input, moment: datetime, specs: Mapping[str, WriteSpec]) -> list[Seen]:
+    def _sampled_schemas(
+        self, plan: BatchPlan, given: Input, moment: datetime, specs: Mapping[str, WriteSpec]
+    ) -> list[Seen]:
         """The declared schemas that a first batch begins with: they are registered before the batch runs.
 
         They hold from the start. For one that comes with the records, all of them are needed to know from where on it holds.
@@ -267,8 +271,8 @@ class Ingest:
         declared = {(schema.columns, schema.key) for schema in self.source.options.schemas if schema.columns}
         if not declared or self._format is None or self._log.state.batch(self.source.name):
             return []
-        first = replace(given, frame=given.frame.limit(_LOOKED_AT).coalesce(1))
-        outcome = self._run(plan, first, moment, specs, (), looks=True)
+        first = replace(given, frame=given.frame.limit(_SAMPLED_ROWS).coalesce(1))
+        outcome = self._run(plan, first, moment, specs, (), sample_only=True)
         discard([*outcome.changes, *outcome.rejects])
         seen = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
         return [one for one, schema in seen if (schema.columns, schema.key) in declared]
@@ -294,7 +298,7 @@ class Ingest:
         specs: Mapping[str, WriteSpec],
         seen: Sequence[Seen],
         *,
-        looks: bool = False,
+        sample_only: bool = False,
     ) -> Outcome:
         batch = Batch(
             source=self.source.name,
@@ -307,7 +311,7 @@ class Ingest:
             known=self._log.registry.known(self.source.name, seen, by_number=self._numbers_schemas),
             last_position=self.state.position,
             topics=given.topics,
-            looks=looks,
+            sample_only=sample_only,
         )
         rows = _outcomes(given, IngestKernel(given.reader, batch))
         return merged(msgspec.json.decode(row, type=Outcome) for row in rows.column("outcome").to_pylist())
@@ -321,9 +325,9 @@ class Ingest:
             return self.source.options
         return msgspec.structs.replace(self.source.options, registry=self._log.registry.by_number())
 
-    def _advanced(self, plan: BatchPlan, outcome: Outcome, moment: datetime, rejects_stay: bool) -> SourceState:
+    def _advanced(self, plan: BatchPlan, outcome: Outcome, moment: datetime, is_replay: bool) -> SourceState:
         """How far the source is with this batch."""
-        own = advanced(self.state, plan.batch, outcome, moment, rejects_stay)
+        own = advanced(self.state, plan.batch, outcome, moment, is_replay)
         if isinstance(self.source, StatefulSource) and plan.kind == READ:
             own = msgspec.structs.replace(own, own_state=self.source.state_after(plan.text, outcome.notes))
         return own

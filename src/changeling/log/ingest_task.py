@@ -26,7 +26,7 @@ from changeling.model.change import Origin
 from changeling.sources.source import Reader
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
-_LOOKED_AT = 1_000
+_SAMPLED_RECORDS = 1_000
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Batch:
     """The furthest position of the batches before."""
     topics: dict[str, int] | None = None
     """Numbers of topics, where there are several: partition and offset alone do not distinguish their records."""
-    looks: bool = False
-    """Each task takes its first records alone: what matters is which schemas they have."""
+    sample_only: bool = False
+    """Each task takes only its first records: what matters is which schemas they have."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class IngestKernel:
         task = _Task(self.batch)
         try:
             for records, rejects in self.reader(batches):
-                if self.batch.looks:
-                    task.take(records.slice(0, _LOOKED_AT), rejects)
+                if self.batch.sample_only:
+                    task.take(records.slice(0, _SAMPLED_RECORDS), rejects)
                     # Spark ends a worker process that does not read all of its input, and has to start another one.
                     deque(batches, maxlen=0)
                     break
@@ -100,13 +100,13 @@ class _Task:
         changes = decoded.changes
         if self._batch.topics is not None:
             changes = _with_topics(changes, self._batch.topics)
-        ids, quarantined = self._schemas(changes)
+        ids, incompatible = self._schemas(changes)
         changes = changes.set_column(
             changes.schema.get_field_index("schema_id"), layout.CHANGES.field("schema_id"), ids
         )
         rejects = [no_records, decoded.rejects]
-        if quarantined:
-            changes, kept = _split_quarantined(changes, records, quarantined)
+        if incompatible:
+            changes, kept = _split_incompatible(changes, records, incompatible)
             rejects.append(kept)
         self._read += records.num_rows + no_records.num_rows
         self._count(changes)
@@ -230,13 +230,13 @@ def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBa
     return changes.set_column(at, changes.schema.field(at), pc.if_else(arrived, placed, positions))
 
 
-def _split_quarantined(
-    changes: pa.RecordBatch, records: pa.RecordBatch, quarantined: dict[int, str]
+def _split_incompatible(
+    changes: pa.RecordBatch, records: pa.RecordBatch, incompatible: dict[int, str]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The other changes, and the complete records of the quarantined ones."""
+    """The other changes, and the complete records of those whose schema is incompatible."""
     places = {origin: place for place, origin in enumerate(layout.origins(records))}
     origins = layout.origins(changes)
-    reasons = {places[origins[row]]: reason for row, reason in quarantined.items()}
+    reasons = {places[origins[row]]: reason for row, reason in incompatible.items()}
     kept = np.array([places[origin] not in reasons for origin in origins], bool)
     rows = records.take(pa.array(list(reasons), pa.int64()))
     rejects = pa.record_batch(

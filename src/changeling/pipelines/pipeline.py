@@ -286,14 +286,14 @@ class Pipeline:
         """Reads the rejects again; returns for each source how many were accepted, and how many stay."""
         from changeling.log.change_log import Log
         from changeling.pipelines.readers import carrier_of, ingest_of, record_sources
-        from changeling.pipelines.replay import replay, settle
+        from changeling.pipelines.replay import finish_replay, replay
 
         found = {}
         with self._writing("rejects --replay", take_over) as (lake, _):
             log = Log(lake)
             for source in record_sources(self._loaded):
                 ingest, carrier = ingest_of(self._loaded, log, source), carrier_of(source)
-                settle(lake, ingest, carrier)
+                finish_replay(lake, ingest, carrier)
                 if ingest.state.rejected:
                     outcome = replay(lake, ingest, carrier).outcome
                     found[source.name] = (outcome.read - outcome.rejected, outcome.rejected)

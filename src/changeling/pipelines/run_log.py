@@ -78,7 +78,7 @@ class RunLog:
     def _schema(self, source: str, batch: int, version: "Version") -> None:
         note = f": {version.note}" if version.note else ""
         self.log(
-            logging.WARNING if version.status == "aside" else logging.INFO,
+            logging.WARNING if version.incompatible else logging.INFO,
             "schema",
             f"  schema {version.id}: {version.table} version {version.version}, {version.origin}, {version.status}{note}",
             source=source,
@@ -100,20 +100,20 @@ class RunLog:
         tables = report.tables
         if not tables:
             return
-        changes, late, asides = (
-            sum(getattr(table, name) for table in tables) for name in ("changes", "late", "asides")
+        changes, late, quarantined = (
+            sum(getattr(table, name) for table in tables) for name in ("changes", "late", "quarantined")
         )
         parts = [f"{counted(changes, 'change')} in {counted(len(tables), 'table')}"]
         parts += [f"{late:,} late"] * bool(late)
-        parts += [f"{asides:,} quarantined"] * bool(asides)
+        parts += [f"{quarantined:,} quarantined"] * bool(quarantined)
         self.log(
-            logging.WARNING if asides else logging.INFO,
+            logging.WARNING if quarantined else logging.INFO,
             "merge",
             f"replicas: point {report.point.number}, {', '.join(parts)} in {report.seconds:.1f} s",
             point=report.point.number,
             changes=changes,
             late=late,
-            quarantined=asides,
+            quarantined=quarantined,
             tables=[
                 {"source": table.source, "table": str(table.table), "changes": table.changes, "late": table.late}
                 for table in tables

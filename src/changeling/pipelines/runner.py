@@ -23,7 +23,7 @@ from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.log_follower import LogFollower
 from changeling.pipelines.readers import Reader, carrier_of
-from changeling.pipelines.replay import settle
+from changeling.pipelines.replay import finish_replay
 from changeling.pipelines.source_run import SourceRun, Totals
 from changeling.pipelines.worker import Ended, Worker
 from changeling.spark.errors import check_spark
@@ -119,7 +119,7 @@ class Runner:
     def _new_source(self, loaded: Loaded, declared: Declared) -> SourceRun:
         reader = Reader.of(loaded, self._log, declared, resnapshot=self._resnapshot)
         if isinstance(declared, RecordSource):
-            settle(self._lake, reader.ingest, carrier_of(declared))
+            finish_replay(self._lake, reader.ingest, carrier_of(declared))
         totals = self._totals.setdefault(declared.name, Totals(declared.name, state=reader.ingest.state))
         return SourceRun(reader, totals, loaded, self._log, self._lock, self._listener)
 

@@ -45,7 +45,7 @@ class Verified:
     different: int
     differences: list[Difference] = field(default_factory=list)
     """The first differences."""
-    aside: int = 0
+    quarantined: int = 0
     """Values of the source that no column of the replica can store: they are NULL there, and listed in `asides`."""
 
 

@@ -194,7 +194,7 @@ class Committer:
         if task.folded.history or (task.folded.staged and not outcome.files):
             return None
         # A list of changes only grows, and so does its quarantine.
-        any_before = (task.replica.state.asides > 0 or resumed) and not task.folded.listed
+        any_before = (task.replica.state.quarantined > 0 or resumed) and not task.folded.listed
         # From an earlier state on, rows move once more: what was quarantined of them is where they are already.
         moves = not (task.from_scratch or task.folded.again)
         written = RowsWritten(outcome.files, task.folded.shape, moves) if task.folded.staged else None

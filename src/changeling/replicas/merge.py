@@ -62,7 +62,7 @@ class Merged:
     changes: int
     late: int
     ties: int
-    asides: int
+    quarantined: int
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Merge:
         known = self._log.progress
         batches = {name: state.batch for name, state in known.state.sources.items()}
         delta = self._pending or self._pending_changes.next(
-            self._points.last, batches, known.stats, known.looked, end=end
+            self._points.last, batches, known.stats, known.polled_at, end=end
         )
         if delta is None:
             return None
@@ -285,7 +285,7 @@ class Merge:
             applied=before.applied + task.delta.changes,
             late=before.late + task.delta.late,
             ties=outcome.ties + (before.ties if task.folded.goes_on else 0),
-            asides=before.asides + outcome.quarantined + outcome.stale,
+            quarantined=before.quarantined + outcome.quarantined + outcome.stale,
             shape=task.folded.shape,
             version=task.version,
             version_at=task.version_at,

@@ -59,14 +59,14 @@ class PendingChanges:
         last: Point,
         batches: Mapping[str, int],
         stats: Mapping[str, Mapping[int, BatchStats]] | None = None,
-        looked: Mapping[str, datetime] | None = None,
+        polled_at: Mapping[str, datetime] | None = None,
         *,
         end: bool,
     ) -> Delta | None:
         """What is new up to these batches; None where there is nothing, or nothing complete.
 
         With `end`, the end of the log is the end of every transaction in it. Where the stats of all these batches are known and
-        nothing in them is late or open, the log is not looked at. `looked` says up to which time all that a source had is in
+        nothing in them is late or open, the log is not looked at. `polled_at` says up to which time all that a source had is in
         the log: only so far has anything been waited for.
         """
         fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).whole_batch}
@@ -82,7 +82,7 @@ class PendingChanges:
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
         if not end:
-            limits, complete = self._limits(new, last, fresh, looked or {})
+            limits, complete = self._limits(new, last, fresh, polled_at or {})
         return self._delta(new, last, fresh, limits, complete)
 
     def _new(self, last: Point, batches: Mapping[str, int]) -> Condition:
@@ -97,7 +97,7 @@ class PendingChanges:
         return any_of(wanted)
 
     def _limits(
-        self, new: NewChanges, last: Point, batches: Mapping[str, int], looked: Mapping[str, datetime]
+        self, new: NewChanges, last: Point, batches: Mapping[str, int], polled_at: Mapping[str, datetime]
     ) -> tuple[dict[str, str | None], bool]:
         """Where the first transaction begins that is not complete, for each source, and whether all ends are known.
 
@@ -116,7 +116,7 @@ class PendingChanges:
                 complete = False
                 continue
             # A run may be slow, or its source unreachable: records that were not read yet may be the rest of the transaction.
-            if one.source in looked and one.seen + self._settle <= looked[one.source]:
+            if one.source in polled_at and one.seen + self._settle <= polled_at[one.source]:
                 complete = False
                 continue
             known = limits[one.source]
