@@ -54,7 +54,7 @@ def folded(changes: list[Change], folder: Path) -> tuple[Rows, TableOutcome]:
         if change.op is Operation.TRUNCATE
     )
     if truncates:
-        table = replace(table, floor=truncates[-1].rank, truncates=truncates[-1:])
+        table = replace(table, start_after=truncates[-1].rank, truncates=truncates[-1:])
     fields = [("id", pa.int64()), *((name, pa.string()) for name in COLUMNS)]
     for attempt in count():
         target = WriteSpec(str(folder / str(attempt)), pa.schema(fields))

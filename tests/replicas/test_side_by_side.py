@@ -85,7 +85,7 @@ class Until(SilentListener):
 
     def merged(self, report: Merged) -> None:
         self.threads.add(threading.current_thread().name)
-        if all(report.point.of(source).whole_batch >= self._batch for source in SOURCES):
+        if all(report.point.of(source).last_complete_batch >= self._batch for source in SOURCES):
             self._stop.set()
 
 

@@ -137,10 +137,10 @@ class Completion:
     def _write(self, event: Event) -> Iterator[Completed | Incomplete]:
         below = self.row(event.key)
         before = below
-        moved = event.origin is not None and event.origin != event.key and event.effect is not Effect.GONE
+        moved = event.origin is not None and event.origin != event.key and event.effect is not Effect.DELETE
         if moved and event.origin is not None:
             below = self.row(event.origin)
-        after = None if event.effect is Effect.GONE else self._after(event, below)
+        after = None if event.effect is Effect.DELETE else self._after(event, below)
         if isinstance(after, Incomplete):
             yield after
             return
@@ -166,9 +166,9 @@ class Completion:
                     event.place, event.key, "the change has only the key of a row that was never published"
                 )
             return below
-        if event.effect is Effect.WHOLE:
+        if event.effect is Effect.REPLACE:
             return _without_nulls(event.values)
-        if event.effect is Effect.PART and below is None:
+        if event.effect is Effect.PARTIAL_INSERT and below is None:
             return Incomplete(
                 event.place, event.key, "the row is new, its image is partial, and nobody knows which row it was before"
             )

@@ -64,10 +64,12 @@ def read_point(tables: Tables, source: str, before: Point, after: Point, start: 
     """Reads the changes that are new in a point; `start` is the last stamp of the earlier one."""
     old, new = before.of(source), after.of(source)
     where = And(
-        And(equals("source", source), _batch_above(old.whole_batch)),
+        And(equals("source", source), _batch_above(old.last_complete_batch)),
         LessThanOrEqual("batch", new.batch),  # type: ignore[call-arg, arg-type]
     )
-    rows = tables.rows(CHANGES, where, _COLUMNS) if new.batch > old.whole_batch else CHANGES.columns.empty_table()
+    rows = (
+        tables.rows(CHANGES, where, _COLUMNS) if new.batch > old.last_complete_batch else CHANGES.columns.empty_table()
+    )
     rows = _with_arrival(rows)
     rows = rows.filter(pc.and_not(_is_in(rows, new), _is_in(rows, old)))
     rows = _in_order(rows)
@@ -119,7 +121,7 @@ def _with_arrival(rows: pa.Table) -> pa.Table:
 
 def _is_in(rows: pa.Table, point: SourcePoint) -> pa.Array:
     """Which changes a point has."""
-    whole = pc.less_equal(rows.column("batch"), point.whole_batch)
+    whole = pc.less_equal(rows.column("batch"), point.last_complete_batch)
     if point.position is None:
         return whole
     part = pc.and_(

@@ -98,7 +98,7 @@ class Runner:
             plans, batch = self._log.plans.of(declared.name), progress.state.of(declared.name).batch
             reading = Reading.of(plans, batch, progress.complete.get(declared.name), running=True)
             sources[declared.name] = lag_of(self._loaded, declared, reading)
-            merged = points.last.of(declared.name).whole_batch
+            merged = points.last.of(declared.name).last_complete_batch
             replicas[declared.name] = unmerged_seconds(plans, batch, merged)
         return RunState(
             points.last.number,

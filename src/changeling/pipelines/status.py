@@ -58,7 +58,7 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
             count: sum(table[count] for table in own) if own else None
             for count in ("applied", "ties", "stale", "aside")
         }
-        merged = points.last.of(row["name"]).whole_batch
+        merged = points.last.of(row["name"]).last_complete_batch
         row["replica_behind_seconds"] = unmerged_seconds(plans[row["name"]], row["batch"], merged)
         row |= behind_now.get(row["name"], {})
     feeds = feed_status(tables, loaded.definition.name, definitions_of(loaded).all(), points, errors)

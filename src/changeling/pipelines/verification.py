@@ -184,7 +184,7 @@ def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
         tables = tables_of(loaded)
         plans_read = _plans_read(tables, source, stored_state(tables, layout.CHANGES).batch(source.name))
         read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end > lsn]
-        merged = points_of(tables).last.of(source.name).whole_batch
+        merged = points_of(tables).last.of(source.name).last_complete_batch
         if read and merged >= min(read) and not _snapshot_is_running(plans_read):
             return
         time.sleep(0.5)

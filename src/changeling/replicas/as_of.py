@@ -150,7 +150,7 @@ class States(Generic[Rows]):
         source = identity.source
         fitting: list[Point] = []
         newer: Point | None = None
-        for point in self._points.undisturbed(source):
+        for point in self._points.valid_bases(source):
             if (point.of(source).commit_time or moment) <= moment:
                 fitting.append(point)
                 break
@@ -255,7 +255,7 @@ class States(Generic[Rows]):
 
     def _earliest(self, identity: Identity, replica: Replica | None) -> str:
         there = set() if replica is None else self._store.snapshots(replica)
-        for point in reversed(list(self._points.undisturbed(identity.source))):
+        for point in reversed(list(self._points.valid_bases(identity.source))):
             moment = point.of(identity.source).commit_time
             if replica is not None and moment is not None and replica.snapshot_in(point.tables) in there:
                 return times.to_text(moment)
@@ -298,7 +298,7 @@ class States(Generic[Rows]):
             stored=base.snapshot is not None or given is not None,
             attempts=reads.attempts,
             contained=reads.contain,
-            floor=truncated or START,
+            start_after=truncated or START,
         )
 
         def below(shape: Shape) -> Rows | None:

@@ -187,8 +187,8 @@ class _TableFold:
     def take(self, rows: pa.Table) -> None:
         """Folds complete groups."""
         self._events += rows.num_rows
-        if self._table.listed:
-            self._row_writer.listed(rows)
+        if self._table.append_only:
+            self._row_writer.append(rows)
             return
         starts = _starts(rows)
         alone = starts | _differs(rows, "position")
@@ -197,7 +197,7 @@ class _TableFold:
             self._ties += ties
             rows = rows.filter(pa.array(~repetitions))
             starts = _starts(rows)
-        if not self._table.floor.is_end:
+        if not self._table.start_after.is_end:
             rows = rows.filter(pa.array(self._behind_floor(rows)))
             starts = _starts(rows)
         if not rows.num_rows:
@@ -212,16 +212,16 @@ class _TableFold:
 
     def _behind_floor(self, rows: pa.Table) -> np.ndarray:
         """Which events come after the truncate that the fold begins with."""
-        floor = self._table.floor
-        found = np.asarray(pc.greater(rows.column("position"), floor.position))
+        start = self._table.start_after
+        found = np.asarray(pc.greater(rows.column("position"), start.position))
         here = np.flatnonzero(~found)
-        found[here] = [rank > floor for rank in ranks(rows.take(pa.array(here, pa.int64())))]
+        found[here] = [rank > start for rank in ranks(rows.take(pa.array(here, pa.int64())))]
         return found
 
     def _fold(self, rows: pa.Table, starts: np.ndarray) -> None:
         """A row whose last event contains all of it needs no other event; the rest is folded event by event."""
         effects = rows.column("effect").combine_chunks()
-        decided = np.asarray(pc.is_in(effects, pa.array([Effect.WHOLE.value, Effect.GONE.value])))
+        decided = np.asarray(pc.is_in(effects, pa.array([Effect.REPLACE.value, Effect.DELETE.value])))
         mixed = ~np.asarray(rows.column("origin").combine_chunks().is_null())
         mixed |= np.asarray(pc.is_in(effects, pa.array([UNPLACED, UNSETTLED])))
         if self._table.groups:
@@ -230,7 +230,7 @@ class _TableFold:
         lasts = np.append(bounds[1:], len(starts)) - 1
         plain = decided[lasts] & ~np.logical_or.reduceat(mixed, bounds)
         winners = rows.take(pa.array(lasts[plain], pa.int64()))
-        gone = np.asarray(pc.equal(winners.column("effect").combine_chunks(), Effect.GONE.value))
+        gone = np.asarray(pc.equal(winners.column("effect").combine_chunks(), Effect.DELETE.value))
         self._row_writer.wholes(winners.filter(pa.array(~gone)))
         self._row_writer.gone(winners.filter(pa.array(gone)))
         for start, last in zip(bounds[~plain].tolist(), lasts[~plain].tolist(), strict=True):

@@ -69,7 +69,7 @@ class PendingChanges:
         nothing in them is late or open, the log is not looked at. `polled_at` says up to which time all that a source had is in
         the log: only so far has anything been waited for.
         """
-        fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).whole_batch}
+        fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).last_complete_batch}
         if not fresh:
             return None
         known = {name: stats_since(last.of(name), batch, (stats or {}).get(name, {})) for name, batch in fresh.items()}
@@ -90,8 +90,8 @@ class PendingChanges:
         wanted = []
         for name, batch in batches.items():
             known = last.of(name)
-            parts = [equals("source", name), above("batch", known.whole_batch), at_most("batch", batch)]
-            if known.position is not None and known.batch > known.whole_batch:
+            parts = [equals("source", name), above("batch", known.last_complete_batch), at_most("batch", batch)]
+            if known.position is not None and known.batch > known.last_complete_batch:
                 parts.append(any_of([above("batch", known.batch), above("position", known.position)]))
             wanted.append(all_of(parts))
         return any_of(wanted)
@@ -150,7 +150,7 @@ class PendingChanges:
             name: _advanced(last.of(name), batch, [row for row in rows if row.source == name])
             for name, batch in batches.items()
         }
-        if not any(row.seen for row in rows) and all(one.whole_batch < one.batch for one in sources.values()):
+        if not any(row.seen for row in rows) and all(one.last_complete_batch < one.batch for one in sources.values()):
             return None
         tables = [_table_delta(row) for row in rows if row.changes or row.altered]
         point = Point(last.number + 1, datetime.now(UTC), complete, {**last.sources, **sources})
@@ -159,8 +159,8 @@ class PendingChanges:
 
 def stats_since(before: SourcePoint, batch: int, known: Mapping[int, BatchStats]) -> BatchStats | None:
     """The statistics of all batches after a point; None where they are not all known, or where a change is late."""
-    numbers = range(before.whole_batch + 1, batch + 1)
-    if before.batch != before.whole_batch or any(number not in known for number in numbers):
+    numbers = range(before.last_complete_batch + 1, batch + 1)
+    if before.batch != before.last_complete_batch or any(number not in known for number in numbers):
         return None
     found = together(known[number] for number in numbers)
     held = before.position
@@ -204,7 +204,7 @@ def _advanced(before: SourcePoint, batch: int, rows: list[TableSummary]) -> Sour
     left = min((row.left for row in rows if row.left is not None), default=None)
     return SourcePoint(
         batch=batch,
-        whole_batch=batch if left is None else left - 1,
+        last_complete_batch=batch if left is None else left - 1,
         position=position,
         transaction=transaction,
         commit_time=max(filter(None, (before.commit_time, *(row.commit_time for row in rows))), default=None),

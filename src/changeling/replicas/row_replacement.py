@@ -172,7 +172,7 @@ def together(scans: Iterable[Scan]) -> Scan:
 
 def standing(rows: pa.Table) -> np.ndarray:
     """The places of the rows of a fold that exist now, in the order in which `completed` returns them."""
-    return np.concatenate([_places(rows, Effect.WHOLE), _places(rows, Effect.PATCH)])
+    return np.concatenate([_places(rows, Effect.REPLACE), _places(rows, Effect.PATCH)])
 
 
 def _places(rows: pa.Table, effect: Effect) -> np.ndarray:
@@ -181,7 +181,7 @@ def _places(rows: pa.Table, effect: Effect) -> np.ndarray:
 
 def completed(rows: pa.Table, scan: Scan, columns: pa.Schema, key: Sequence[int]) -> pa.Table:
     """The rows of a fold as they are now, without those that are gone or were only touched."""
-    whole, patched = _places(rows, Effect.WHOLE), _places(rows, Effect.PATCH)
+    whole, patched = _places(rows, Effect.REPLACE), _places(rows, Effect.PATCH)
     names = [staged.column_name(place) for place in range(len(columns))]
     plain = rows.select(names).take(pa.array(whole)).cast(_bare(columns, names))
     if not len(patched):
