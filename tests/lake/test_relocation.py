@@ -17,9 +17,8 @@ from changeling.iceberg.failpoints import FailpointReached
 from changeling.iceberg.relocation import _Move
 from changeling.log.layout import POINTS
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.lakehouse import catalog_of, tables_of
+from changeling.pipelines.lakehouse import catalog_of, relocate, tables_of
 from changeling.pipelines.loading import load
-from changeling.pipelines.moved_warehouse import relocate
 from changeling.replicas.points import points_of
 from tests.lake.stored import USERS, VERSIONS, unpacked
 from tests.log.lakes import Shop

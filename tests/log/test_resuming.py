@@ -12,7 +12,7 @@ from changeling.log.change_log import Log
 from changeling.log.ingest import Ingest
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
-from changeling.pipelines.readers import ingest_of
+from changeling.pipelines.source_ingest import ingest_of
 from tests.log.lakes import Shop
 from tests.log.lakes import log_only as shop
 from tests.log.records import debezium

@@ -11,7 +11,7 @@ from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.log_follower import merge_of
-from changeling.pipelines.readers import ingest_of
+from changeling.pipelines.source_ingest import ingest_of
 from tests.log.lakes import Shop
 from tests.replicas.shops import asides, bus, item, points, replica, replicas
 

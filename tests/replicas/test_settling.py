@@ -15,7 +15,7 @@ from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.log_follower import merge_of
-from changeling.pipelines.readers import ingest_of
+from changeling.pipelines.source_ingest import ingest_of
 from changeling.replicas import pending_changes
 from changeling.replicas.merge import Merge
 from changeling.sources.files import FilesSource

@@ -20,7 +20,7 @@ from changeling.feeds.initial_scan import ScannedRows
 from changeling.feeds.point_changes import PointChanges, Stamp, Stamped, read_behind, read_point
 from changeling.feeds.published_shape import check_key, is_rebuilt
 from changeling.feeds.row_values import Row
-from changeling.feeds.shared_reads import Publishing
+from changeling.feeds.shared_reads import SharedReads
 from changeling.feeds.table_changes import TableChanges
 from changeling.feeds.topic import (
     RECORDS,
@@ -63,7 +63,7 @@ class FeedReport:
 class FeedPublisher:
     """Publishes one feed, whose table is known."""
 
-    def __init__(self, shared: Publishing, feed: Feed) -> None:
+    def __init__(self, shared: SharedReads, feed: Feed) -> None:
         if feed.source is None or feed.start is None:
             raise ChangelingError(f"feed {feed.name!r} is pending: its table is not known yet")
         self._shared, self.feed = shared, feed

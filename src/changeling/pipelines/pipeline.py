@@ -285,8 +285,8 @@ class Pipeline:
     def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; returns for each source how many were accepted, and how many stay."""
         from changeling.log.change_log import Log
-        from changeling.pipelines.readers import carrier_of, ingest_of, record_sources
         from changeling.pipelines.replay import finish_replay, replay
+        from changeling.pipelines.source_ingest import carrier_of, ingest_of, record_sources
 
         found = {}
         with self._writing("rejects --replay", take_over) as (lake, _):

@@ -22,8 +22,8 @@ from changeling.pipelines.lag import Reading, RunState, behind, lag_of, unmerged
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.log_follower import LogFollower
-from changeling.pipelines.readers import Reader, carrier_of
 from changeling.pipelines.replay import finish_replay
+from changeling.pipelines.source_ingest import SourceIngest, carrier_of
 from changeling.pipelines.source_run import SourceRun, Totals
 from changeling.pipelines.worker import Ended, Worker
 from changeling.spark.errors import check_spark
@@ -94,7 +94,7 @@ class Runner:
             return None
         progress, points = self._log.progress, follower.points
         sources, replicas = {}, {}
-        for declared in (source.reader.declared for source in self._sources):
+        for declared in (source.source_ingest.declared for source in self._sources):
             plans, batch = self._log.plans.of(declared.name), progress.state.of(declared.name).batch
             reading = Reading.of(plans, batch, progress.complete.get(declared.name), running=True)
             sources[declared.name] = lag_of(self._loaded, declared, reading)
@@ -112,23 +112,23 @@ class Runner:
         """All sources of a pipeline file; those that exist and have the same settings stay."""
         found = []
         for declared in loaded.definition.sources:
-            known = next((one for one in self._sources if one.reader.is_of(loaded, declared)), None)
+            known = next((one for one in self._sources if one.source_ingest.is_of(loaded, declared)), None)
             found.append(known or self._new_source(loaded, declared))
         return found
 
     def _new_source(self, loaded: Loaded, declared: Declared) -> SourceRun:
-        reader = Reader.of(loaded, self._log, declared, resnapshot=self._resnapshot)
+        source_ingest = SourceIngest.of(loaded, self._log, declared, resnapshot=self._resnapshot)
         if isinstance(declared, RecordSource):
-            finish_replay(self._lake, reader.ingest, carrier_of(declared))
-        totals = self._totals.setdefault(declared.name, Totals(declared.name, state=reader.ingest.state))
-        return SourceRun(reader, totals, loaded, self._log, self._lock, self._listener)
+            finish_replay(self._lake, source_ingest.ingest, carrier_of(declared))
+        totals = self._totals.setdefault(declared.name, Totals(declared.name, state=source_ingest.ingest.state))
+        return SourceRun(source_ingest, totals, loaded, self._log, self._lock, self._listener)
 
     def _follower_of(self, loaded: Loaded) -> LogFollower:
         return LogFollower(loaded, self._lake, self._log, self._lock, self._listener, self._merge_retry)
 
     def _run_once(self, follower: LogFollower, ends: Mapping[str, int]) -> None:
         for source in self._sources:
-            records = source.reader.ingest.source
+            records = source.source_ingest.ingest.source
             records.stop_at_present()
             if (end := ends.get(source.name)) is not None:
                 records.stop_at(end)
@@ -194,7 +194,7 @@ class Runner:
 
     def _tell_waiting(self, poll_seconds: float) -> None:
         if all(worker.is_waiting for worker in self._workers.values()):
-            retries = (source.reader.retry.remaining() for source in self._sources)
+            retries = (source.source_ingest.retry.remaining() for source in self._sources)
             self._listener.waits(max(poll_seconds, min(retries)))
 
     def _look_at(self, file: WatchedFile, poll_seconds: float) -> None:
@@ -214,7 +214,9 @@ class Runner:
     def _take_up(self, change: FileChange, poll_seconds: float) -> None:
         """Goes on with another pipeline file. Sources that stay are read on meanwhile."""
         declared = change.loaded.definition.sources
-        former = [one for one in self._sources if not any(one.reader.is_of(change.loaded, new) for new in declared)]
+        former = [
+            one for one in self._sources if not any(one.source_ingest.is_of(change.loaded, new) for new in declared)
+        ]
         for source in former:
             self._workers[source.name].end()
         for source in former:
