@@ -1,4 +1,4 @@
-"""A soak tells what it went through, so that it can be gone through again."""
+"""A soak reports what it covered, so that it can be repeated."""
 
 from types import SimpleNamespace
 
@@ -7,14 +7,14 @@ from hypothesis import settings
 from tests.soaking import covered
 
 
-def report(case: str, seconds: float, *, failed: bool = False, generated: bool = False, **told: object) -> object:
+def report(case: str, seconds: float, *, failed: bool = False, generated: bool = False, **properties: object) -> object:
     return SimpleNamespace(
         when="call",
         nodeid=f"tests/test_x.py::{case}",
         duration=seconds,
         failed=failed,
         keywords={"generated": 1} if generated else {},
-        user_properties=[("hypothesis-statistics", "…"), *told.items()],
+        user_properties=[("hypothesis-statistics", "…"), *properties.items()],
     )
 
 

@@ -97,8 +97,8 @@ def test_a_format_is_described_with_all_that_it_has(run: Run, name: str) -> None
     lines = run("formats", name).stdout.splitlines()
     assert lines[0] == name
     assert max(map(len, lines)) <= 80
-    told = "\n".join(lines)
-    carried, _, rest = told.partition("\ncarries\n")[2].partition("\n\n")
+    text = "\n".join(lines)
+    carried, _, rest = text.partition("\ncarries\n")[2].partition("\n\n")
     assert [line.split()[0] for line in carried.splitlines() if line[2] != " "] == entry["capabilities"]
     shared = {field.name for kind in (ReadOptions, WriteOptions) for field in msgspec.structs.fields(kind)}
     for option in {*entry["read_options"], *entry["write_options"]} - shared:

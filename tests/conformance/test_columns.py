@@ -29,7 +29,7 @@ ALONE = ("arcion-csv",)
 """Formats whose records are read one by one: rows of CSV."""
 FORMATS = [name for name in registry.names() if name not in ALONE]
 NAMELESS = ("ydb-json",)
-"""Formats whose records have no names of key columns: a reader must be told."""
+"""Formats whose records have no names of key columns: options must name them."""
 _NUMBERS = [b"1.0", b"-0", b"1E400", b"1e2", b"9223372036854775808", b'"7"', b"0.10"]
 
 

@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL whose every change is also written down by triggers: what each row went through, as its database tells it."""
+"""Tables of PostgreSQL whose every change is also written down by triggers: what each row went through, as its database recorded it."""
 
 import random
 import threading

@@ -108,7 +108,7 @@ def test_a_step_that_failed_goes_on(
 def test_what_may_not_have_arrived_is_asked_for_and_sent_again(
     tmp_path: Path, broker: Broker, short_transactions: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The connection breaks before one transaction is committed, and after another: nobody is told which."""
+    """The connection breaks before one transaction is committed, and after another: the client does not learn which."""
     passed: list[str] = []
 
     def broken(point: str) -> None:

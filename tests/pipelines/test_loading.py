@@ -325,8 +325,8 @@ feeds:
   - {name: f, table: t, with: {FORMAT: JSON, MODE: UPDATE}}
 settle: 10
 """
-    told = refused(tmp_path, text).replace(f"{tmp_path}/", "").splitlines()
-    assert told == [
+    problems = refused(tmp_path, text).replace(f"{tmp_path}/", "").splitlines()
+    assert problems == [
         "shop.yaml:2: warehouse: the environment has no variable WAREHOUSE_NOT_SET; set it first",
         "shop.yaml:4: sources[0].formt: there is no such setting; did you mean 'format'?",
         "shop.yaml:5: sources[1].servers: the environment has no variable SERVERS_NOT_SET; set it first",

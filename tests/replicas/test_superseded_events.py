@@ -148,7 +148,7 @@ def test_what_moves_a_row_is_not_left_out(tmp_path: Path) -> None:
 
 
 def test_what_another_row_is_based_on_is_not_left_out(tmp_path: Path) -> None:
-    """A row moves with its values to another key before the key that it leaves is written anew."""
+    """A row moves with its values to another key before the key that it leaves is written again."""
     database = Database(random.Random(1))
     row = {"id": 1, **dict.fromkeys(COLUMNS), COLUMNS[0]: 7}
     database.emit(Operation.INSERT, 1, after=row)

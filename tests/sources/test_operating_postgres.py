@@ -1,4 +1,4 @@
-"""A capture that is operated: its file changes while it runs, its lag is told then and afterwards, and a new snapshot is no truncate."""
+"""A capture that is operated: its file changes while it runs, its lag is reported then and afterwards, and a new snapshot is no truncate."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ from tests.sources.captures import assert_equal, capture, replica
 
 
 class Heard(SilentListener):
-    """Remembers what was snapshotted, and what was taken up."""
+    """Remembers what was snapshotted, and what was applied."""
 
     def __init__(self) -> None:
         self.snapshots: list[str] = []

@@ -42,7 +42,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Prints records by partition and offset; what was missed is told on stderr."""
+    """Prints records by partition and offset; missed records are reported on stderr."""
     from changeling.feeds.reading import parse_start
 
     if parsed.consumer == "":

@@ -22,7 +22,7 @@ _SHAPES = 64
 
 
 def are_canonical(values: pa.Array) -> Mask:
-    """Whether each value (of valid JSON) is a scalar in canonical form, as far as a look at its text tells."""
+    """Whether each value (of valid JSON) is a scalar in canonical form, as far as its text shows."""
     return as_mask(pc.match_substring_regex(values.cast(pa.string()), f"^{_PLAIN}$"))
 
 

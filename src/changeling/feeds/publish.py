@@ -198,7 +198,7 @@ class FeedPublisher:
     def _carried(
         self, before: Point, own: TableChanges, events: Sequence[Event], columns: Columns, shape: Shape
     ) -> set[str]:
-        """Keys that the changes up to a point have given to rows that something touches which came late behind it."""
+        """Keys moved by earlier changes, up to a point, to rows that late changes touch."""
         first = own.first_late()
         if first is None:
             return set()

@@ -1,4 +1,4 @@
-"""Reads the records of a feed from its topic, without Spark: from any place, to the end or for ever, with what is missing told."""
+"""Reads the records of a feed from its topic, without Spark: from any place, to the end or for ever, reporting missing records."""
 
 import base64
 import functools
@@ -113,7 +113,7 @@ class FeedReader:
             if not self._next:
                 known = self._known()
                 self._next = self._begin(view, known)
-                # Where a consumer begins is stored as well: it is told what it missed from there on.
+                # Where a consumer begins is stored as well: it gets a report of what it missed from there on.
                 self._stored = [known.get(partition, -1) for partition in range(len(self._next))]
             yield from self._behind(view, view.state.offsets)
         self._view = view

@@ -97,7 +97,7 @@ def _after_blanks(text: str, place: int) -> int:
         elif text.startswith("/*", place):
             end = text.find("*/", place + 2)
             if end < 0:
-                raise marked(text, place, place + 2, "this comment has no end: write */ behind it")
+                raise marked(text, place, place + 2, "this comment has no end: add */ after it")
             place = end + 2
         else:
             break
@@ -144,7 +144,7 @@ def _quoted(text: str, start: int, kind: Kind) -> Token:
         else:
             return Token(kind, content, start, place + 1)
     what = "name" if kind is Kind.NAME else "text"
-    raise marked(text, start, len(text), f"this {what} has no end: write {quote} behind it")
+    raise marked(text, start, len(text), f"this {what} has no end: add {quote} after it")
 
 
 def _escaped(text: str, place: int) -> tuple[str, int]:

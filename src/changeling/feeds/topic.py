@@ -144,7 +144,7 @@ class Topic:
         self.feed = feed
 
     def view(self, after: "TopicView | None" = None) -> "TopicView":
-        """The topic as it is now; with `after`, its files are those that came after an earlier view, where that can be told."""
+        """The topic as it is now; with `after`, its files are those that came after an earlier view, where that is known."""
         return TopicView(self._tables.load(self.feed.name), self.feed, after)
 
     def state(self) -> FeedState | None:

@@ -30,8 +30,8 @@ class WatchedFile:
         self._loaded, self._path = loaded, loaded.path
         self._known = self._seen = self._versions()
 
-    def take_up(self, change: FileChange) -> None:
-        """A change is taken up: the next one is found from there."""
+    def applied(self, change: FileChange) -> None:
+        """A change was applied: the next one is found from there."""
         self._loaded = change.loaded
         self._known = self._seen = {
             # What was changed since it was read is new.

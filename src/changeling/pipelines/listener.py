@@ -70,7 +70,7 @@ class Listener(TargetListener, FeedListener, Protocol):
         """Everything available has been read; the next look is in so many seconds."""
 
     def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
-        """The pipeline file has changed: what was taken up, and what was not."""
+        """The pipeline file has changed: what was applied, and what was not."""
 
 
 class SilentListener:

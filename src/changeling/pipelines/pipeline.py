@@ -74,16 +74,16 @@ class Pipeline:
         """
         if resnapshot:
             check_has_database(self._loaded, "--resnapshot snapshots the tables of databases again")
-        told = Listeners(RunLog(self.name), *filter(None, (listener, metrics)))
+        listeners = Listeners(RunLog(self.name), *filter(None, (listener, metrics)))
 
         def before_spark(lock: Lock) -> None:
-            check_servers(self._loaded, lock, told, once=once)
-            told.prepares(start_of_spark(self._loaded))
+            check_servers(self._loaded, lock, listeners, once=once)
+            listeners.prepares(start_of_spark(self._loaded))
 
         with self._writing("run", take_over, before_spark) as (lake, lock):
             from changeling.pipelines.runner import Runner
 
-            runner = Runner(self._loaded, lake, lock, told, stop or threading.Event(), resnapshot=resnapshot)
+            runner = Runner(self._loaded, lake, lock, listeners, stop or threading.Event(), resnapshot=resnapshot)
             if metrics is not None:
                 metrics.watch(runner)
             return runner.run(once)
@@ -226,7 +226,7 @@ class Pipeline:
         consumer: str | None = None,
         on_gap: "Callable[[Gap], object]" = lambda gap: None,
     ) -> "FeedReader":
-        """As `read_feed`, in parts; `on_gap` is told which records were missed because they had expired."""
+        """As `read_feed`, in parts; `on_gap` is called with the records that were missed because they had expired."""
         from changeling.feeds.consumers import Consumers
         from changeling.feeds.reading import FeedReader
         from changeling.feeds.topic import Topic

@@ -183,8 +183,8 @@ class RunLog:
             self.log(logging.DEBUG, "waiting", f"all read; next look in {seconds:g} s", seconds=seconds)
 
     def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
-        """`reloaded`, a warning where something was not taken up."""
-        parts = [f"taken up: {', '.join(taken)}"] * bool(taken) + [f"not taken up: {'; '.join(left)}"] * bool(left)
+        """`reloaded`, a warning where something was not applied."""
+        parts = [f"applied: {', '.join(taken)}"] * bool(taken) + [f"not applied: {'; '.join(left)}"] * bool(left)
         self.log(
             logging.WARNING if left else logging.INFO,
             "reloaded",

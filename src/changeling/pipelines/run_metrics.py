@@ -1,4 +1,4 @@
-"""The metrics of a run, as Prometheus reads them: what was done is counted as it happens, how far behind it is is asked for then."""
+"""The metrics of a run, as Prometheus reads them: what was done is counted as it happens, lag is computed on scrape."""
 
 import threading
 from collections.abc import Iterator, Mapping

@@ -62,8 +62,9 @@ class Runner:
     def run(self, once: bool, poll_seconds: float = 1.0, ends: Mapping[str, int] = NOWHERE) -> list[Totals]:
         """Reads until there is nothing new (`once`), or until `stop` is set; current batches are always completed.
 
-        `ends`: positions of a server's log at which sources end with `once`, instead of at what is available. Without `once`, a source that fails is tried again, after one second at first and then with exponential backoff, and
-        the pipeline file is looked at again: what has changed there is taken up between two batches.
+        `ends`: positions of a server's log at which sources end with `once`, instead of at what is available. Without `once`, a source
+        that fails is tried again, after one second at first and then with exponential backoff, and the pipeline file is checked
+        again: what has changed there is applied between two batches.
         """
         self._listener.prepares("opening the log")
         self._log = Log(self._lake)
@@ -174,7 +175,7 @@ class Runner:
 
     @contextmanager
     def _ending_workers(self) -> Iterator[None]:
-        """At its end, all workers have completed what they were at; raises what one of them failed with."""
+        """On exit, all workers have finished their current step; raises what one of them failed with."""
         try:
             yield
         finally:
@@ -203,16 +204,16 @@ class Runner:
             change = file.change()
             if change is None:
                 return
-            self._take_up(change, poll_seconds)
+            self._apply(change, poll_seconds)
         except (ChangelingError, OSError) as error:
             check_spark(error)
             self._listener.reloads([], [self._loaded.redacted(str(error))])
         else:
-            file.take_up(change)
+            file.applied(change)
             self._listener.reloads(change.taken, change.left)
 
-    def _take_up(self, change: FileChange, poll_seconds: float) -> None:
-        """Goes on with another pipeline file. Sources that stay are read on meanwhile."""
+    def _apply(self, change: FileChange, poll_seconds: float) -> None:
+        """Continues with another pipeline file. Unchanged sources keep running."""
         declared = change.loaded.definition.sources
         former = [
             one for one in self._sources if not any(one.source_ingest.is_of(change.loaded, new) for new in declared)

@@ -83,7 +83,7 @@ class SourceRun:
         self.source_ingest.ingest.source.close()
 
     def give_up(self) -> None:
-        """The pipeline has the source no longer: it does not fail any more, either."""
+        """The source was removed; its failure is cleared."""
         self.close()
         if self.source_ingest.retry.recovered():
             self._failures.recovered(self.name)

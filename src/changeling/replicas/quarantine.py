@@ -69,7 +69,7 @@ class RowsWritten:
             if there is not None and entry["point"] < point and _is_carried(entry, there):
                 removed.append(place)
                 moved.append(self._moved(entry, there))
-            elif any(_is_over(entry, row, point, moves=self.moves) for row in by_row[entry["row"]]):
+            elif any(_is_resolved(entry, row, point, moves=self.moves) for row in by_row[entry["row"]]):
                 removed.append(place)
         return EntriesAfter(removed, moved)
 
@@ -187,8 +187,8 @@ def _place(identity: Identity) -> tuple[str | None, ...]:
     return identity.source, table.catalog, table.schema, table.name
 
 
-def _is_over(entry: dict[str, Any], row: dict[str, Any], point: int, *, moves: bool) -> bool:
-    """Whether an entry of a row is over now that the row was written."""
+def _is_resolved(entry: dict[str, Any], row: dict[str, Any], point: int, *, moves: bool) -> bool:
+    """Whether an entry is resolved now that its row was written."""
     effect = row[staged_rows.EFFECT]
     if entry["point"] >= point or effect not in (Effect.PATCH.value, Effect.TOUCH.value):
         return True

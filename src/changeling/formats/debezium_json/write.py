@@ -120,11 +120,11 @@ class _RowWriter:
     def _marks(self, cells: Cells, change: Cell, before: Cell, after: Cell, key: Cell) -> Cell:
         """What a reader cannot see from the event itself, with a comma in front."""
         seen = cells.by_names(before_image, before, after, key)
-        told = ~cells.present(change.before) | ~cells.present(seen) | cells.equal(seen, change.before_image)
+        visible = ~cells.present(change.before) | ~cells.present(seen) | cells.equal(seen, change.before_image)
         in_part = cells.equal(change.after_image, Image.PARTIAL)
         if cells.any(in_part) and after is not None:
             in_part &= self._placeholder.plain not in json_text.members(after).values()
-        return cells.each(_mark, change.op, cells.where(told, None, change.before_image), in_part)
+        return cells.each(_mark, change.op, cells.where(visible, None, change.before_image), in_part)
 
 
 def _images(cells: Cells, change: Cell) -> tuple[Cell, Cell]:
