@@ -125,7 +125,7 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
 
 
 def _named(cells: Cells, one: dict[str, Any] | None, two: dict[str, Any] | None, text: Any) -> Sequence[Any]:
-    """The names of two objects, the values of both, and a cell beside them."""
+    """The names of two objects, the values of both, and a cell next to them."""
     names = f"{list(one or ())}{None if two is None else list(two)}".encode()
     return (cells.joined(names, *(one or {}).values(), *(two or {}).values(), cells.first(text, b"-")),)
 

@@ -14,7 +14,7 @@ from tests.postgres.server import Database
 from tests.sources.workloads import Writer
 
 State = tuple[Any, ...] | None
-"""The values of a row beside its id; None where it is gone."""
+"""The values of a row without its id; None where it is gone."""
 Lives = dict[int, list[State]]
 """The states that each row went through, by its id."""
 

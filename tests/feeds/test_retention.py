@@ -94,7 +94,7 @@ def test_a_single_run_drops_what_has_expired(spark: SparkSession, tmp_path: Path
 
 
 def streamed(lake: Lake, folder: Path) -> list[int]:
-    """All offsets that a stream has got so far; it goes on where its last run was."""
+    """All offsets that a stream has got so far; it continues where its last run was."""
     stream = (
         lake.spark.readStream.format("iceberg")
         .option("streaming-skip-delete-snapshots", "true")

@@ -166,7 +166,7 @@ def test_a_record_at_the_limit_is_a_record() -> None:
 
 
 class Endless:
-    """70 MB of one string, made as it is read, and a record behind it."""
+    """70 MB of one string, made as it is read, and a record after it."""
 
     def __init__(self) -> None:
         self.left = 70 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""A run that is watched from outside: its log, its metrics, its lag, and its pipeline file that changes while it goes on."""
+"""A run that is watched from outside: its log, its metrics, its lag, and its pipeline file that changes meanwhile."""
 
 import json
 import os

@@ -65,7 +65,7 @@ def test_a_run_on_another_machine_is_seen_in_the_catalog(spark: SparkSession, tm
         run(made)
     assert str(refused.value) == (
         "pipeline shop is held by `changeling run`, process 7 of ann on elsewhere, since 2026-01-02T03:04:05Z: one writer at a "
-        "time; stop it first, or go on with --take-over where it is gone for certain"
+        "time; stop it first, or continue with --take-over where it is gone for certain"
     )
     made.pipeline.run(once=True, take_over=True)
     run(made)

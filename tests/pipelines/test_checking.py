@@ -87,7 +87,7 @@ def test_a_run_reports_what_it_cannot_reach_before_it_starts_spark(tmp_path: Pat
     errors = {row["name"]: row["last_error"] for row in made.status() if row["kind"] != "table"}
     assert 'database "nowhere" does not exist' in errors["pg"]
     warned.clear()
-    # Without `once`, it goes on trying.
+    # Without `once`, it keeps trying.
     with pytest.raises(SparkIsWanted):
         made.run(listener=Listener())
     assert [name for name, _ in warned] == ["pg", "copy"]

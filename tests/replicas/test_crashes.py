@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
 from changeling.replicas import merge
 from tests.log.lakes import SMALL, Shop
-from tests.replicas.shops import asides, bus, item, points, replica, replicas
+from tests.replicas.shops import bus, item, points, quarantine_entries, replica, replicas
 
 MERGING = [point for point in FAILPOINTS if point.startswith(("quarantine", "replica", "point"))]
 # One after the other, each from where the one before it failed: two tables more are done where `replica.after` is met again.
@@ -57,7 +57,7 @@ def begun(folder: Path) -> Shop:
 
 def tables(made: Shop) -> dict[str, Any]:
     found: dict[str, Any] = {name: replica(made, name) for name in replicas(made)}
-    return {**found, "asides": asides(made), "points": points(made)}
+    return {**found, "asides": quarantine_entries(made), "points": points(made)}
 
 
 @pytest.fixture(scope="module")

@@ -58,10 +58,10 @@ def folded(changes: list[Change], folder: Path) -> tuple[Rows, TableOutcome]:
     fields = [("id", pa.int64()), *((name, pa.string()) for name in COLUMNS)]
     for attempt in count():
         target = WriteSpec(str(folder / str(attempt)), pa.schema(fields))
-        asides = WriteSpec(str(folder / f"asides-{attempt}"), QUARANTINE.columns)
+        quarantine = WriteSpec(str(folder / f"asides-{attempt}"), QUARANTINE.columns)
         events = pa.Table.from_batches([*RowChangesKernel((table,))([arrived])], ROW_EVENTS)
         ordered = sorted_events(events)
-        kernel = FoldKernel((table,), (target,), asides, 1)
+        kernel = FoldKernel((table,), (target,), quarantine, 1)
         parts = [
             msgspec.json.decode(text, type=TableOutcome)
             for found in kernel(ordered.to_batches(11))

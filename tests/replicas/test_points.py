@@ -68,7 +68,7 @@ def test_every_point_is_read_back_whole(tmp_path: Path) -> None:
     for first in range(0, len(numbers), 52):
         part = numbers[first : first + 52]
         stored.write(points, [point_of(number, states[number]) for number in part])
-        # Whoever begins now knows the same as who went on, and reads the last ones only.
+        # Whoever begins now knows the same as who continued, and reads the last ones only.
         points = points_of(stored.tables)
         assert points.last.tables == states[part[-1]]
         assert points._earlier is None

@@ -115,7 +115,7 @@ def test_a_part_of_a_transaction_that_comes_late_is_not_waited_for(
     made = shop(tmp_path, {**SOURCE, "carrier": "kcat"}, settle="100s")
     made.write("0.json", *(message({"topic": "a", "key": None, "value": event(n).encode()}, n) for n in (1, 6)))
     made.pipeline.run(once=True)
-    # Another topic is behind, and nobody knows whether the last one is all of its transaction.
+    # Another topic is behind, and it is not known whether the last one is all of its transaction.
     made.write("1.json", *(message({"topic": "b", "key": None, "value": event(n).encode()}, n) for n in (2, 4)))
     ingest, merge = started(made)
     assert ingest.step() is not None

@@ -55,12 +55,12 @@ def result(tasks: Tasks, folder: Path, *, reduced: bool) -> tuple[Rows, TableOut
     columns = columns_of([], SCHEMA, "evolve", ("id",))
     table = FoldTable("s", TABLE, columns, columns.shape(), stored=False, staged=False, reduced=reduced)
     target = WriteSpec(str(folder / "rows"), pa.schema(FIELDS))
-    asides = WriteSpec(str(folder / "asides"), QUARANTINE.columns)
+    quarantine = WriteSpec(str(folder / "asides"), QUARANTINE.columns)
 
     def widened(table: FoldTable, kinds: dict[str, list[str]]) -> FoldTable:
         raise AssertionError("every column is declared")
 
-    ((folded, outcome),) = fold(cast(Changes, tasks), [table], lambda one: (one, target), asides, 1, widened)
+    ((folded, outcome),) = fold(cast(Changes, tasks), [table], lambda one: (one, target), quarantine, 1, widened)
     rows = [row for file in outcome.files for row in pq.read_table(file.path).to_pylist()]
     return {row["id"]: row for row in rows}, outcome, folded
 

@@ -118,7 +118,7 @@ def test_only_the_table_that_others_wait_for_begins_again(
     assert read_tables(plan) == ["orders"]
     made.remember(plan)
     assert set(requests.pending()) == {users}
-    # The changes before the snapshot come first: they would be late behind it.
+    # The changes before the snapshot come first: they would be late after it.
     stream = parse_plan(made.next() or "")
     assert isinstance(stream, Stream)
     plan = next_snapshot(made)

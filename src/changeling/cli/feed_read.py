@@ -33,7 +33,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument(
         "--consumer",
         metavar="C",
-        help="go on where this consumer was, and store its place; --from is for its first read",
+        help="continue where this consumer was, and store its place; --from is for its first read",
     )
     parser.add_argument("--limit", metavar="N", type=whole_number, help="stop after N records")
     add_pipeline(parser)

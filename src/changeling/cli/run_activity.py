@@ -16,7 +16,7 @@ _MOST = 3
 
 
 class RunActivity(SilentListener):
-    """A listener that knows what goes on. Another thread may ask it for the line at any time."""
+    """A listener that knows what each part does. Another thread may ask it for the line at any time."""
 
     def __init__(self, first: str) -> None:
         self._doing: dict[str, str] = {}

@@ -24,7 +24,7 @@ class Parts(Columns):
 
     @abstractmethod
     def part(self, count: int) -> "Parts":
-        """So many of the records, as a group of their own."""
+        """`count` of the records, as a group of their own."""
 
     def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
         self.check()

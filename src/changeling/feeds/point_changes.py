@@ -98,7 +98,7 @@ def _in_order(rows: pa.Table) -> pa.Table:
 
 
 def start_stamp(point: Point, source: str) -> Stamp:
-    """The stamp of a point before which nobody counted."""
+    """The stamp of a point before which nothing was counted."""
     known = point.of(source)
     made = int(point.made_at.timestamp() * 1000)
     step = made if known.commit_time is None else max(known.commit_time // _NANOS_PER_MS, 0)

@@ -1,7 +1,7 @@
 """Publishes feeds, step 1: the changes of each new point become records of the feed's topic, in one commit a point.
 
 What a feed has published is the replica at the feed's point: it completes the changes that follow. The state of the feed is in the
-summary of each commit, so a run that is cut off goes on exactly where it was.
+summary of each commit, so an interrupted run continues exactly where it was.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
 from changeling.replicas.shape import Columns, Shape
 
 _IDLE_POINTS = 100
-"""After so many points without a record, the feed's state is committed all the same."""
+"""After this many points without a record, the feed's state is committed all the same."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class FeedReader:
     start: Start = None
     consumers: Consumers | None = None
     consumer: str | None = None
-    """Goes on where it was; `start` is for partitions that it never read."""
+    """Continues where it was; `start` is for partitions that it never read."""
     on_gap: Callable[[Gap], object] = lambda gap: None
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class FeedReader:
     ) -> Iterator[pa.Table]:
         """The records in parts, by partition and offset in each; with `follow`, until `stop` is set.
 
-        The place of a consumer is stored when all of a part is behind it.
+        The place of a consumer is stored when all of a part was read.
         """
         stop, left = stop or threading.Event(), limit
         try:
@@ -155,7 +155,7 @@ class FeedReader:
         return rows == sum(until - max(first, self._next[one]) for one, (first, until) in window.items())
 
     def _told(self, found: pa.Table, window: dict[int, tuple[int, int]]) -> Iterator[pa.Table]:
-        """The records; gaps before them are reported first, gaps behind them at the end."""
+        """The records; gaps before them are reported first, gaps after them at the end."""
         expected = {one: self._next[one] for one in window}
         if not self._is_whole(found, window):
             for partition, offset in zip(found["partition"].to_pylist(), found["offset"].to_pylist(), strict=True):
@@ -177,7 +177,7 @@ class FeedReader:
         self._store(at_least=_STORE_SECONDS)
 
     def _store(self, at_least: float = 0.0) -> None:
-        """Stores where the consumer is, unless it did not move or was stored less than so many seconds ago."""
+        """Stores where the consumer is, unless it did not move or was stored less than `at_least` seconds ago."""
         moved = {one: offset for one, offset in enumerate(self._next) if offset != self._stored[one]}
         if self.consumers is None or self.consumer is None or not moved:
             return

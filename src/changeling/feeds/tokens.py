@@ -148,7 +148,7 @@ def _quoted(text: str, start: int, kind: Kind) -> Token:
 
 
 def _escaped(text: str, place: int) -> tuple[str, int]:
-    """The character that a backslash and what follows stand for, and the place behind them."""
+    """The character that a backslash and what follows stand for, and the place after them."""
     sign = text[place + 1 : place + 2]
     if sign in _ESCAPES:
         return _ESCAPES[sign], place + 2

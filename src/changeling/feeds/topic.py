@@ -163,7 +163,7 @@ class Topic:
         return self.view().records({partition: (first, until)}, None if expired else unexpired_since(self.feed, now))
 
     def parts(self, partition: int, first: int, until: int, most: int, *, expired: bool = False) -> Iterator[pa.Table]:
-        """The same in parts of at most so many records."""
+        """The same in parts of at most `most` records."""
         view = self.view()
         for start in range(first, until, most):
             since = None if expired else unexpired_since(self.feed)

@@ -256,7 +256,7 @@ class Lake:
             other = holder_of(base.properties().get(HOLDER))
             if other is not None and other.host != holder.host and not take_over:
                 raise ChangelingError(
-                    f"pipeline {self.namespace} is held by {other}: one writer at a time; stop it first, or go on with "
+                    f"pipeline {self.namespace} is held by {other}: one writer at a time; stop it first, or continue with "
                     "--take-over where it is gone for certain"
                 )
             entry = self.jvm.java.util.HashMap()

@@ -23,7 +23,7 @@ from changeling.model.layout import tables_array
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far the log is: a value that nobody alters, so that its parts belong together."""
+    """How far the log is: an immutable value, so that its parts belong together."""
 
     state: State = State()
     stats: Mapping[str, Mapping[int, BatchStats]] = {}

@@ -229,7 +229,7 @@ class Ingest:
             discard([*outcome.changes, *outcome.rejects])
             raise ChangelingError(
                 f"source {self.source.name}: {outcome.refused.origin}: {outcome.refused.reason} "
-                "(on_error: reject goes on without it)"
+                "(on_error: reject continues without it)"
             )
         inferred = self._log.register(lambda registry: registry.infer(self.source.name, outcome.samples))
         if outcome.rejects and not is_replay:

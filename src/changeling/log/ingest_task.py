@@ -17,12 +17,12 @@ from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.options import ReadOptions
 from changeling.iceberg.parquet_files import Writer, WriteSpec
 from changeling.log.layout import MOMENT
+from changeling.log.reject_ids import reject_id
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
 from changeling.log.stats_counter import StatsCounter
 from changeling.log.task_result import Newest, Outcome, Refused
 from changeling.model import layout, position
-from changeling.model.change import Origin
 from changeling.sources.source import Reader
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
@@ -195,25 +195,6 @@ def _as_they_are(changes: pa.RecordBatch) -> Decoded:
 
 
 _NO_REJECTS = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
-
-REJECT_ID = (
-    "CASE WHEN origin.file IS NULL "
-    "THEN concat(source, ':', origin.topic, '/', origin.partition, '@', origin.offset, "
-    "CASE WHEN origin.ordinal > 0 THEN concat('~', origin.ordinal) ELSE '' END) "
-    "ELSE concat(source, ':', origin.file, '#', origin.record) END"
-)
-"""What `reject_id` gives, in SQL over rows of the log."""
-
-
-def reject_id(source: str, origin: Origin) -> str:
-    """The name of a rejected record: its source, and its place there.
-
-    The number of its topic distinguishes a topic from one that was recreated under the same name.
-    """
-    if origin.file is None:
-        recreated = f"~{origin.ordinal}" if origin.ordinal else ""
-        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}{recreated}"
-    return f"{source}:{origin.file}#{origin.record}"
 
 
 def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:

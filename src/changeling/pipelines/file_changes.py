@@ -1,4 +1,4 @@
-"""The pipeline file while a run goes on: whether it has changed, what of that a run takes up, and what it cannot."""
+"""The pipeline file during a run: whether it has changed, what of that a run applies, and what it cannot."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ _PLAIN = ("settle", "retention")
 
 @dataclass(frozen=True)
 class FileChange:
-    """A changed pipeline: as a run goes on with it, and the difference in words."""
+    """A changed pipeline: as a run continues with it, and the difference in words."""
 
     loaded: Loaded
     taken: list[str]

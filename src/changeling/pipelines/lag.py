@@ -37,7 +37,7 @@ class Lag(msgspec.Struct, frozen=True):
     bytes: int | None = None
     """Of files: their size; of a database: what the server retains of its log for the slot."""
     error: str | None = None
-    """Why it is not known, or why the source cannot go on."""
+    """Why it is not known, or why the source cannot continue."""
 
 
 class Reading(msgspec.Struct, frozen=True):

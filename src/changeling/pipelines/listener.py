@@ -1,4 +1,4 @@
-"""Listeners: what a run reports while it goes on, a listener that ignores all of it, and one that passes it on to several."""
+"""Listeners: what a run reports, a listener that ignores all of it, and one that passes it on to several."""
 
 import threading
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class Listener(TargetListener, FeedListener, Protocol):
         """A source has nothing new, or `replicas` and what follows them are where the log was."""
 
     def waits(self, seconds: float) -> None:
-        """Everything available has been read; the next look is in so many seconds."""
+        """Everything available has been read; the next poll is in `seconds`."""
 
     def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
         """The pipeline file has changed: what was applied, and what was not."""

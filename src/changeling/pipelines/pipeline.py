@@ -214,7 +214,7 @@ class Pipeline:
         """The records of a feed, by partition and offset; needs no Spark.
 
         They begin with `start`, an offset of each partition or a time of publishing (by default with the first that has not
-        expired), or where the consumer was. With `follow`, they go on until `stop` is set.
+        expired), or where the consumer was. With `follow`, they continue until `stop` is set.
         """
         yield from self.feed_reader(name, start, consumer=consumer).records(follow=follow, limit=limit, stop=stop)
 

@@ -1,4 +1,4 @@
-"""Runs a pipeline: all sources at the same time, and beside them what follows the log.
+"""Runs a pipeline: all sources at the same time, and alongside them what follows the log.
 
 A source is read in a thread of its own. One more thread moves replicas, targets and feeds, so that what is slow there holds no source
 back. The main thread waits for the end, for failures and for a changed pipeline file.
@@ -199,7 +199,7 @@ class Runner:
             self._listener.waits(max(poll_seconds, min(retries)))
 
     def _look_at(self, file: WatchedFile, poll_seconds: float) -> None:
-        """Takes up what has changed in the pipeline file; where it cannot be used, the run goes on as before, and reports that."""
+        """Applies what has changed in the pipeline file; where it cannot be used, the run continues as before, and reports that."""
         try:
             change = file.change()
             if change is None:

@@ -81,7 +81,7 @@ def _positions(halves: Iterable[Half]) -> pa.Table:
 
 
 def _counted(halves: Iterable[Half], step: int) -> pa.Table:
-    """What transactions count so many places after some halves."""
+    """What transactions count `step` places after some halves."""
     counted = {
         (half.transaction.id, half.transaction.total + step)
         for half in halves

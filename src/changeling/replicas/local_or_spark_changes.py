@@ -75,7 +75,7 @@ class LocalOrSparkChanges:
         return self._asked(lambda changes: changes.runs(kinds, most))
 
     def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most so many."""
+        """What a fold reads of them, of at most `most`."""
         return self._asked(lambda changes: changes.to_fold(most))
 
     def folded(self, spread: Kernel, fold: Kernel, small: Sequence[int] = ()) -> pa.Table:

@@ -124,7 +124,7 @@ class Merge:
 
     def _step(self, end: bool) -> Report | None:
         begun = monotonic()
-        # Sources go on meanwhile: what they add from here on is for the next point.
+        # Sources continue meanwhile: what they add from here on is for the next point.
         known = self._log.progress
         batches = {name: state.batch for name, state in known.state.sources.items()}
         delta = self._pending or self._pending_changes.next(

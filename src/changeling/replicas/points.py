@@ -112,7 +112,7 @@ class Points:
         """Adds a recorded point."""
         self._last.append(point)
         if self._read_earlier is not None and len(self._last) > _MOST_KEPT:
-            # A run may go on for months: what is far behind is read again where it is asked for.
+            # A run may last for months: what is far behind is read again where it is asked for.
             whole = [place for place, one in enumerate(self._last[:-_MOST_ROWS]) if one.base is None]
             self._last, self._earlier = self._last[whole[-1] :], None
 

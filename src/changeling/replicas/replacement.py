@@ -21,7 +21,7 @@ from changeling.replicas.staged_rows import staged_layout
 from changeling.spark.adapter import run
 
 FEW_ROWS = 50_000
-"""So many staged rows are not worth a Spark job, nor a task of their own."""
+"""Up to this many staged rows are not worth a Spark job, nor a task of their own."""
 _REPLACED = pa.schema([("added", pa.string()), ("path", pa.string()), ("rows", pa.list_(pa.int64()))])
 """What a task replaced: a row with its files, as JSON, then a row for each data file with the positions of deleted rows."""
 

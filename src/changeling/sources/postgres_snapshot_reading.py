@@ -1,4 +1,4 @@
-"""Runs in the tasks: reads parts of tables under a snapshot, which lives while nobody has to be let through to alter them."""
+"""Runs in the tasks: reads parts of tables under a snapshot, which lives until DDL on them has to be let through."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing

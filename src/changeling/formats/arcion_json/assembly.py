@@ -139,7 +139,7 @@ def _row(look: Look, cells: Cells, kind: _Kind, before: Cell, after: Cell) -> Se
 
 
 def key_of(cells: Cells, names: Sequence[str], before: Members | None, after: Members | None) -> Cell:
-    """The canonical key from the cells that show it, those after the change first; None where nobody names its columns."""
+    """The canonical key from the cells that show it, those after the change first; None where its columns are not known."""
     shown = {**(before or {}), **(after or {})}
     for name in names:
         if name not in shown:
