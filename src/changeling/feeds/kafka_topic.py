@@ -128,16 +128,16 @@ class KafkaTopicWriter:
 
     def _prepare(self) -> Description:
         """The topic, which is made if there is none; next to it, the progress topic. Raises `UsageError` where it cannot be used."""
-        partitions, aside = self._feed.partitions, progress_topic(self.name)
-        described, progress = self._cluster.describe(self.name), self._cluster.describe(aside)
-        for name, found in ((self.name, described), (aside, progress)):
+        partitions, progress_name = self._feed.partitions, progress_topic(self.name)
+        described, progress = self._cluster.describe(self.name), self._cluster.describe(progress_name)
+        for name, found in ((self.name, described), (progress_name, progress)):
             if found is not None and found.partitions != partitions:
                 raise UsageError(
                     f"the Kafka topic {name!r} has {found.partitions} partitions, the feed has {partitions}: choose another "
                     "name, or delete the topic"
                 )
         if progress is None:
-            self._cluster.create(aside, partitions, _PROGRESS_CONFIGURATION)
+            self._cluster.create(progress_name, partitions, _PROGRESS_CONFIGURATION)
         # Refused, if it must be, before other writers are disturbed.
         self._checked(described)
         return described or self._cluster.create(self.name, partitions, self._configuration())

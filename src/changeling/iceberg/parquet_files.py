@@ -100,7 +100,7 @@ class Writer:
     def close(self) -> list[WrittenFile]:
         """The files, complete."""
         self._flush()
-        self._settle()
+        self._await_write()
         self._end()
         return self._done
 
@@ -108,7 +108,7 @@ class Writer:
         """Discards what was written; maintenance removes what cannot be removed now."""
         self._waiting = []
         with suppress(OSError, pa.ArrowException):
-            self._settle()
+            self._await_write()
         self._end()
         discard(self._done)
         self._done = []
@@ -118,12 +118,12 @@ class Writer:
             return
         batches = self._waiting
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
-        self._settle()
+        self._await_write()
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "changeling-write")
         self._writing = self._thread.submit(self._write_group, batches)
 
-    def _settle(self) -> None:
+    def _await_write(self) -> None:
         """Waits for what is being written; raises what went wrong with it."""
         writing, self._writing = self._writing, None
         if writing is not None:
