@@ -18,7 +18,7 @@ def report(case: str, seconds: float, *, failed: bool = False, generated: bool =
     )
 
 
-def test_each_test_is_told_once_with_the_seeds_of_all_its_cases() -> None:
+def test_each_test_is_reported_once_with_the_seeds_of_all_its_cases() -> None:
     passed = [
         report("test_long[b]", 61.2, seed=7),
         report("test_long[a]", 1, seed=5),

@@ -65,7 +65,9 @@ from tests.cli.conftest import Run
         ),
     ],
 )
-def test_a_wrong_call_is_told_the_right_one(run: Run, tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:
+def test_a_wrong_call_gets_a_hint_at_the_right_one(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], hint: str
+) -> None:
     (tmp_path / "plain.jsonl").write_text('{"id":1,"name":"Ann"}\n')
     (tmp_path / "empty.jsonl").write_text("\n")
     first = (tmp_path / "xtdb.jsonl").read_text().splitlines()[0]

@@ -312,7 +312,7 @@ def test_a_ledger_that_is_none_of_ours_is_not_overwritten(tmp_path: Path) -> Non
         assert ledger.read_bytes() == text
 
 
-def test_records_that_are_gone_are_told(tmp_path: Path) -> None:
+def test_records_that_are_gone_are_reported(tmp_path: Path) -> None:
     made = FilledTopic(tmp_path)
     made.append([b"1"])
     writer(made, tmp_path / "out").step(end=True)

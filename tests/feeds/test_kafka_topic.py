@@ -205,7 +205,7 @@ def test_an_altered_retention_is_applied(tmp_path: Path, broker: Broker) -> None
         assert (found["retention.ms"], found["segment.ms"]) == (str(seconds * 1000), str(quarter))
 
 
-def test_expired_records_are_copied_and_deleted_ones_are_told(tmp_path: Path, broker: Broker) -> None:
+def test_expired_records_are_copied_and_deleted_ones_are_reported(tmp_path: Path, broker: Broker) -> None:
     feed = KafkaFeed(tmp_path, "gaps", 2, retention=3_600)
     writer = feed.writer(broker.servers)
     feed.append({0: rows(range(10)), 1: rows(range(4))}, at=datetime.now(UTC) - 2 * HOUR)

@@ -51,7 +51,7 @@ def test_tables_that_can_be_captured_are_listed_and_nothing_is_altered(tmp_path:
     assert database.rows(f"SELECT 1 FROM pg_replication_slots WHERE database = '{database.name}'") == []
 
 
-def test_missing_rights_and_wrong_rules_are_told(tmp_path: Path, database: Database) -> None:
+def test_missing_rights_and_wrong_rules_are_reported(tmp_path: Path, database: Database) -> None:
     database.execute(USERS)
     rule = "tables:\n  - {name: public.users, exclude: [nmae]}\n"
     finding = found(pipeline(tmp_path, postgres(database.url), more=rule), "source pg")
@@ -120,7 +120,7 @@ def test_topics_are_looked_at_and_their_first_records_decoded(tmp_path: Path, br
     assert finding.text.startswith("no topic matches nothing* yet: it is read once it is there; the cluster has ")
 
 
-def test_a_refused_login_is_told_soon(tmp_path: Path, guarded_broker: Broker) -> None:
+def test_a_refused_login_is_reported_soon(tmp_path: Path, guarded_broker: Broker) -> None:
     def login(user: User) -> dict[str, str]:
         return {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": user.jaas()}
 
@@ -138,7 +138,7 @@ def test_a_refused_login_is_told_soon(tmp_path: Path, guarded_broker: Broker) ->
 
 @pytest.mark.services
 @pytest.mark.parametrize("arguments", [("verify", "usres"), ("snapshot", "usres")])
-def test_an_unknown_table_is_told_without_spark(
+def test_an_unknown_table_is_reported_without_spark(
     tmp_path: Path,
     database: Database,
     monkeypatch: pytest.MonkeyPatch,

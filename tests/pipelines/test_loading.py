@@ -301,7 +301,7 @@ def test_a_folder_with_several_pipelines(tmp_path: Path, monkeypatch: pytest.Mon
     assert str(caught.value) == "there are 2 pipelines here: a.yml, b.yaml; choose one with --pipeline FILE"
 
 
-def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+def test_all_that_is_wrong_is_reported_at_once(tmp_path: Path) -> None:
     text = """\
 name: shop
 warehouse: ${WAREHOUSE_NOT_SET}

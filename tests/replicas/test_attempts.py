@@ -27,7 +27,7 @@ def test_an_attempt_without_an_end_goes_on_to_the_next_one() -> None:
     assert assigned("((.)") == [0, 1, 1, 1]
 
 
-def test_the_one_row_of_a_table_may_be_told_to_be_the_last() -> None:
+def test_the_one_row_of_a_table_may_be_said_to_be_the_last() -> None:
     assert assigned(").)") == [0, None, 1]
 
 

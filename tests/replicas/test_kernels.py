@@ -108,7 +108,7 @@ def once(changes: list[Change]) -> tuple[Rows, int]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_changes_that_share_positions_are_told_apart_by_what_they_say(seed: int, tmp_path: Path) -> None:
+def test_changes_that_share_positions_are_distinguished_by_what_they_say(seed: int, tmp_path: Path) -> None:
     made = random.Random(seed)
     database = Database(made)
     while len(database.events) < 60:

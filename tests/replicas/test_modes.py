@@ -173,7 +173,7 @@ def test_what_is_too_large_for_the_process_is_folded_on_spark(
     assert reasons == ["0.0 MB have to be read"]
 
 
-def test_values_that_do_not_fit_are_kept_aside_until_their_row_is_written_anew(
+def test_values_that_do_not_fit_are_quarantined_until_their_row_is_written_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     made = bus(tmp_path)

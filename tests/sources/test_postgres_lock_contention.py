@@ -88,7 +88,7 @@ def test_a_table_that_is_truncated_all_the_time_is_read_all_the_same(
     assert_equal(made, database, "orders", "users")
 
 
-def test_a_table_that_somebody_keeps_locked_is_told(
+def test_a_table_that_somebody_keeps_locked_is_reported(
     tmp_path: Path, database: Database, source: CaptureSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection._READING, "lock_timeout", "200ms")

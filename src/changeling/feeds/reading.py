@@ -145,16 +145,18 @@ class FeedReader:
         for window in windows:
             found = view.records(window, unexpired_since(self.topic.feed))
             if self._is_whole(found, window) or self._view is None:
-                yield from self._told(found, window)
+                yield from self._with_gaps_reported(found, window)
             else:
                 # Files that were added meanwhile are not all there is: they were compacted, or records have expired.
-                yield from self._told(self.topic.view().records(window, unexpired_since(self.topic.feed)), window)
+                yield from self._with_gaps_reported(
+                    self.topic.view().records(window, unexpired_since(self.topic.feed)), window
+                )
 
     def _is_whole(self, found: pa.Table, window: dict[int, tuple[int, int]]) -> bool:
         rows: int = found.num_rows
         return rows == sum(until - max(first, self._next[one]) for one, (first, until) in window.items())
 
-    def _told(self, found: pa.Table, window: dict[int, tuple[int, int]]) -> Iterator[pa.Table]:
+    def _with_gaps_reported(self, found: pa.Table, window: dict[int, tuple[int, int]]) -> Iterator[pa.Table]:
         """The records; gaps before them are reported first, gaps after them at the end."""
         expected = {one: self._next[one] for one in window}
         if not self._is_whole(found, window):
