@@ -106,7 +106,7 @@ def _fill(lake: Lake) -> None:
             ],
             schema=COLUMNS,
         )
-        writer = Writer(lake.target(table, moment))
+        writer = Writer(lake.write_spec(table, moment))
         for batch in rows.to_batches():
             writer.write(batch)
         offsets = [(written - place + PARTITIONS - 1) // PARTITIONS for place in range(PARTITIONS)]

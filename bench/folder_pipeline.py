@@ -8,14 +8,14 @@ from typing import Literal
 
 from bench.accounts import DECLARED, TABLE
 from changeling.feeds.publish import FeedPublisher
-from changeling.feeds.shared_reads import Publishing
+from changeling.feeds.shared_reads import SharedReads
 from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of, tables_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.log_follower import merge_of
 from changeling.pipelines.pipeline import Pipeline
-from changeling.pipelines.readers import ingest_of, record_sources
+from changeling.pipelines.source_ingest import ingest_of, record_sources
 
 
 class FolderPipeline:
@@ -78,7 +78,7 @@ class FolderPipeline:
     def publish(self) -> int:
         """Publishes the feeds of the pipeline up to the newest point; returns the number of records."""
         found = 0
-        shared = Publishing(self._log, tables_of(self._loaded), self._loaded.policy, self._merge.tables)
+        shared = SharedReads(self._log, tables_of(self._loaded), self._loaded.policy, self._merge.tables)
         for feed in self.pipeline.feeds():
             found += sum(report.records for report in FeedPublisher(shared, feed).step(self._merge.points))
         return found

@@ -22,10 +22,10 @@ def _line(name: str, cases: list[Any]) -> str:
     parts = [f"{len(cases)} case{'s'[: len(cases) > 1]}, {failed} failed, {seconds:.0f} s"]
     if any("generated" in case.keywords for case in cases):
         parts.append(f"up to {settings().max_examples:,} examples each")
-    told: dict[str, list[str]] = defaultdict(list)
+    reported: dict[str, list[str]] = defaultdict(list)
     for case in cases:
         for property_, value in case.user_properties:
             if not property_.startswith("hypothesis"):
-                told[property_].append(str(value))
-    parts += [f"{property_} {', '.join(values)}" for property_, values in told.items()]
+                reported[property_].append(str(value))
+    parts += [f"{property_} {', '.join(values)}" for property_, values in reported.items()]
     return f"{name}: {'; '.join(parts)}"

@@ -1,4 +1,4 @@
-"""A soak tells what it went through, so that it can be gone through again."""
+"""A soak reports what it covered, so that it can be repeated."""
 
 from types import SimpleNamespace
 
@@ -7,18 +7,18 @@ from hypothesis import settings
 from tests.soaking import covered
 
 
-def report(case: str, seconds: float, *, failed: bool = False, generated: bool = False, **told: object) -> object:
+def report(case: str, seconds: float, *, failed: bool = False, generated: bool = False, **properties: object) -> object:
     return SimpleNamespace(
         when="call",
         nodeid=f"tests/test_x.py::{case}",
         duration=seconds,
         failed=failed,
         keywords={"generated": 1} if generated else {},
-        user_properties=[("hypothesis-statistics", "…"), *told.items()],
+        user_properties=[("hypothesis-statistics", "…"), *properties.items()],
     )
 
 
-def test_each_test_is_told_once_with_the_seeds_of_all_its_cases() -> None:
+def test_each_test_is_reported_once_with_the_seeds_of_all_its_cases() -> None:
     passed = [
         report("test_long[b]", 61.2, seed=7),
         report("test_long[a]", 1, seed=5),

@@ -1,4 +1,4 @@
-"""A test that hangs fails after a while, with the stacks of its threads, and the others go on.
+"""A test that hangs fails after a while, with the stacks of its threads, and the others continue.
 
 The limit is the setting `time_limit`. pytest's own `faulthandler_timeout` prints the stacks from a thread of C while the test goes
 on, which now and then ends the process; here the thread that hangs prints them.

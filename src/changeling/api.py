@@ -10,7 +10,7 @@ from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder, Numbering
 from changeling.formats.user_options import read_options, write_options
 from changeling.model import layout
-from changeling.named_origins import told_by_positions
+from changeling.named_origins import drop_redundant_old_keys
 
 Records: TypeAlias = pa.Table | pa.RecordBatch | Iterable[bytes | str | Mapping[str, Any]]
 
@@ -40,7 +40,7 @@ def encode(changes: pa.Table | pa.RecordBatch, format: str, **options: Any) -> t
     numbering = Numbering()
     encoded = []
     batches = changes.to_batches() if isinstance(changes, pa.Table) else [changes]
-    for batch in told_by_positions(batches, form):
+    for batch in drop_redundant_old_keys(batches, form):
         encoded.append(encoder(batch, numbering))
         numbering = numbering.after(batch, encoded[-1])
     return (

@@ -15,7 +15,7 @@ from changeling.formats.pairing import Pairing
 from changeling.losses import Losses, OutputOrder
 from changeling.model import layout
 from changeling.model.errors import LossError
-from changeling.named_origins import told_by_positions
+from changeling.named_origins import drop_redundant_old_keys
 from changeling.reading_changes import Report
 from changeling.rejects import RejectSink
 
@@ -48,7 +48,7 @@ class Conversion:
         if source.halves and source.name != self._form.name:
             batches = _paired(batches, Pairing(lone_as_deletes=True))
         order = OutputOrder(halves=source.halves)
-        for batch in told_by_positions(batches, self._form):
+        for batch in drop_redundant_old_keys(batches, self._form):
             encoded = self._encoded(batch)
             self._report.relabelled += encoded.relabelled
             self._report.as_text += encoded.as_text

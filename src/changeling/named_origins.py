@@ -1,4 +1,4 @@
-"""New rows in part whose records name the row that they were: where positions tell the same, a dialect needs no word for it."""
+"""Partial inserts that name their old key: the name is dropped where positions already show the move."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ CARRIED = frozenset({"insert", "partial", "position"})
 _NEW = (Operation.INSERT, Operation.READ)
 
 
-def told_by_positions(batches: Iterable[pa.RecordBatch], form: Format) -> Iterator[pa.RecordBatch]:
+def drop_redundant_old_keys(batches: Iterable[pa.RecordBatch], form: Format) -> Iterator[pa.RecordBatch]:
     """The changes without the names that readers of a format do not need: the delete of the named row has the same position.
 
     Deletes are looked for in the same batch and its neighbours: the records of a moved row are next to each other. A name that
@@ -35,7 +35,7 @@ def told_by_positions(batches: Iterable[pa.RecordBatch], form: Format) -> Iterat
     for batch in chain(batches, [None]):
         if waiting is not None:
             around = [part for part in (before, waiting, batch) if part is not None]
-            yield _without_needless_names(waiting, pa.concat_batches(around), form)
+            yield _without_redundant_names(waiting, pa.concat_batches(around), form)
             before, waiting = waiting, None
         if batch is None:
             return
@@ -47,7 +47,7 @@ def told_by_positions(batches: Iterable[pa.RecordBatch], form: Format) -> Iterat
 
 
 def _naming(batch: pa.RecordBatch, form: Format) -> Mask:
-    """Which changes of other dialects are new rows in part that name the row which they were."""
+    """Which changes of other dialects are partial inserts that name their old key."""
     is_new = is_one_of(batch.column("op"), [operation.value for operation in _NEW])
     in_part = pc.equal(batch.column("after_image"), Image.PARTIAL.value)
     foreign = pc.not_equal(batch.column("encoding"), form.name)
@@ -55,21 +55,21 @@ def _naming(batch: pa.RecordBatch, form: Format) -> Mask:
     return as_mask(pc.and_(pc.and_(is_new, in_part), pc.and_(foreign, names)))
 
 
-def _without_needless_names(batch: pa.RecordBatch, around: pa.RecordBatch, form: Format) -> pa.RecordBatch:
-    told = _told(around)
+def _without_redundant_names(batch: pa.RecordBatch, around: pa.RecordBatch, form: Format) -> pa.RecordBatch:
+    found = _found_by_position(around)
     meta = batch.column("meta").to_pylist()
     sources = batch.column("source").to_pylist()
     changes = list(layout.changes(batch))
     for place in np.flatnonzero(_naming(batch, form)).tolist():
         change = changes[place]
-        if (sources[place], change.table, change.position, change.key) in told:
+        if (sources[place], change.table, change.position, change.key) in found:
             kept = {name: value for name, value in json_text.members(meta[place]).items() if name != OLD_KEY}
             meta[place] = json_text.join(kept.items()).decode() if kept else None
     at = batch.schema.get_field_index("meta")
     return batch.set_column(at, batch.schema.field(at), pa.array(meta, batch.schema.field(at).type))
 
 
-def _told(batch: pa.RecordBatch) -> set[tuple[object, ...]]:
+def _found_by_position(batch: pa.RecordBatch) -> set[tuple[object, ...]]:
     """The creates that readers assign to the row which they name, also without the names."""
     halves: dict[tuple[object, ...], tuple[list[Half], list[Half]]] = defaultdict(lambda: ([], []))
     for source, change in zip(batch.column("source").to_pylist(), layout.changes(batch), strict=True):

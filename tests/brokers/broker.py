@@ -111,8 +111,8 @@ class Broker:
         java = [java_command(), *_QUICK_START, "-cp", str(broker_jars() / "*")]
         settings = self.folder / "server.properties"
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
-        told = self.folder / "told.txt"
-        with told.open("wb") as output:
+        log = self.folder / "output.txt"
+        with log.open("wb") as output:
             subprocess.run(
                 [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings), "--standalone"],
                 check=True,
@@ -125,7 +125,7 @@ class Broker:
         self._watch = subprocess.Popen(
             ["sh", "-c", _WATCH, "watch", str(self._process.pid), str(self.folder)], stdin=subprocess.PIPE
         )
-        self._wait(told)
+        self._wait(log)
 
     def _settings(self) -> dict[str, str]:
         listeners = ",".join(f"{name}://{self._address(name)}" for name in self._ports)
@@ -163,12 +163,12 @@ class Broker:
             made["ssl.keystore.password"] = self.certificate.password
         return made
 
-    def _wait(self, told: Path) -> None:
+    def _wait(self, log: Path) -> None:
         assert self._process is not None
         until = time.monotonic() + _START_SECONDS
         while time.monotonic() < until:
             if self._process.poll() is not None:
-                raise RuntimeError(f"the broker ended at once:\n{told.read_text(errors='replace')}")
+                raise RuntimeError(f"the broker ended at once:\n{log.read_text(errors='replace')}")
             if _listens(self._ports["PLAINTEXT"]):
                 break
             time.sleep(0.05)
@@ -177,7 +177,7 @@ class Broker:
             with suppress(KafkaException):
                 if asked.list_topics(timeout=1).brokers:
                     return
-        raise RuntimeError(f"the broker did not answer in {_START_SECONDS} s:\n{told.read_text(errors='replace')}")
+        raise RuntimeError(f"the broker did not answer in {_START_SECONDS} s:\n{log.read_text(errors='replace')}")
 
 
 def _free_ports(count: int) -> list[int]:

@@ -23,7 +23,7 @@ _CONNECT = (
     f"org.apache.kafka:connect-file:{VERSION}",
     f"org.apache.kafka:connect-json:{VERSION}",
     f"io.debezium:debezium-connector-jdbc:{_DEBEZIUM}",
-    # Without it, nobody is told why a sink has failed.
+    # Without it, nothing says why a sink has failed.
     "org.slf4j:slf4j-simple:1.7.36",
 )
 _OTHER_DRIVERS = ("com.mysql", "org.mariadb.jdbc", "com.microsoft.sqlserver", "com.oracle.database.jdbc")
@@ -75,8 +75,8 @@ def _fetch(coordinates: tuple[str, ...], folder: Path) -> None:
         )
         files = [f"{name}-{version}.jar" for _, name, version in (one.split(":") for one in coordinates)]
         if done.returncode or not all((made / name).exists() for name in files):
-            told = (done.stdout + done.stderr).strip().splitlines()[-5:]
-            raise RuntimeError("could not fetch the jars of Kafka; Ivy said:\n  " + "\n  ".join(told))
+            output = (done.stdout + done.stderr).strip().splitlines()[-5:]
+            raise RuntimeError("could not fetch the jars of Kafka; Ivy said:\n  " + "\n  ".join(output))
         try:
             made.rename(folder)
         except OSError:

@@ -43,10 +43,10 @@ class Connect:
         files = [room / f"{number}.properties" for number in range(len(given))]
         for file, settings in zip(files, given, strict=True):
             file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        self._told = room / "told.txt"
+        self._output = room / "output.txt"
         command = [java_command(), *_JAVA, "-cp", str(connect_jars() / "*")]
         command += ["org.apache.kafka.connect.cli.ConnectStandalone", *map(str, files)]
-        with self._told.open("wb") as output:
+        with self._output.open("wb") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         return self
 
@@ -60,12 +60,12 @@ class Connect:
         self._folder.cleanup()
 
     def until(self, is_done: Callable[[], bool]) -> None:
-        """Waits until the sinks have written all; raises `RuntimeError` with what the worker told where they do not."""
+        """Waits until the sinks have written all; raises `RuntimeError` with the output of the worker where they do not."""
         until = time.monotonic() + _SECONDS
         while not is_done():
             if self._process.poll() is not None or time.monotonic() > until:
-                told = self._told.read_text(errors="replace")[-5_000:]
-                raise RuntimeError(f"the sinks of Kafka Connect have not written all:\n{told}")
+                output = self._output.read_text(errors="replace")[-5_000:]
+                raise RuntimeError(f"the sinks of Kafka Connect have not written all:\n{output}")
             time.sleep(0.1)
 
     def _worker(self, room: Path) -> dict[str, str]:

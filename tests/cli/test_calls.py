@@ -65,7 +65,9 @@ from tests.cli.conftest import Run
         ),
     ],
 )
-def test_a_wrong_call_is_told_the_right_one(run: Run, tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:
+def test_a_wrong_call_gets_a_hint_at_the_right_one(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], hint: str
+) -> None:
     (tmp_path / "plain.jsonl").write_text('{"id":1,"name":"Ann"}\n')
     (tmp_path / "empty.jsonl").write_text("\n")
     first = (tmp_path / "xtdb.jsonl").read_text().splitlines()[0]
@@ -97,8 +99,8 @@ def test_a_format_is_described_with_all_that_it_has(run: Run, name: str) -> None
     lines = run("formats", name).stdout.splitlines()
     assert lines[0] == name
     assert max(map(len, lines)) <= 80
-    told = "\n".join(lines)
-    carried, _, rest = told.partition("\ncarries\n")[2].partition("\n\n")
+    text = "\n".join(lines)
+    carried, _, rest = text.partition("\ncarries\n")[2].partition("\n\n")
     assert [line.split()[0] for line in carried.splitlines() if line[2] != " "] == entry["capabilities"]
     shared = {field.name for kind in (ReadOptions, WriteOptions) for field in msgspec.structs.fields(kind)}
     for option in {*entry["read_options"], *entry["write_options"]} - shared:

@@ -67,7 +67,7 @@ def test_spark_gets_what_the_pipeline_itself_uses(run: Run, tmp_path: Path) -> N
     assert given == catalog_of(load(file)).spark
 
 
-def test_engines_are_told_where_the_embedded_catalog_ends(run: Run, tmp_path: Path) -> None:
+def test_engines_get_a_note_where_the_embedded_catalog_ends(run: Run, tmp_path: Path) -> None:
     file = filled(tmp_path / "shop")
     found = printed(run, file)
     lake = load_catalog(NAME, **catalog_of(load(file)).pyiceberg)

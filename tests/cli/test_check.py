@@ -47,7 +47,7 @@ def test_a_line_a_check(run: Run, shop: Path) -> None:
     assert not (shop / "lake").exists()
 
 
-def test_what_a_run_would_reject_is_told(run: Run, shop: Path) -> None:
+def test_what_a_run_would_reject_is_reported(run: Run, shop: Path) -> None:
     (shop / "in" / "a.jsonl").write_text((shop / "broken.jsonl").read_text())
     code, found = findings(run, shop)
     assert code == 3
@@ -86,7 +86,7 @@ def test_the_places_of_feeds_are_looked_at(run: Run, shop: Path) -> None:
     ]
 
 
-def test_a_missing_java_and_a_wrong_warehouse_are_told(run: Run, shop: Path) -> None:
+def test_a_missing_java_and_a_wrong_warehouse_are_reported(run: Run, shop: Path) -> None:
     (shop / "lake").write_text("")
     (shop / "java" / "bin" / "java").unlink()
     code, found = findings(run, shop)

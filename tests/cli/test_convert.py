@@ -189,7 +189,7 @@ def test_a_position_that_looks_like_the_place_of_arrival_is_still_one(run: Run, 
     assert [json.loads(line)["position"] for line in done.stdout.splitlines()] == ["010.010", "011.010", "015.010"]
 
 
-def test_tables_are_told_apart_by_all_parts_of_their_names(run: Run, tmp_path: Path) -> None:
+def test_tables_are_distinguished_by_all_parts_of_their_names(run: Run, tmp_path: Path) -> None:
     one = debezium(ROWS[0], 1).replace('"db": "d"', '"db": "a.b"').replace('"table": "t"', '"table": "c"')
     other = debezium(ROWS[0], 2).replace('"db": "d"', '"db": "a"').replace('"table": "t"', '"table": "b.c"')
     (tmp_path / "in.jsonl").write_text("\n".join([one, other]))

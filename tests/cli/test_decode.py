@@ -56,7 +56,7 @@ def test_the_size_of_a_record_is_a_setting(run: Run, tmp_path: Path) -> None:
     assert run(*call, "--record-bytes", "0").returncode == 2
 
 
-def test_rejects_are_kept_and_told(run: Run, tmp_path: Path) -> None:
+def test_rejects_are_kept_and_reported(run: Run, tmp_path: Path) -> None:
     done = run("decode", "broken.jsonl", "--from", "xtdb", "--rejects", "bad.jsonl")
     assert done.returncode == 3
     reason = "1 record, such as broken.jsonl record 1: not an XTDB event: it has no 'source'"

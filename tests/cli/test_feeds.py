@@ -127,7 +127,9 @@ def test_a_feed_is_created_altered_shown_and_dropped(run: Run) -> None:
         (("sql", "--", "--x\nDROP TABLE users"), "line 2: there is no table users; there are none"),
     ],
 )
-def test_a_wrong_call_is_told_the_right_one(run: Run, pipeline: Path, arguments: tuple[str, ...], hint: str) -> None:
+def test_a_wrong_call_gets_a_hint_at_the_right_one(
+    run: Run, pipeline: Path, arguments: tuple[str, ...], hint: str
+) -> None:
     pipeline.write_text(FILE + "feeds: [{name: g, table: users, with: {FORMAT: JSON, MODE: UPDATES}}]\n")
     done = run(*arguments)
     assert done.returncode == 2

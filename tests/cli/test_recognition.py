@@ -47,7 +47,7 @@ def test_convert_recognises_what_it_reads(run: Run) -> None:
     assert "records of debezium-json to out.jsonl" in done.stderr
 
 
-def test_a_wrong_format_is_told_the_right_one(run: Run) -> None:
+def test_a_wrong_format_gets_a_hint_at_the_right_one(run: Run) -> None:
     reason = (
         "8 records, such as xtdb.jsonl record 0: the record has none of update, reset, erase: "
         "it must have exactly one, since they say what happened"

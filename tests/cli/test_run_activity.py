@@ -5,7 +5,7 @@ from typing import Any, cast
 from changeling.cli.run_activity import RunActivity
 from changeling.log.ingest import Report
 from changeling.log.task_result import Outcome
-from changeling.sources.source import Spread
+from changeling.sources.source import PlanSize
 
 
 def idle() -> tuple[int, int]:
@@ -13,7 +13,7 @@ def idle() -> tuple[int, int]:
 
 
 def done(source: str) -> Report:
-    return Report(source, 1, cast(Any, Outcome), Spread(), 1.0)
+    return Report(source, 1, cast(Any, Outcome), PlanSize(), 1.0)
 
 
 def test_the_line_names_every_part_that_is_at_work() -> None:
@@ -23,21 +23,21 @@ def test_the_line_names_every_part_that_is_at_work() -> None:
     assert run.line(idle) == "opening the log"
     run.looks("drop")
     assert run.line(idle) == "drop: looking for what is new"
-    run.starts("drop", 1, Spread(files=2))
-    run.starts("bus", 1, Spread(records=1000))
+    run.starts("drop", 1, PlanSize(files=2))
+    run.starts("bus", 1, PlanSize(records=1000))
     assert run.line(lambda: (3, 8)) == "drop: reading 2 files; bus: reading 1,000 records; 3 of 8 tasks done"
     run.done(done("drop"))
     run.merges()
     assert run.line(idle) == "bus: reading 1,000 records; replicas: merging what is new"
-    run.starts("drop", 2, Spread(files=1))
-    run.starts("pg", 1, Spread(bytes=10))
-    run.starts("more", 1, Spread(bytes=10))
+    run.starts("drop", 2, PlanSize(files=1))
+    run.starts("pg", 1, PlanSize(bytes=10))
+    run.starts("more", 1, PlanSize(bytes=10))
     assert run.line(idle) == ("bus: reading 1,000 records; replicas: merging what is new; drop: reading 1 file; 2 more")
 
 
 def test_the_line_while_nothing_is_done() -> None:
     run = RunActivity("shop: starting")
-    run.starts("drop", 1, Spread(files=2))
+    run.starts("drop", 1, PlanSize(files=2))
     run.done(done("drop"))
     run.merges()
     run.rests("replicas")

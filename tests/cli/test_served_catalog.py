@@ -22,7 +22,7 @@ from tests.cli.test_catalog import ROWS, filled
 
 @contextmanager
 def served(file: Path, *arguments: str, **environment: str) -> Iterator[dict[str, str]]:
-    """The settings by engine that the command prints before it serves; it ends well when it is told to."""
+    """The settings by engine that the command prints before it serves; it ends well when it is asked to."""
     command = [str(COMMAND), "catalog", "--serve", "--port", "0", "--json", "--pipeline", str(file), *arguments]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
@@ -33,9 +33,9 @@ def served(file: Path, *arguments: str, **environment: str) -> Iterator[dict[str
             yield json.loads(process.stdout.readline())
         finally:
             process.send_signal(signal.SIGTERM)
-            told = process.stderr.read()
-    assert process.returncode == 0, told
-    assert "changeling: serves shop at http://127.0.0.1:" in told
+            output = process.stderr.read()
+    assert process.returncode == 0, output
+    assert "changeling: serves shop at http://127.0.0.1:" in output
 
 
 def settings_of(text: str) -> dict[str, str]:

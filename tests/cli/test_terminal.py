@@ -98,7 +98,7 @@ def test_every_verb_explains_itself_and_its_arguments(monkeypatch: pytest.Monkey
                 assert action.help, (one.prog, action.dest)
 
 
-def test_the_start_of_spark_is_told_on_a_terminal(
+def test_the_start_of_spark_is_reported_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logger = logging.getLogger(lakehouse.__name__)

@@ -13,7 +13,7 @@ import changeling
 from bench.events import events
 from changeling.conformance.cases import CASES, batch
 from changeling.envelope.groups import plain_changes
-from changeling.envelope.shapes import OddOnes, only_first_is_odd
+from changeling.envelope.shapes import ShapeMismatch, first_mismatches
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
 from changeling.formats.decoding import Decoder
@@ -29,7 +29,7 @@ ALONE = ("arcion-csv",)
 """Formats whose records are read one by one: rows of CSV."""
 FORMATS = [name for name in registry.names() if name not in ALONE]
 NAMELESS = ("ydb-json",)
-"""Formats whose records have no names of key columns: a reader must be told."""
+"""Formats whose records have no names of key columns: options must name them."""
 _NUMBERS = [b"1.0", b"-0", b"1E400", b"1e2", b"9223372036854775808", b'"7"', b"0.10"]
 
 
@@ -155,7 +155,7 @@ def test_records_without_a_common_shape_are_tried_a_limited_number_of_times() ->
 
     def read(records: pa.RecordBatch) -> pa.RecordBatch:
         tried.append(records.num_rows)
-        raise only_first_is_odd(records.num_rows)
+        raise first_mismatches(records.num_rows)
 
     records = pa.record_batch([pa.array(range(5000), pa.int64())], names=["value"])
     assert plain_changes(records, np.ones(5000, np.bool_), read) is None
@@ -165,7 +165,7 @@ def test_records_without_a_common_shape_are_tried_a_limited_number_of_times() ->
 def test_odd_records_in_front_do_not_keep_the_others_from_the_quick_way() -> None:
     def read(records: pa.RecordBatch) -> pa.RecordBatch:
         if records.column("value")[0].as_py() < 5:
-            raise only_first_is_odd(records.num_rows)
+            raise first_mismatches(records.num_rows)
         return records
 
     records = pa.record_batch([pa.array(range(5000), pa.int64())], names=["value"])
@@ -182,7 +182,7 @@ def test_a_group_that_has_to_be_read_one_by_one_is_not_tried_again() -> None:
     def read(records: pa.RecordBatch) -> pa.RecordBatch:
         tried.append(records.num_rows)
         if records.column("value")[0].as_py() < 3000:
-            raise OddOnes(np.zeros(records.num_rows, np.bool_) if len(tried) > 1 else np.arange(5000) < 3000)
+            raise ShapeMismatch(np.zeros(records.num_rows, np.bool_) if len(tried) > 1 else np.arange(5000) < 3000)
         return records
 
     records = pa.record_batch([pa.array(range(5000), pa.int64())], names=["value"])

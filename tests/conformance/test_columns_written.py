@@ -141,7 +141,7 @@ def test_plain_rows_are_written_by_columns(name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_moved_row_shifts_those_behind_it_in_its_transaction(name: str) -> None:
-    """Its two records take two places: the changes behind it are not written by columns, in this batch and the next."""
+    """Its two records take two places: the changes after it are not written by columns, in this batch and the next."""
     first = Change(
         op=Operation.UPDATE,
         table=CASES["insert"].table,

@@ -10,7 +10,7 @@ import changeling
 from changeling.formats import registry
 from changeling.model import layout
 from changeling.model.change import Change, Record
-from changeling.named_origins import CARRIED, told_by_positions
+from changeling.named_origins import CARRIED, drop_redundant_old_keys
 from changeling.replicas.key_moves import Half, moved
 
 FORMATS = [name for name in registry.names() if name != "debezium-json" and registry.get(name).carries >= CARRIED]
@@ -85,4 +85,4 @@ def test_a_name_that_says_more_than_the_position_is_a_loss(
 
 def test_the_dialect_that_has_names_keeps_them() -> None:
     given = changes(event("d", 1), event("c", 2, old=1))
-    assert pa.Table.from_batches(told_by_positions(given.to_batches(), registry.get("debezium-json"))) == given
+    assert pa.Table.from_batches(drop_redundant_old_keys(given.to_batches(), registry.get("debezium-json"))) == given

@@ -1,4 +1,4 @@
-"""Commands of pages in this process, beside a session of Spark that is there already: each takes what it takes to do, no more."""
+"""Commands of pages in this process, alongside a session of Spark that is there already: each takes what it takes to do, no more."""
 
 import contextlib
 import io

@@ -59,7 +59,7 @@ def test_it_really_writes_something(notes: str) -> None:
         "replace",
         "delete by key",
         "delete without image",
-        "key change told by the key alone",
+        "key change shown by the key alone",
         "table by name alone",
         "text null",
     ]

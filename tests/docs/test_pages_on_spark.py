@@ -1,4 +1,4 @@
-"""Pages whose commands need Spark: all of them are run beside one session, most of them in one lake, a page after the other."""
+"""Pages whose commands need Spark: all of them are run alongside one session, most of them in one lake, a page after the other."""
 
 import re
 import shlex
@@ -35,7 +35,7 @@ def text_of(page: str) -> str:
 
 
 def is_endless(words: list[str]) -> bool:
-    """Whether a command goes on until somebody stops it."""
+    """Whether a command continues until somebody stops it."""
     return "--serve" in words or "--follow" in words or (words[1] == "run" and "--once" not in words)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES = REPOSITORY / "examples"
 IN_ONE_LAKE = ("log", "operations", "reading-feeds", "reading-the-lake", "deployment")
-"""Pages whose commands are run beside one session of Spark, in this order: the first makes the lake, and the last one moves it."""
+"""Pages whose commands are run alongside one session of Spark, in this order: the first makes the lake, and the last one moves it."""
 WITH_A_DATABASE = ("postgres", "targets")
 """Pages whose commands need a PostgreSQL as well."""
 

@@ -12,7 +12,7 @@ from changeling.envelope.cells import Cells, Part
 from changeling.envelope.columns import Distinct
 from changeling.envelope.many import Many
 from changeling.envelope.one import ONE
-from changeling.envelope.shapes import OddOnes
+from changeling.envelope.shapes import ShapeMismatch
 from changeling.model import layout
 from changeling.model.change import Transaction
 
@@ -125,7 +125,7 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
 
 
 def _named(cells: Cells, one: dict[str, Any] | None, two: dict[str, Any] | None, text: Any) -> Sequence[Any]:
-    """The names of two objects, the values of both, and a cell beside them."""
+    """The names of two objects, the values of both, and a cell next to them."""
     names = f"{list(one or ())}{None if two is None else list(two)}".encode()
     return (cells.joined(names, *(one or {}).values(), *(two or {}).values(), cells.first(text, b"-")),)
 
@@ -162,7 +162,7 @@ def together(operation: Operation, given: Sequence[Sequence[Any]]) -> tuple[list
         try:
             made = operation(cells, *columns)
             cells.check()
-        except OddOnes as error:
+        except ShapeMismatch as error:
             places = [place for place, plain in zip(places, error.plain, strict=True) if plain]
             continue
         if isinstance(made, np.ndarray):
@@ -200,13 +200,13 @@ def test_columns_give_what_single_values_give(name: str) -> None:
 
 def test_records_that_go_another_way_leave_the_group() -> None:
     cells = Many(3)
-    with pytest.raises(OddOnes) as caught:
+    with pytest.raises(ShapeMismatch) as caught:
         cells.only(np.array([True, False, True]))
     assert caught.value.plain.tolist() == [True, False, True]
-    with pytest.raises(OddOnes) as caught:
+    with pytest.raises(ShapeMismatch) as caught:
         Many(3).branch(np.array([False, False, True]))
     assert caught.value.plain.tolist() == [True, True, False]
-    with pytest.raises(OddOnes) as caught:
+    with pytest.raises(ShapeMismatch) as caught:
         Many(2).alone()
     assert caught.value.plain.tolist() == [False, False]
 

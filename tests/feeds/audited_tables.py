@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL whose every change is also written down by triggers: what each row went through, as its database tells it."""
+"""Tables of PostgreSQL whose every change is also written down by triggers: what each row went through, as its database recorded it."""
 
 import random
 import threading
@@ -14,7 +14,7 @@ from tests.postgres.server import Database
 from tests.sources.workloads import Writer
 
 State = tuple[Any, ...] | None
-"""The values of a row beside its id; None where it is gone."""
+"""The values of a row without its id; None where it is gone."""
 Lives = dict[int, list[State]]
 """The states that each row went through, by its id."""
 

@@ -127,9 +127,9 @@ def test_of_several_processes_one_creates_a_feed(tmp_path: Path) -> None:
     assert sorted(code for _, code in ended) == [0, 2, 2]
     winner = next(place for place, (_, code) in enumerate(ended) if code == 0)
     assert [feed.name for feed in definitions_in(tmp_path).all()] == sorted(["same", "abc"[winner]])
-    for (_, told), code in ended:
+    for (_, message), code in ended:
         if code:
-            assert told.startswith(
+            assert message.startswith(
                 "changeling: line 1: there is a feed same of table users already: choose another name\n"
             )
 
@@ -349,8 +349,8 @@ def test_what_is_fixed_for_a_feeds_life(tmp_path: Path, was: str, now: str, prob
     first = synced(tmp_path, FILE)
     with pytest.raises(UsageError) as caught:
         synced(tmp_path, FILE.replace(was, now, 1))
-    told = str(caught.value)
-    assert told.partition(": ")[2] == (
+    message = str(caught.value)
+    assert message.partition(": ")[2] == (
         f"{problem}: that is fixed for a feed's life; declare another feed, under another name"
     )
     assert {feed.name: feed for feed in definitions_in(tmp_path).all()} == first

@@ -1,4 +1,4 @@
-"""Changes are encoded some at a time: numbers, counts and partitions go on over all of them."""
+"""Changes are encoded some at a time: numbers, counts and partitions continue over all of them."""
 
 import pytest
 

@@ -162,7 +162,7 @@ def test_modes_formats_options_and_restarts(tmp_path: Path) -> None:
     sleep(1)
     assert records(made, "brief") == []
 
-    # The numbers of records go on after a restart, and every change of every key is in one partition.
+    # The numbers of records continue after a restart, and every change of every key is in one partition.
     made.write(
         "3.json",
         *(item(6, "update", {"id": number, "name": "again"}, {"id": number}, order=number) for number in range(3, 33)),

@@ -138,7 +138,7 @@ def test_a_dropped_record_is_a_gap(lake: WrittenLake) -> None:
     of = stamped("cut")
     lake.publish(of, FIRST, lost=4)
     assert [str(one) for one in verify_topic(lake.tables, PIPELINE, of).checks[OFFSETS]] == [
-        "0@0: offset 1 is missing behind it"
+        "0@0: offset 1 is missing after it"
     ]
 
 

@@ -21,14 +21,14 @@ from changeling.files.reading import read
 from changeling.formats import registry
 from changeling.formats.framing import COLUMNS, HEADER
 from changeling.formats.user_options import read_options
-from changeling.iceberg.failpoints import POINTS, FailpointReached
+from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
 from tests.feeds.filled_topics import NOON, FilledTopic, Sent
 from tests.files.conftest import bucket, s3_endpoint
 
 __all__ = ["bucket", "s3_endpoint"]
 
-STEPS = [point for point in POINTS if point.startswith("files.")]
+STEPS = [point for point in FAILPOINTS if point.startswith("files.")]
 DIALECTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     *((name, {}, {}) for name in registry.names() if name != "arcion-csv"),
     ("arcion-csv", {}, {"header": True}),
@@ -312,7 +312,7 @@ def test_a_ledger_that_is_none_of_ours_is_not_overwritten(tmp_path: Path) -> Non
         assert ledger.read_bytes() == text
 
 
-def test_records_that_are_gone_are_told(tmp_path: Path) -> None:
+def test_records_that_are_gone_are_reported(tmp_path: Path) -> None:
     made = FilledTopic(tmp_path)
     made.append([b"1"])
     writer(made, tmp_path / "out").step(end=True)

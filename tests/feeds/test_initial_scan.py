@@ -46,7 +46,7 @@ def test_rows_that_change_during_the_scan(tmp_path: Path, monkeypatch: pytest.Mo
         *(item(3, "update", {"id": n, "name": "c"}, {"id": n}, order=n) for n in range(1, 9)),
         item(4, "insert", {"id": 99, "name": "new", "n": None}),
     )
-    # A bucket, another one, then a third one with the point, of the first feed: each run goes on from there.
+    # A bucket, another one, then a third one with the point, of the first feed: each run continues from there.
     for place in ("feed.after@1", "feed.after@1", "feed.after@2"):
         monkeypatch.setenv("CHANGELING_FAILPOINT", place)
         with pytest.raises(FailpointReached):
@@ -74,7 +74,7 @@ def test_rows_that_change_during_the_scan(tmp_path: Path, monkeypatch: pytest.Mo
         {"update": {}, "newImage": moved, "ts": START},
         {"update": {}, "newImage": late, "oldImage": moved, "ts": [START[0], 1]},
     ]
-    # The scan went on behind changes, and what changed before it came is no part of a snapshot.
+    # The scan continued after changes, and what changed before it came is no part of a snapshot.
     places = [place for place, record in enumerate(found) if record.get("ts") == START]
     assert max(places) > min(place for place, record in enumerate(found) if record.get("ts", START) > START)
     marks = {(one["payload"]["op"], one["payload"]["source"]["snapshot"]) for one in values(made, "d")}

@@ -108,7 +108,7 @@ def test_a_step_that_failed_goes_on(
 def test_what_may_not_have_arrived_is_asked_for_and_sent_again(
     tmp_path: Path, broker: Broker, short_transactions: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The connection breaks before one transaction is committed, and after another: nobody is told which."""
+    """The connection breaks before one transaction is committed, and after another: the client does not learn which."""
     passed: list[str] = []
 
     def broken(point: str) -> None:
@@ -205,7 +205,7 @@ def test_an_altered_retention_is_applied(tmp_path: Path, broker: Broker) -> None
         assert (found["retention.ms"], found["segment.ms"]) == (str(seconds * 1000), str(quarter))
 
 
-def test_expired_records_are_copied_and_deleted_ones_are_told(tmp_path: Path, broker: Broker) -> None:
+def test_expired_records_are_copied_and_deleted_ones_are_reported(tmp_path: Path, broker: Broker) -> None:
     feed = KafkaFeed(tmp_path, "gaps", 2, retention=3_600)
     writer = feed.writer(broker.servers)
     feed.append({0: rows(range(10)), 1: rows(range(4))}, at=datetime.now(UTC) - 2 * HOUR)

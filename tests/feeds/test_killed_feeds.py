@@ -45,7 +45,7 @@ LATER: Declared = {"scanned": ("kafka", "big", JSON), "scanned_here": ("table", 
 """Their table is there and full when they are declared."""
 SCAN = ("scan.before@2", "scan.after")
 ONCE = ("retention.before", "retention.after")
-"""Reached by a run that comes to its end; the others by one that goes on."""
+"""Reached by a run that comes to its end; the others by one that continues."""
 STAGES = (
     *("feed.before", "feed.after", "kafka.sent", "kafka.committed", "files.planned", "files.staged", "files.written"),
     *ONCE,

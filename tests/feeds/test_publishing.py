@@ -190,7 +190,7 @@ def test_dropped_feeds_and_tables_go_and_do_not_come_back(tmp_path: Path) -> Non
     made.pipeline.run(once=True)
     assert records(made, "f") == [{"key": [1], "update": {}}]
     assert topics(made) == ["f"]
-    # A dropped feed is gone with its topic; another one of its name begins anew.
+    # A dropped feed is gone with its topic; another one of its name starts from the beginning.
     made.pipeline.sql("ALTER TABLE users DROP CHANGEFEED f")
     with pytest.raises(UsageError, match="there is no feed 'f'"):
         records(made, "f")

@@ -96,7 +96,7 @@ def test_consumers_are_stored_by_several_processes_and_compacted(
     assert table.scan().to_arrow().num_rows < 30
 
 
-def test_what_has_expired_is_not_seen_and_missed_offsets_are_told(tmp_path: Path) -> None:
+def test_what_has_expired_is_not_seen_and_missed_offsets_are_reported(tmp_path: Path) -> None:
     lake, published = WrittenLake(tmp_path), feed(partitions=2, retention=3600)
     now = datetime.now(UTC)
     stored = Consumers(lake.tables)
@@ -123,7 +123,7 @@ def test_what_has_expired_is_not_seen_and_missed_offsets_are_told(tmp_path: Path
     assert lake.topic(published).earliest() == [2, 1]
 
 
-def test_a_consumer_is_told_what_it_missed_since_it_began(tmp_path: Path) -> None:
+def test_a_consumer_learns_what_it_missed_since_it_began(tmp_path: Path) -> None:
     lake, published = WrittenLake(tmp_path), feed(partitions=2, retention=3600)
     now, stored, gaps = datetime.now(UTC), Consumers(lake.tables), list[Gap]()
     lake.publish(published, [(0, "[1]", "{}")], at=now)

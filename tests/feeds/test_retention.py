@@ -30,7 +30,7 @@ TABLE = topic_table(PUBLISHED.name)
 def publish(lake: Lake, first: int, times: Sequence[datetime]) -> None:
     """One file with a record of each time, and the state of the feed."""
     topics = lake.in_namespace(namespace_of(PIPELINE))
-    writer = Writer(topics.target(TABLE, NOW))
+    writer = Writer(topics.write_spec(TABLE, NOW))
     rows = [
         {"partition": 0, "offset": first + place, "key": b"[1]", "value": b"{}", "published_at": time, "point": first}
         for place, time in enumerate(times)
@@ -94,7 +94,7 @@ def test_a_single_run_drops_what_has_expired(spark: SparkSession, tmp_path: Path
 
 
 def streamed(lake: Lake, folder: Path) -> list[int]:
-    """All offsets that a stream has got so far; it goes on where its last run was."""
+    """All offsets that a stream has got so far; it continues where its last run was."""
     stream = (
         lake.spark.readStream.format("iceberg")
         .option("streaming-skip-delete-snapshots", "true")

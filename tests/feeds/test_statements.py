@@ -233,15 +233,15 @@ line 1: expected ADD or ALTER or DROP, not ';'
   ALTER TABLE t DROP CHANGEFEED f, ;
                                    ^""",
         """\
-line 1: this text has no end: write ' behind it
+line 1: this text has no end: add ' after it
   ALTER TABLE t ADD CHANGEFEED f WITH (FORMAT = 'JSON)
                                                 ^^^^^^""",
         """\
-line 1: this name has no end: write ` behind it
+line 1: this name has no end: add ` after it
   DROP TABLE `t
              ^^""",
         """\
-line 1: this comment has no end: write */ behind it
+line 1: this comment has no end: add */ after it
   DROP /* TABLE t
        ^^""",
         """\

@@ -42,7 +42,7 @@ STEPS = [
         item(30, "insert", {**user(2, 2), "extra": "told"}, columns=WIDER),
         item(32, "insert", {**user(3, 3), "more": "here", "m": 5}, columns={**USERS, "more": "utf8", "m": "int32"}),
     ],
-    # Late, and it tells that `extra` became `more`: all rows have it, also those that nothing touches.
+    # Late, and it shows that `extra` became `more`: all rows have it, also those that nothing touches.
     [item(31, "insert", {**user(4, 4), "more": "late"}, columns={**USERS, "more": "utf8"})],
 ]
 

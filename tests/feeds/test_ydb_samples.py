@@ -22,7 +22,7 @@ BEFORE = {"InitialScan", "InitialScanDebezium", "InitialScanAndResolvedTimestamp
 BETWEEN = {"AddColumn", "DisableStream"}
 """Something happened between the two statements of these."""
 ANNOUNCED = {"AddColumn", "ResolvedTimestamps"}
-"""The columns of these are told by records of the source."""
+"""The columns of these are given by records of the source."""
 ALONE = {*BEFORE, *BETWEEN, "ResolvedTimestamps"}
 START = 1_600_000_000_000
 

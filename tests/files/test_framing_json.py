@@ -135,7 +135,7 @@ def test_many_lines_that_never_end_take_no_quadratic_time() -> None:
         (b'{"a":1}\n', b'{"x":[' + b"1,\n  " * 500 + b"}", b'\n{"b":2}\n'),
     ],
 )
-def test_a_record_over_the_limit_is_told_and_not_held(before: bytes, large: bytes, behind: bytes) -> None:
+def test_a_record_over_the_limit_is_reported_and_not_held(before: bytes, large: bytes, behind: bytes) -> None:
     oversized = Oversized(large[:1024], len(large))
     assert split(before + large + behind, limit=2000) == [b'{"a":1}', oversized, b'{"b":2}']
 
@@ -166,7 +166,7 @@ def test_a_record_at_the_limit_is_a_record() -> None:
 
 
 class Endless:
-    """70 MB of one string, made as it is read, and a record behind it."""
+    """70 MB of one string, made as it is read, and a record after it."""
 
     def __init__(self) -> None:
         self.left = 70 * 1024 * 1024

@@ -183,7 +183,7 @@ def test_the_header_of_a_file_stands_once_at_its_top_and_belongs_to_every_record
     assert [origin.record for origin in layout.origins(batch.records)] == [0, 1, 0]
 
 
-def test_a_file_of_either_kind_is_told_by_its_first_letter(tmp_path: Path) -> None:
+def test_a_file_of_either_kind_is_recognised_by_its_first_letter(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b'\n {"x":1}\n{"x":2}\n')
     (tmp_path / "b").write_bytes(b"x\n1\n")
     (batch,) = read(expand([str(tmp_path)]), framing=JsonOrCsv(JsonValues(), CsvRows()))

@@ -170,7 +170,7 @@ def test_a_header_of_other_names_is_counted_against_the_given_columns() -> None:
         (HEAD, "snapshot", "the header is one of realtime rows, not of a snapshot: id_NEW, "),
     ],
 )
-def test_wrong_headers_are_told(header: str, mode: str, why: str) -> None:
+def test_wrong_headers_are_reported(header: str, mode: str, why: str) -> None:
     assert reason("1,x", header, mode=mode).startswith(why)
 
 

@@ -190,7 +190,7 @@ def test_message_keys_that_are_no_keys_of_ours_come_back() -> None:
     assert records["key"].to_pylist() == [b"1|a", b"\xff\x00", b'{"id":1}']
 
 
-def test_the_table_is_told_beside_the_records() -> None:
+def test_the_table_is_declared_next_to_the_records() -> None:
     changes, _ = changeling.decode([{"value": row(), "topic": "users"}, {"value": row()}], "dataworks")
     assert changes["table"].to_pylist() == [{"catalog": None, "schema": None, "name": "users"}, None]
     changes, _ = changeling.decode([{"value": row(), "topic": "users"}], "dataworks", table="a.b")

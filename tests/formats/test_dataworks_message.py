@@ -175,7 +175,7 @@ def test_images_tell_how_much_of_the_row_they_hold() -> None:
     ]
 
 
-def test_the_schema_is_the_messages_own_unless_the_user_tells_another() -> None:
+def test_the_schema_is_the_messages_own_unless_the_user_declares_another() -> None:
     changes, _ = changeling.decode([message()], NAME)
     own = schema_from_json(changes["schema"][0].as_py())
     assert [(column.name, column.type, column.original_type) for column in own.columns] == [
@@ -190,7 +190,7 @@ def test_the_schema_is_the_messages_own_unless_the_user_tells_another() -> None:
     assert records["value"].to_pylist() == [message().encode()]
 
 
-def test_a_key_can_be_told_where_the_message_names_none() -> None:
+def test_a_key_can_be_declared_where_the_message_names_none() -> None:
     keyless = {**TABLE, "primaryKey": []}
     assert decode(message(keyless))[0][0]["key"] is None
     assert decode(message(keyless), key="n")[0][0]["key"] == {"n": "a"}

@@ -191,7 +191,7 @@ def test_a_before_image_by_key_is_written_where_the_key_changed() -> None:
 
 
 @pytest.mark.parametrize("update", [None, "one", "two"])
-def test_a_delete_that_tells_the_key_alone_comes_back_as_that(update: str | None) -> None:
+def test_a_delete_that_has_the_key_alone_comes_back_as_that(update: str | None) -> None:
     """Without a schema the columns of the key must not be taken for all that there are."""
     change = msgspec.structs.replace(CASES["delete by key"], schema=None)
     records, rejects = changeling.encode(batch([change]), NAME, update=update)

@@ -155,7 +155,7 @@ def test_what_a_time_cannot_say_is_refused() -> None:
     assert written(early, drop="commit_time")[0]["_execute_time_"] is None
 
 
-def test_a_delete_that_tells_nothing_is_refused_and_can_be_left_out() -> None:
+def test_a_delete_that_says_nothing_is_refused_and_can_be_left_out() -> None:
     change = Change(op=Operation.DELETE, table=TableName(None, None, "t"))
     assert refusal(change, drop="keyless") == (
         "delete",

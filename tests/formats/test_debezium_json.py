@@ -106,7 +106,7 @@ def test_the_place_inside_the_transaction_is_behind_a_position_that_changes_shar
     assert read(made, key="_id")[0].position == position
 
 
-def test_the_finest_clock_of_the_source_tells_the_time() -> None:
+def test_the_finest_clock_of_the_source_gives_the_time() -> None:
     times: list[tuple[dict[str, Any], int]] = [
         ({"ts_ms": 1, "ts_us": 1002, "ts_ns": 1002003}, 1_002_003),
         ({"ts_ms": 1, "ts_us": 1002}, 1_002_000),
@@ -295,7 +295,7 @@ def test_a_row_without_its_key_columns_is_rejected() -> None:
     assert reason(event("c", None, {"a": 1}), key="id,a") == "no message key, and the row lacks the key columns id"
 
 
-def test_an_update_of_ydb_that_tells_the_old_row_alone_has_its_key_there() -> None:
+def test_an_update_of_ydb_that_has_the_old_row_alone_has_its_key_there() -> None:
     source = {"connector": "ydb", "version": "1.0.0", "ts_ms": 1, "step": 1, "txId": 1, "snapshot": False}
     given = {"payload": {"op": "u", "before": {"id": 1, "v": "a"}, "source": source}}
     (change,) = read(given, key="id", table="t")

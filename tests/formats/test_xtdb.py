@@ -194,7 +194,7 @@ def test_mixed_shapes_and_unknown_members_of_a_transaction_come_back() -> None:
     assert json.loads(records["value"][0].as_py()) == given
 
 
-def test_the_catalog_is_kept_where_the_table_is_told_beside_the_event() -> None:
+def test_the_catalog_is_kept_where_the_table_is_declared_next_to_the_event() -> None:
     given = event(source={"tx_id": 7, "db": "m"})
     changes, _ = decode(given, table="s.t")
     assert changes[0]["table"] == {"catalog": "m", "schema": "s", "name": "t"}

@@ -60,7 +60,7 @@ def test_plain_events_go_the_quick_way_and_come_out_the_same() -> None:
     assert found.changes.num_rows == 300
 
 
-def test_the_schema_is_told_there_too() -> None:
+def test_the_schema_is_declared_there_too() -> None:
     found, quick = decoded([CREATE] * 3, columns="_id:string,age:int32")
     assert quick
     assert found.changes.column("schema").null_count == 0

@@ -93,7 +93,7 @@ def test_an_unknown_mode_is_a_wrong_call() -> None:
         )
 
 
-def test_the_source_has_its_six_fields_whatever_the_change_tells() -> None:
+def test_the_source_has_its_six_fields_whatever_the_change_says() -> None:
     """Checklist 004-48, 004-52: a change without a place of its own gets that of the output."""
     bare = foreign(Operation.INSERT, **AFTER, position=None, commit_time=None, transaction=None)
     written = write(bare, drop={"commit_time"})[0]

@@ -199,7 +199,7 @@ def test_wrong_records_are_rejected_with_the_reason(row: bytes) -> None:
     assert said["reason"] in reason(said["record"])
 
 
-def test_a_schema_record_tells_the_schema() -> None:
+def test_a_schema_record_gives_the_schema() -> None:
     columns = '{"id":"Uint64","d":{"type":"Decimal(35, 10)"},"x":"Unheard"}'
     text = f'{{"tableChanges":[{{"table":{{"schemaVersion":3,"columns":{columns},"primaryKeyColumnNames":"last"}}}}],"ts":[1,2]}}'
     found = schema_from_json(read(text).schema or "")
@@ -215,7 +215,7 @@ def test_a_schema_record_tells_the_schema() -> None:
     )
 
 
-def test_key_names_table_and_mode_must_be_told() -> None:
+def test_key_names_table_and_mode_must_be_declared() -> None:
     with pytest.raises(UsageError, match="--key a,b or in a schema"):
         changeling.decode([], "ydb-json", table="t")
     with pytest.raises(UsageError, match="did you mean 'UPDATES'"):

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from changeling.iceberg import deletion_vectors
 from changeling.iceberg.data_files import DataFile, OpenFile, field_id
-from changeling.iceberg.parquet_files import Target, Writer
+from changeling.iceberg.parquet_files import Writer, WriteSpec
 
 
 def numbered(columns: pa.Schema) -> pa.Schema:
@@ -23,7 +23,7 @@ def numbered(columns: pa.Schema) -> pa.Schema:
 
 def data_file(folder: Path, rows: pa.Table, deleted: np.ndarray | None = None) -> DataFile:
     """One file with these rows, of which some are deleted."""
-    writer = Writer(Target(str(folder), rows.schema))
+    writer = Writer(WriteSpec(str(folder), rows.schema))
     for batch in rows.to_batches():
         writer.write(batch)
     (written,) = writer.close()

@@ -5,14 +5,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from changeling.iceberg.parquet_files import Target, Writer
+from changeling.iceberg.parquet_files import Writer, WriteSpec
 from changeling.log.layout import QUARANTINE, TABLES
 
 
 def columns_with_bounds(folder: Path, without_bounds: frozenset[str]) -> set[str]:
     names = ["after", "before", "id", "meta", "plan", "raw", "schema", "value"]
     rows = pa.record_batch([pa.array(["x", "y"])] * len(names), names=names)
-    writer = Writer(Target(str(folder), rows.schema, without_bounds=without_bounds))
+    writer = Writer(WriteSpec(str(folder), rows.schema, without_bounds=without_bounds))
     writer.write(rows)
     (file,) = writer.close()
     group = pq.ParquetFile(file.path).metadata.row_group(0)

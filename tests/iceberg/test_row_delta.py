@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.iceberg.parquet_files import Target, Writer, Written
+from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile
 from changeling.iceberg.row_delta import registered
 from changeling.spark.java_names import JavaNames
 from tests.iceberg.stored import numbered
@@ -39,18 +39,18 @@ def test_files_are_registered_with_the_metrics_that_iceberg_finds(
     tables = iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())
     table = tables.create(schema, str(tmp_path / "table"))
     columns = numbered(pa.schema([(name, kind) for name, (_, kind, _) in _TYPES.items()]))
-    writer = Writer(Target(str(tmp_path / "table"), columns, without_bounds=without_bounds))
+    writer = Writer(WriteSpec(str(tmp_path / "table"), columns, without_bounds=without_bounds))
     writer.write(pa.record_batch([pa.array(values, kind) for _, kind, values in _TYPES.values()], schema=columns))
     (written,) = writer.close()
 
-    def printed(file: Written) -> dict[str, object]:
+    def printed(file: WrittenFile) -> dict[str, object]:
         found: dict[str, object] = json.loads(
             iceberg.ContentFileParser.toJson(registered(jvm, table, file), table.spec())
         )
         return found | {"file-path": written.path}
 
     # With a scheme, Iceberg's own function is asked.
-    named = Written(f"file://{written.path}", written.rows, written.bytes)
+    named = WrittenFile(f"file://{written.path}", written.rows, written.bytes)
     found = printed(written)
     assert found == printed(named)
     assert found["record-count"] == 3

@@ -45,7 +45,7 @@ class Environment:
         _pip("--python", str(self._python), "check")
 
     def run(self, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Runs `changeling ARGS` with no other variables than these: no Java is found, unless one of them tells where."""
+        """Runs `changeling ARGS` with no other variables than these: no Java is found, unless one of them says where."""
         command = [str(self._python.with_name("changeling")), *arguments]
         return subprocess.run(
             command, cwd=cwd, env={"PATH": "", **environment}, capture_output=True, text=True, check=False, timeout=300

@@ -2,8 +2,8 @@
 
 import pytest
 
+from changeling.pipelines.lakehouse import relocate
 from changeling.pipelines.loading import load
-from changeling.pipelines.moved_warehouse import relocate
 from tests.lake.stored import VERSIONS, unpacked
 from tests.log.lakes import Shop
 

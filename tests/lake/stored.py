@@ -1,4 +1,4 @@
-"""The lake of an earlier version, as a release leaves it: later versions have to read it and to go on with it.
+"""The lake of an earlier version, as a release leaves it: later versions have to read it and to continue with it.
 
 `python -m tests.lake.stored` makes the file for the version at hand; once released, a file is never made again.
 """

@@ -17,9 +17,8 @@ from changeling.iceberg.failpoints import FailpointReached
 from changeling.iceberg.relocation import _Move
 from changeling.log.layout import POINTS
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.lakehouse import catalog_of, tables_of
+from changeling.pipelines.lakehouse import catalog_of, relocate, tables_of
 from changeling.pipelines.loading import load
-from changeling.pipelines.moved_warehouse import relocate
 from changeling.replicas.points import points_of
 from tests.lake.stored import USERS, VERSIONS, unpacked
 from tests.log.lakes import Shop
@@ -84,7 +83,7 @@ def test_a_lake_of_an_earlier_version_is_moved_read_and_continued(
     assert relocate(load(second.file)).from_places == [str(made.folder / "lake")]
     assert relocate(load(second.file)).from_places == []
     assert everything(second) == before
-    # The merge that was interrupted before is finished, and what follows goes on.
+    # The merge that was interrupted before is finished, and what follows continues.
     second.write("4.json", item(10, "delete", None, {"id": 1}), item(11, "insert", {"id": 5, "name": "Eve", "n": 5}))
     second.pipeline.run(once=True)
     names = ("id", "name", "n")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from changeling.iceberg.table import Table
-from changeling.log.batch_plans import READ, Plan
+from changeling.log.batch_plans import READ, BatchPlan
 from changeling.log.batch_stats import BatchStats
 from changeling.log.change_log import Log
 from changeling.log.schema_registry import Registry
@@ -53,7 +53,7 @@ def log_of(tables: Tables) -> Log:
 
 
 def batch(log: Log, source: str, number: int) -> None:
-    log.add_plan(source, Plan(number, 1, READ, f"{source} {number}"))
+    log.add_plan(source, BatchPlan(number, 1, READ, f"{source} {number}"))
     log.commit_rejects(source, number, [], MOMENT)
     log.commit_changes(source, SourceState(batch=number, read=10 * number), [], MOMENT, BatchStats())
 
@@ -113,8 +113,8 @@ def test_what_a_merge_is_given_does_not_change_under_it() -> None:
     given = log.progress
     batch(log, "a", 2)
     batch(log, "b", 1)
-    log.note_look("a", MOMENT, all_read=True, ends=True)
-    assert (given.state.batch("a"), list(given.stats), list(given.stats["a"]), given.looked) == (1, ["a"], [1], {})
+    log.record_poll("a", MOMENT, all_read=True, ends=True)
+    assert (given.state.batch("a"), list(given.stats), list(given.stats["a"]), given.polled_at) == (1, ["a"], [1], {})
     log.forget_stats({"a": 1})
     assert {source: list(known) for source, known in log.progress.stats.items()} == {"a": [2], "b": [1]}
-    assert (log.progress.looked, log.progress.complete) == ({"a": MOMENT}, {"a": MOMENT})
+    assert (log.progress.polled_at, log.progress.complete) == ({"a": MOMENT}, {"a": MOMENT})

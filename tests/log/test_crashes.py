@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.iceberg.failpoints import POINTS, FailpointReached
+from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
 from changeling.log import layout
 from changeling.log.maintenance import maintain
 from changeling.pipelines.lakehouse import lake_of
@@ -22,9 +22,21 @@ from tests.log.lakes import log_only as shop
 from tests.log.records import debezium
 
 TABLES = (layout.CHANGES, layout.REJECTS, layout.SCHEMAS)
-_LATER = ("replay", "asides", "replica", "point", "target", "feed", "scan", "retention", "kafka", "files", "relocate")
-READING = [point for point in POINTS if not point.startswith(_LATER)]
-REPLAYING = [point for point in POINTS if point.startswith(("plan", "read", "changes", "replay"))]
+_LATER = (
+    "replay",
+    "quarantine",
+    "replica",
+    "point",
+    "target",
+    "feed",
+    "scan",
+    "retention",
+    "kafka",
+    "files",
+    "relocate",
+)
+READING = [point for point in FAILPOINTS if not point.startswith(_LATER)]
+REPLAYING = [point for point in FAILPOINTS if point.startswith(("plan", "read", "changes", "replay"))]
 SOURCES: tuple[dict[str, Any], ...] = (
     {
         "name": "drop",

@@ -71,7 +71,7 @@ STREAMS = list(streams())
 
 
 def lines_of(stream: Stream, case: Path) -> list[Row]:
-    """The records of a case, and broken ones behind them."""
+    """The records of a case, and broken ones after them."""
     given: list[Row] = [
         {"topic": row.get("topic"), **{name: _bytes(row.get(name)) for name in ("value", "key")}}
         for row in records_of(case)

@@ -21,7 +21,7 @@ from tests.log.lakes import Shop, event
 from tests.log.lakes import log_only as shop
 
 SEED = Path(__file__).parents[1] / "golden" / "xtdb" / "seed-transaction" / "input.jsonl"
-POINTS = ("plan.after", "read.after", "rejects.after", "changes.after")
+FAILPOINTS = ("plan.after", "read.after", "rejects.after", "changes.after")
 
 
 def bus(folder: Path, broker: Broker, prefix: str, **more: Any) -> Shop:
@@ -90,8 +90,8 @@ def test_failures_at_every_point_one_after_another_are_made_good(
     filled(topics, prefix)
     made = bus(tmp_path, broker, prefix, batch_records=12)
     # The second time: there is a batch before it whose state must not be lost.
-    failed(made, f"{POINTS[0]}@2", monkeypatch)
-    for point in POINTS[1:]:
+    failed(made, f"{FAILPOINTS[0]}@2", monkeypatch)
+    for point in FAILPOINTS[1:]:
         failed(made, point, monkeypatch)
     topics.send(f"{prefix}users", event(99).encode())
     made.pipeline.run(once=True)
@@ -100,7 +100,7 @@ def test_failures_at_every_point_one_after_another_are_made_good(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", FAILPOINTS)
 def test_a_failure_is_made_good(
     point: str, spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

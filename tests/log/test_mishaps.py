@@ -85,7 +85,7 @@ def test_a_warehouse_that_readers_cannot_open_is_refused(tmp_path: Path) -> None
         made.pipeline.status()
 
 
-def test_a_topic_that_was_made_anew_has_rejects_of_its_own(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+def test_a_topic_that_was_recreated_has_rejects_of_its_own(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     topics, name = Topics(broker), f"{uuid4().hex}"
     source = {"name": "bus", "type": "kafka", "servers": broker.servers, "topics": [name], "format": "ydb-json"}
     source |= {"table": "users", "on_gap": "skip"}
@@ -102,7 +102,7 @@ def test_a_topic_that_was_made_anew_has_rejects_of_its_own(spark: SparkSession, 
     assert source_of(made)["rejected"] == 1
 
 
-def test_odd_entries_of_a_folder_are_passed_over_and_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_odd_entries_of_a_folder_are_passed_over_and_reported(spark: SparkSession, tmp_path: Path) -> None:
     made = shop(tmp_path)
     made.write("good.json", event(1))
     (tmp_path / "in" / "gone.json").symlink_to(tmp_path / "nowhere")
@@ -152,7 +152,7 @@ def test_another_type_of_source_under_the_same_name_is_refused(
         run(made)
 
 
-def test_an_error_is_told_of_its_own_source_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_error_is_reported_of_its_own_source_alone(spark: SparkSession, tmp_path: Path) -> None:
     bad = {**YDB, "name": "bad", "path": "bad/*.json", "on_error": "fail"}
     made = shop(tmp_path, YDB, bad)
     (tmp_path / "bad").mkdir()

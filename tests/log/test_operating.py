@@ -1,4 +1,4 @@
-"""A run that is watched from outside: its log, its metrics, its lag, and its pipeline file that changes while it goes on."""
+"""A run that is watched from outside: its log, its metrics, its lag, and its pipeline file that changes meanwhile."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from changeling.pipelines.lag import Lag, Reading, lag_of
 from changeling.pipelines.loading import load
-from changeling.sources.kafka_plan import Plan, Seen, Span
+from changeling.sources.kafka_plan import KafkaPlan, Seen, Span
 from tests.brokers.broker import Broker
 from tests.brokers.topics import Topics
 from tests.log.commands import printed, printed_objects
@@ -172,7 +172,7 @@ def test_the_backlog_of_topics(broker: Broker, tmp_path: Path) -> None:
     loaded = load(shop(tmp_path, {**source, "kafka": {"max.poll.records": 10}}).file)
     (declared,) = loaded.definition.sources
 
-    def lag(*plans: Plan) -> Lag:
+    def lag(*plans: KafkaPlan) -> Lag:
         return lag_of(loaded, declared, Reading([plan.text() for plan in plans], None, running=False))
 
     began = lag()
@@ -180,6 +180,6 @@ def test_the_backlog_of_topics(broker: Broker, tmp_path: Path) -> None:
     assert began.seconds is not None
     assert 0 <= began.seconds < PATIENCE
     seen = (Seen(f"{prefix}orders"), Seen(read))
-    first = Plan(seen, {read: {0: Span(0, 2), 1: Span(0, 1)}, f"{prefix}orders": {0: Span(0, 1)}})
+    first = KafkaPlan(seen, {read: {0: Span(0, 2), 1: Span(0, 1)}, f"{prefix}orders": {0: Span(0, 1)}})
     assert lag(first).records == 1
-    assert lag(first, Plan(seen, {read: {0: Span(2, 3)}})) == Lag(0.0, records=0)
+    assert lag(first, KafkaPlan(seen, {read: {0: Span(2, 3)}})) == Lag(0.0, records=0)

@@ -245,12 +245,12 @@ def test_a_rule_with_a_number_holds_for_every_table_that_it_fits() -> None:
     assert (known[USERS, fitting.schema], known[ORDERS, other.schema]) == (7, 8)
 
 
-def test_numbers_that_are_stored_as_text_are_told_once_with_what_to_write() -> None:
+def test_numbers_that_are_stored_as_text_are_reported_once_with_what_to_write() -> None:
     registry, table = Registry([]), TableName("shop", None, "odd.users")
     sampled = Sampled(table, {"id": ["int"], "price: net": ["number"], "name": ["text"]}, ("id",))
     (first,) = registry.meet("s", sampled)
-    told, _, line = (first.note or "").partition(" write under tables: ")
-    assert told == (
+    note, _, line = (first.note or "").partition(" write under tables: ")
+    assert note == (
         "price: net: numbers of more digits than a decimal or a double has, stored as text. For a column of doubles, which rounds "
         "them, or of a decimal, which quarantines those that do not fit,"
     )

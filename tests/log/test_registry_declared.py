@@ -213,12 +213,12 @@ def test_the_type_does_not_depend_on_the_order_and_the_batches_of_values(
     )
 
 
-def test_nothing_is_inferred_of_a_table_whose_schema_was_told() -> None:
+def test_nothing_is_inferred_of_a_table_whose_schema_was_declared() -> None:
     registry = Registry([version(1, A, "0210")])
     assert registry.infer("bus", [sampled(id="int", more="text")]) == []
 
 
-def test_a_schema_that_is_told_later_is_not_compared_with_what_was_inferred() -> None:
+def test_a_schema_that_is_declared_later_is_not_compared_with_what_was_inferred() -> None:
     registry = Registry()
     registry.infer("bus", [sampled(id="text", n="text")])
     assert learn(registry, seen(A, "0210"), by="fail") == [version(2, A, "0210")]

@@ -217,7 +217,7 @@ def test_on_error_fail_stops_before_anything_of_the_batch_is_in_the_log(
     assert run_once(made) == 1
     where = tmp_path / "in" / "b.json"
     reason = "not JSON: Input data was truncated"
-    message = f"source drop: {where} record 2: {reason} (on_error: reject goes on without it)"
+    message = f"source drop: {where} record 2: {reason} (on_error: reject continues without it)"
     assert capsys.readouterr().err.splitlines()[-1] == f"changeling: {message}"
     first = batch_of("a.json", [event(1), event(2)], batch=1)
     assert made.log() == first

@@ -12,7 +12,7 @@ from changeling.log.change_log import Log
 from changeling.log.ingest import Ingest
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
-from changeling.pipelines.readers import ingest_of
+from changeling.pipelines.source_ingest import ingest_of
 from tests.log.lakes import Shop
 from tests.log.lakes import log_only as shop
 from tests.log.records import debezium
@@ -21,7 +21,7 @@ from tests.log.test_crashes import READING
 SOURCE = {"name": "bus", "type": "files", "path": "in/*.dbz", "format": "debezium-json"}
 TABLES = (layout.CHANGES, layout.REJECTS, layout.SCHEMAS, layout.BATCHES)
 TAGGED = {"plan"}
-"""Plans contain the times at which files were written."""
+"""BatchPlans contain the times at which files were written."""
 
 
 def begun(folder: Path) -> tuple[Shop, Ingest]:

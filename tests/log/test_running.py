@@ -46,7 +46,7 @@ def numbers(made: Shop) -> list[int]:
     return sorted(int(str(row["transaction"]["id"])) for row in made.log())
 
 
-def test_a_second_run_is_refused_and_told_who_holds_the_pipeline(tmp_path: Path) -> None:
+def test_a_second_run_is_refused_and_names_who_holds_the_pipeline(tmp_path: Path) -> None:
     made = shop(tmp_path)
     with held(lock_file(load(made.file)), "shop", "changeling run"), pytest.raises(ChangelingError) as refused:
         made.pipeline.run(once=True)
@@ -65,7 +65,7 @@ def test_a_run_on_another_machine_is_seen_in_the_catalog(spark: SparkSession, tm
         run(made)
     assert str(refused.value) == (
         "pipeline shop is held by `changeling run`, process 7 of ann on elsewhere, since 2026-01-02T03:04:05Z: one writer at a "
-        "time; stop it first, or go on with --take-over where it is gone for certain"
+        "time; stop it first, or continue with --take-over where it is gone for certain"
     )
     made.pipeline.run(once=True, take_over=True)
     run(made)
@@ -104,7 +104,7 @@ def test_files_are_remembered_relative_to_the_pipeline_file(spark: SparkSession,
     assert [json.loads(row["plan"])["files"][0][0] for row in made.rows(layout.BATCHES)] == ["in/a.json"]
 
 
-def test_no_file_yet_is_told_and_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_file_yet_is_reported_and_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
     made = shop(tmp_path)
     assert run(made) == [f"drop: {tmp_path}/in/*.json: no file matches"]
     assert made.log() == []
@@ -219,7 +219,7 @@ def test_a_removed_pipeline_leaves_nothing_and_can_begin_again(spark: SparkSessi
     assert numbers(made) == [1]
 
 
-def test_status_needs_no_spark_and_tells_the_last_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_status_needs_no_spark_and_shows_the_last_error(spark: SparkSession, tmp_path: Path) -> None:
     made = shop(tmp_path)
     (before,) = made.pipeline.status()
     assert (before["read"], before["ingested_at"], before["last_error"]) == (0, None, None)

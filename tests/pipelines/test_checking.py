@@ -40,9 +40,9 @@ def postgres(url: str, **settings: Any) -> str:
 def test_tables_that_can_be_captured_are_listed_and_nothing_is_altered(tmp_path: Path, database: Database) -> None:
     database.execute(USERS, "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')", "CREATE TABLE bag (a int)")
     file = pipeline(tmp_path, postgres(database.url))
-    told = found(file, "source pg")
-    assert (told.status, told.code) == ("warning", 3)
-    first, second = told.text.split("\n")
+    finding = found(file, "source pg")
+    assert (finding.status, finding.code) == ("warning", 3)
+    first, second = finding.text.split("\n")
     assert first == "public.users; 2 rows read"
     assert second.startswith(f"left out: {database.name}.public.bag: public.bag has nothing that identifies its rows")
     database.execute("ALTER TABLE bag REPLICA IDENTITY FULL")
@@ -51,17 +51,17 @@ def test_tables_that_can_be_captured_are_listed_and_nothing_is_altered(tmp_path:
     assert database.rows(f"SELECT 1 FROM pg_replication_slots WHERE database = '{database.name}'") == []
 
 
-def test_missing_rights_and_wrong_rules_are_told(tmp_path: Path, database: Database) -> None:
+def test_missing_rights_and_wrong_rules_are_reported(tmp_path: Path, database: Database) -> None:
     database.execute(USERS)
     rule = "tables:\n  - {name: public.users, exclude: [nmae]}\n"
-    told = found(pipeline(tmp_path, postgres(database.url), more=rule), "source pg")
-    assert (told.status, told.code) == ("failed", 2)
-    assert told.text.endswith("has no column 'nmae', which a rule names: did you mean 'name'?")
+    finding = found(pipeline(tmp_path, postgres(database.url), more=rule), "source pg")
+    assert (finding.status, finding.code) == ("failed", 2)
+    assert finding.text.endswith("has no column 'nmae', which a rule names: did you mean 'name'?")
     with role(database) as user:
-        told = found(pipeline(tmp_path, postgres(user.url)), "source pg")
-    assert (told.status, told.code) == ("failed", 1)
-    assert f'\n    ALTER ROLE "{user.name}" REPLICATION;' in told.text
-    assert f'\n    GRANT SELECT ON "public"."users" TO "{user.name}";' in told.text
+        finding = found(pipeline(tmp_path, postgres(user.url)), "source pg")
+    assert (finding.status, finding.code) == ("failed", 1)
+    assert f'\n    ALTER ROLE "{user.name}" REPLICATION;' in finding.text
+    assert f'\n    GRANT SELECT ON "public"."users" TO "{user.name}";' in finding.text
 
 
 class SparkIsWanted(Exception):
@@ -87,7 +87,7 @@ def test_a_run_reports_what_it_cannot_reach_before_it_starts_spark(tmp_path: Pat
     errors = {row["name"]: row["last_error"] for row in made.status() if row["kind"] != "table"}
     assert 'database "nowhere" does not exist' in errors["pg"]
     warned.clear()
-    # Without `once`, it goes on trying.
+    # Without `once`, it keeps trying.
     with pytest.raises(SparkIsWanted):
         made.run(listener=Listener())
     assert [name for name, _ in warned] == ["pg", "copy"]
@@ -109,36 +109,36 @@ def test_topics_are_looked_at_and_their_first_records_decoded(tmp_path: Path, br
         "checked.orders, checked.users: 2 records; the first 2 can be read, changes of mydb.users"
     )
     topics.send("checked.orders", b"{}")
-    told = found(file, "source bus")
-    assert (told.status, told.code) == ("warning", 3)
-    assert told.text.startswith(
+    finding = found(file, "source bus")
+    assert (finding.status, finding.code) == ("warning", 3)
+    assert finding.text.startswith(
         "checked.orders, checked.users: 3 records; of the first 3 records 1 cannot be read\n1: "
     )
-    told = found(pipeline(tmp_path, kafka(broker.servers, "checked.usres")), "source bus")
-    assert told == Finding("there is no topic 'checked.usres' yet; did you mean 'checked.users'?", "warning")
-    told = found(pipeline(tmp_path, kafka(broker.servers, "nothing*")), "source bus")
-    assert told.text.startswith("no topic matches nothing* yet: it is read once it is there; the cluster has ")
+    finding = found(pipeline(tmp_path, kafka(broker.servers, "checked.usres")), "source bus")
+    assert finding == Finding("there is no topic 'checked.usres' yet; did you mean 'checked.users'?", "warning")
+    finding = found(pipeline(tmp_path, kafka(broker.servers, "nothing*")), "source bus")
+    assert finding.text.startswith("no topic matches nothing* yet: it is read once it is there; the cluster has ")
 
 
-def test_a_refused_login_is_told_soon(tmp_path: Path, guarded_broker: Broker) -> None:
+def test_a_refused_login_is_reported_soon(tmp_path: Path, guarded_broker: Broker) -> None:
     def login(user: User) -> dict[str, str]:
         return {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": user.jaas()}
 
     file = pipeline(tmp_path, kafka(guarded_broker.password_servers, "nothing*", **login(User("alice", "hush-hush"))))
-    told = found(file, "source bus")
-    assert (told.status, told.code) == ("failed", 1)
-    assert "the login was refused" in told.text
-    assert "hush-hush" not in told.text
+    finding = found(file, "source bus")
+    assert (finding.status, finding.code) == ("failed", 1)
+    assert "the login was refused" in finding.text
+    assert "hush-hush" not in finding.text
     file = pipeline(tmp_path, kafka(guarded_broker.password_servers, "nothing*", **login(ALICE)))
     assert found(file, "source bus").text.startswith("no topic matches nothing* yet: it is read once it is there")
     settings = {"security.protocol": "SSL", "ssl.truststore.location": "/no.jks"}
-    told = found(pipeline(tmp_path, kafka(guarded_broker.tls_servers, "t", **settings)), "source bus")
-    assert (told.status, told.text.startswith("cannot be looked at without Spark")) == ("warning", True)
+    finding = found(pipeline(tmp_path, kafka(guarded_broker.tls_servers, "t", **settings)), "source bus")
+    assert (finding.status, finding.text.startswith("cannot be checked without Spark")) == ("warning", True)
 
 
 @pytest.mark.services
 @pytest.mark.parametrize("arguments", [("verify", "usres"), ("snapshot", "usres")])
-def test_an_unknown_table_is_told_without_spark(
+def test_an_unknown_table_is_reported_without_spark(
     tmp_path: Path,
     database: Database,
     monkeypatch: pytest.MonkeyPatch,
@@ -149,6 +149,6 @@ def test_an_unknown_table_is_told_without_spark(
     database.execute(USERS)
     file = pipeline(tmp_path, postgres(database.url))
     assert main([*arguments, "--pipeline", str(file)]) == 2
-    told = "changeling: there is no table 'usres' among those captured; did you mean 'users'?\n"
-    assert capsys.readouterr().err == told
+    expected = "changeling: there is no table 'usres' among those captured; did you mean 'users'?\n"
+    assert capsys.readouterr().err == expected
     assert database.rows("SELECT 1 FROM pg_publication") == []

@@ -1,4 +1,4 @@
-"""A pipeline file that changes while a run goes on: every difference is named, as taken up or as left."""
+"""A pipeline file that changes during a run: every difference is named, as applied or as left."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_every_difference_is_named(tmp_path: Path) -> None:
     # What the former file had may still be in errors.
     assert change.loaded.redacted("sesame") == "***"
     assert watched.change() is None
-    watched.take_up(change)
+    watched.applied(change)
     assert next_change(watched) is None
 
     schemas.write_text(json.dumps({**SCHEMA, "key": []}))

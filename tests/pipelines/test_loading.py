@@ -301,7 +301,7 @@ def test_a_folder_with_several_pipelines(tmp_path: Path, monkeypatch: pytest.Mon
     assert str(caught.value) == "there are 2 pipelines here: a.yml, b.yaml; choose one with --pipeline FILE"
 
 
-def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+def test_all_that_is_wrong_is_reported_at_once(tmp_path: Path) -> None:
     text = """\
 name: shop
 warehouse: ${WAREHOUSE_NOT_SET}
@@ -325,8 +325,8 @@ feeds:
   - {name: f, table: t, with: {FORMAT: JSON, MODE: UPDATE}}
 settle: 10
 """
-    told = refused(tmp_path, text).replace(f"{tmp_path}/", "").splitlines()
-    assert told == [
+    problems = refused(tmp_path, text).replace(f"{tmp_path}/", "").splitlines()
+    assert problems == [
         "shop.yaml:2: warehouse: the environment has no variable WAREHOUSE_NOT_SET; set it first",
         "shop.yaml:4: sources[0].formt: there is no such setting; did you mean 'format'?",
         "shop.yaml:5: sources[1].servers: the environment has no variable SERVERS_NOT_SET; set it first",

@@ -26,7 +26,7 @@ def started(settings: str = "", version: str | None = None) -> Iterator[Embedded
     """
     folder = Path(tempfile.mkdtemp(prefix="changeling-postgres-"))
     folder.chmod(0o755)
-    # Unpacked beside the data, since the server's user may not read the cache of another one.
+    # Unpacked next to the data, since the server's user may not read the cache of another one.
     binaries = None if version is None else unpack(version, folder / "server")
     made = EmbeddedPostgres(folder / "data", settings, binaries=binaries).start()
     try:

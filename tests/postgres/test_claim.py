@@ -113,7 +113,7 @@ def test_a_slot_that_exists_is_claimed_only_by_a_log_that_has_read_from_it(empti
         claim(slot, ONE).take(emptied.connection, begun=False)
     assert (comments(emptied), markers(emptied)) == ([None], [])
     claim(slot, OTHER).take(emptied.connection, begun=True)
-    # Killed between the slot and the first batch, it goes on.
+    # Killed between the slot and the first batch, it continues.
     claim(slot, OTHER).take(emptied.connection, begun=False)
     emptied.execute("COMMENT ON PUBLICATION p IS NULL", *way_out(str(raised.value)))
     claim(slot, ONE).take(emptied.connection, begun=False)

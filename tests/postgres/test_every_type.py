@@ -61,7 +61,7 @@ def replication(database: Database, given: Given) -> Replication:
 
 
 def insert(database: Database, given: Given) -> None:
-    """A row for each number of a literal, and one of NULLs behind them."""
+    """A row for each number of a literal, and one of NULLs after them."""
     for row in range(ROWS):
         values = [texts[row] if row < len(texts) else None for texts in given.values()]
         database.connection.execute(

@@ -131,7 +131,7 @@ def test_a_transaction_whose_commit_begins_a_page_of_the_wal_is_reported_once(da
 
 
 def _insert_and_commit_on_a_new_page(database: Database, number: int) -> None:
-    """The WAL between the insert and the commit is filled to the end of the page, unless the server writes beside it."""
+    """The WAL between the insert and the commit is filled to the end of the page, unless the server writes meanwhile."""
 
     def end() -> int:
         return parse_lsn(database.rows("SELECT pg_current_wal_insert_lsn()::text")[0][0])

@@ -51,7 +51,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Committed:
-    """One transaction: its records, its time, and all tables behind it."""
+    """One transaction: its records, its time, and all tables after it."""
 
     number: int
     time: int

@@ -84,7 +84,7 @@ def then(made: Shop, table: str = "public.users", **when: Any) -> list[dict[str,
     return sorted(found.to_pylist(), key=repr)
 
 
-def asides(made: Shop) -> list[tuple[Any, ...]]:
+def quarantine_entries(made: Shop) -> list[tuple[Any, ...]]:
     """The quarantine: table, key, column, value."""
     rows = made.rows(layout.QUARANTINE)
     return sorted((row["table"]["name"], row["key"], row["column"], row["value"]) for row in rows)

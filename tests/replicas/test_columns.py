@@ -137,7 +137,7 @@ def test_a_type_that_iceberg_cannot_widen_in_place_is_widened_all_the_same(spark
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_a_column_that_no_schema_tells_of_is_passed_over_or_stops_the_run(
+def test_a_column_that_no_schema_mentions_is_passed_over_or_stops_the_run(
     policy: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     rule = {"name": "users", "columns": {"_id": "string", "n": "int64"}, "schema": policy}

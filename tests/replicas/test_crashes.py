@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.iceberg.failpoints import POINTS, FailpointReached
+from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
 from changeling.replicas import merge
 from tests.log.lakes import SMALL, Shop
-from tests.replicas.shops import asides, bus, item, points, replica, replicas
+from tests.replicas.shops import bus, item, points, quarantine_entries, replica, replicas
 
-MERGING = [point for point in POINTS if point.startswith(("asides", "replica", "point"))]
+MERGING = [point for point in FAILPOINTS if point.startswith(("quarantine", "replica", "point"))]
 # One after the other, each from where the one before it failed: two tables more are done where `replica.after` is met again.
 WALK = [f"{point}@1" for point in MERGING]
 WALK.insert(WALK.index("replica.after@1") + 1, "replica.after@2")
@@ -57,7 +57,7 @@ def begun(folder: Path) -> Shop:
 
 def tables(made: Shop) -> dict[str, Any]:
     found: dict[str, Any] = {name: replica(made, name) for name in replicas(made)}
-    return {**found, "asides": asides(made), "points": points(made)}
+    return {**found, "asides": quarantine_entries(made), "points": points(made)}
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_a_merge_that_fails_amid_its_tables_and_again_is_made_good(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, Any]
 ) -> None:
     made = begun(tmp_path / "lake")
-    failed(made, "asides.after@1", monkeypatch, run)
+    failed(made, "quarantine.after@1", monkeypatch, run)
     failed(made, "replica.after@1", monkeypatch, run)
     run(made)
     assert tables(made) == undisturbed

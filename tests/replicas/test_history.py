@@ -67,7 +67,7 @@ def test_people_see_what_became_of_each_column(users: Shop) -> None:
         ("users", "7", '--key 7: write a JSON object of the key columns, such as {"_id":"user-123"}'),
     ],
 )
-def test_what_is_not_there_is_told(users: Shop, table: str, key: str, message: str) -> None:
+def test_what_is_not_there_is_reported(users: Shop, table: str, key: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         users.pipeline.history(table, key)
     assert str(refused.value) == message

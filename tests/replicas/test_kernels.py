@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from changeling.iceberg.parquet_files import Target
+from changeling.iceberg.parquet_files import WriteSpec
 from changeling.log.layout import QUARANTINE
 from changeling.model import layout
 from changeling.model.change import Change
@@ -54,14 +54,14 @@ def folded(changes: list[Change], folder: Path) -> tuple[Rows, TableOutcome]:
         if change.op is Operation.TRUNCATE
     )
     if truncates:
-        table = replace(table, floor=truncates[-1].rank, truncates=truncates[-1:])
+        table = replace(table, start_after=truncates[-1].rank, truncates=truncates[-1:])
     fields = [("id", pa.int64()), *((name, pa.string()) for name in COLUMNS)]
     for attempt in count():
-        target = Target(str(folder / str(attempt)), pa.schema(fields))
-        asides = Target(str(folder / f"asides-{attempt}"), QUARANTINE.columns)
+        target = WriteSpec(str(folder / str(attempt)), pa.schema(fields))
+        quarantine = WriteSpec(str(folder / f"asides-{attempt}"), QUARANTINE.columns)
         events = pa.Table.from_batches([*RowChangesKernel((table,))([arrived])], ROW_EVENTS)
         ordered = sorted_events(events)
-        kernel = FoldKernel((table,), (target,), asides, 1)
+        kernel = FoldKernel((table,), (target,), quarantine, 1)
         parts = [
             msgspec.json.decode(text, type=TableOutcome)
             for found in kernel(ordered.to_batches(11))
@@ -108,7 +108,7 @@ def once(changes: list[Change]) -> tuple[Rows, int]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_changes_that_share_positions_are_told_apart_by_what_they_say(seed: int, tmp_path: Path) -> None:
+def test_changes_that_share_positions_are_distinguished_by_what_they_say(seed: int, tmp_path: Path) -> None:
     made = random.Random(seed)
     database = Database(made)
     while len(database.events) < 60:

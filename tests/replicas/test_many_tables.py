@@ -22,7 +22,7 @@ from tests.replicas.shops import USERS, bus, item, replica
 TABLES = [f"t{number:02}" for number in range(50)]
 WIDER = {**USERS, "more": "utf8"}
 END = ("replica.before@3", "replica.after@20", "replica.after@9", "point.before@1")
-"""Where merges end: each goes on where the one before it ended, with the tables that it did not commit."""
+"""Where merges end: each continues where the one before it ended, with the tables that it did not commit."""
 
 Row = dict[str, Any]
 

@@ -15,7 +15,7 @@ from changeling.iceberg import measured_scan
 from changeling.model.errors import UsageError
 from changeling.pipelines.time_travel import AskedState
 from tests.log.lakes import Shop, shop
-from tests.replicas.shops import asides, bus, item, moment, points, replica, replicas, then
+from tests.replicas.shops import bus, item, moment, points, quarantine_entries, replica, replicas, then
 
 ANN, BOB = {"id": 1, "name": "Ann", "n": 1}, {"id": 2, "name": "Bob", "n": 2}
 
@@ -173,16 +173,16 @@ def test_what_is_too_large_for_the_process_is_folded_on_spark(
     assert reasons == ["0.0 MB have to be read"]
 
 
-def test_values_that_do_not_fit_are_kept_aside_until_their_row_is_written_anew(
+def test_values_that_do_not_fit_are_quarantined_until_their_row_is_written_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     made = bus(tmp_path)
     big = 2**40
     run(made, "a", item(1, "insert", {**ANN, "n": big}), item(2, "insert", {**BOB, "n": big}))
-    assert asides(made) == [("users", '{"id":1}', "n", str(big)), ("users", '{"id":2}', "n", str(big))]
+    assert quarantine_entries(made) == [("users", '{"id":1}', "n", str(big)), ("users", '{"id":2}', "n", str(big))]
     assert replica(made) == [{**ANN, "n": None}, {**BOB, "n": None}]
     run(made, "b", item(3, "update", {"id": 1, "name": "Anna"}, {"id": 1}), item(4, "delete", None, {"id": 2}))
-    assert asides(made) == [("users", '{"id":1}', "n", str(big))]
+    assert quarantine_entries(made) == [("users", '{"id":1}', "n", str(big))]
     (table,) = [row for row in made.pipeline.status() if row["kind"] == "table"]
     assert {name: table[name] for name in ("applied", "late", "stale", "aside")} == {
         "applied": 4,
@@ -191,12 +191,12 @@ def test_values_that_do_not_fit_are_kept_aside_until_their_row_is_written_anew(
         "aside": 1,
     }
     run(made, "c", item(5, "update", {"id": 1, "n": 7}, {"id": 1}))
-    assert asides(made) == []
+    assert quarantine_entries(made) == []
     assert replica(made) == [{"id": 1, "name": "Anna", "n": 7}]
     # It stays with its row where that gets another key; what was at that key before is gone.
     run(made, "d", item(6, "insert", {**BOB, "n": big}), item(7, "update", {"id": 1, "n": big + 1}, {"id": 1}))
     run(made, "e", item(8, "delete", None, {"id": 1}), item(9, "update", {"id": 1, "name": "Bo"}, {"id": 2}))
-    assert asides(made) == [("users", '{"id":1}', "n", str(big))]
+    assert quarantine_entries(made) == [("users", '{"id":1}', "n", str(big))]
     assert replica(made) == [{"id": 1, "name": "Bo", "n": None}]
 
 
@@ -206,7 +206,7 @@ def test_a_table_without_a_key_needs_the_whole_row_before(spark: SparkSession, t
     run(made, "a", *(item(number, "insert", {"a": 1, "b": "x"}, **bag) for number in (1, 2, 3)))
     run(made, "b", item(4, "delete", None, {"a": 1, "b": "x"}, **bag), item(5, "delete", None, {"a": 1}, **bag))
     assert replica(made, "public__bag") == [{"a": 1, "b": "x"}] * 2
-    assert [aside[2:] for aside in asides(made)] == [(None, '{"a":1}')]
+    assert [entry[2:] for entry in quarantine_entries(made)] == [(None, '{"a":1}')]
 
 
 def test_rows_that_were_only_touched_are_stale_and_keep_their_values(spark: SparkSession, tmp_path: Path) -> None:
@@ -223,6 +223,6 @@ def test_rows_that_were_only_touched_are_stale_and_keep_their_values(spark: Spar
     shop(tmp_path, {**source, "columns": {"id": "uint64", "n": "int32"}, "options": {"mode": "KEYS_ONLY"}})
     run(made, "b", *(json.dumps({"update": {}, "key": [n], "ts": [n + 8, 1]}) for n in (1, 9)))
     assert [(int(row["id"]), row["n"]) for row in replica(made, "users")] == [(1, 1), (2, 2)]
-    assert [(key, value) for _, key, _, value in asides(made)] == [('{"id":1}', None), ('{"id":9}', None)]
+    assert [(key, value) for _, key, _, value in quarantine_entries(made)] == [('{"id":1}', None), ('{"id":9}', None)]
     (table,) = [row for row in made.pipeline.status() if row["kind"] == "table"]
     assert (table["stale"], table["aside"]) == (2, 0)

@@ -1,7 +1,7 @@
 """A key change that appears as delete, tombstone and create with the placeholder: the row keeps the value that was not sent.
 
 Each table has the same history in another split of batches, once with the key that Debezium's header names, and once with
-positions that go on with the number of the change in its transaction.
+positions that continue with the number of the change in its transaction.
 """
 
 import json
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from changeling.model.errors import UsageError
 from changeling.model.position import encode
 from tests.log.lakes import Shop, shop
-from tests.replicas.shops import asides, points, replica, replicas, then
+from tests.replicas.shops import points, quarantine_entries, replica, replicas, then
 
 SOURCE = {"name": "pg", "type": "files", "path": "in/*.json", "format": "debezium-json", "carrier": "kcat"}
 UNKNOWN = "__debezium_unavailable_value"
@@ -111,7 +111,7 @@ def moves(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Move
             lines += [line for line, wanted in record if wanted == batch]
         made.write(f"{batch}.json", *lines, tombstone("on_top", batch, batch))
         made.pipeline.run(once=True)
-        stale[str(batch)] = len(asides(made))
+        stale[str(batch)] = len(quarantine_entries(made))
     return Moves(made, stale)
 
 
@@ -123,7 +123,7 @@ def test_a_row_that_moves_takes_along_what_was_not_sent(moves: Moves, table: str
 def test_what_is_known_in_the_end_is_not_stale(moves: Moves) -> None:
     # Creates that came before their deletes were stale until those came.
     assert moves.stale["0"] > 0
-    assert asides(moves.made) == []
+    assert quarantine_entries(moves.made) == []
 
 
 @pytest.mark.parametrize("table", ["cut", "create_first"])
@@ -188,7 +188,7 @@ def test_where_it_cannot_be_known_the_row_is_stale(spark: SparkSession, tmp_path
     )
     made.pipeline.run(once=True)
     assert cells(replica(made, "public__t")) == [(5, 5, None), (6, 6, None), (7, 7, None)]
-    assert [(key, column) for _, key, column, _ in asides(made)] == [
+    assert [(key, column) for _, key, column, _ in quarantine_entries(made)] == [
         ('{"id":5}', None),
         ('{"id":6}', None),
         ('{"id":7}', None),
@@ -196,7 +196,7 @@ def test_where_it_cannot_be_known_the_row_is_stale(spark: SparkSession, tmp_path
     made.write("b.json", message("t", 9, "u", {"id": 6, "n": 6, "doc": "whole"}))
     made.pipeline.run(once=True)
     assert cells(replica(made, "public__t")) == [(5, 5, None), (6, 6, "whole"), (7, 7, None)]
-    assert [key for _, key, _, _ in asides(made)] == ['{"id":5}', '{"id":7}']
+    assert [key for _, key, _, _ in quarantine_entries(made)] == ['{"id":5}', '{"id":7}']
     assert len(points(made)) == 2
     # On top of stored rows: two origins are stored, one of them stale; two are not.
     made.write(
@@ -212,10 +212,10 @@ def test_where_it_cannot_be_known_the_row_is_stale(spark: SparkSession, tmp_path
     marks = [(f'{{"id":{key}}}', None) for key in (15, 17, 18, 7)]
     (status,) = (row for row in made.pipeline.status() if row["kind"] == "table")
     assert cells(replica(made, "public__t")) == expected
-    assert ([(key, column) for _, key, column, _ in asides(made)], status["stale"]) == (marks, 4)
+    assert ([(key, column) for _, key, column, _ in quarantine_entries(made)], status["stale"]) == (marks, 4)
     made.pipeline.rebuild("public.t")
     assert cells(replica(made, "public__t")) == expected
-    assert [(key, column) for _, key, column, _ in asides(made)] == marks
+    assert [(key, column) for _, key, column, _ in quarantine_entries(made)] == marks
 
 
 LATE_HALVES = {
@@ -250,9 +250,9 @@ def test_a_late_half_of_a_move_changes_where_others_came_from(spark: SparkSessio
     made.pipeline.run(once=True)
     made.write("late.json", *(line for lines, _ in LATE_HALVES.values() for line in lines))
     made.pipeline.run(once=True)
-    merged = {name: replica(made, name) for name in replicas(made)}, asides(made)
+    merged = {name: replica(made, name) for name in replicas(made)}, quarantine_entries(made)
     found = {table: [(row["id"], row["doc"]) for row in merged[0][f"public__{table}"]] for table in LATE_HALVES}
     assert found == {table: rows for table, (_, rows) in LATE_HALVES.items()}
     for table in LATE_HALVES:
         made.pipeline.rebuild(f"public.{table}")
-    assert ({name: replica(made, name) for name in replicas(made)}, asides(made)) == merged
+    assert ({name: replica(made, name) for name in replicas(made)}, quarantine_entries(made)) == merged

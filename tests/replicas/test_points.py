@@ -68,7 +68,7 @@ def test_every_point_is_read_back_whole(tmp_path: Path) -> None:
     for first in range(0, len(numbers), 52):
         part = numbers[first : first + 52]
         stored.write(points, [point_of(number, states[number]) for number in part])
-        # Whoever begins now knows the same as who went on, and reads the last ones only.
+        # Whoever begins now knows the same as who continued, and reads the last ones only.
         points = points_of(stored.tables)
         assert points.last.tables == states[part[-1]]
         assert points._earlier is None
@@ -79,7 +79,7 @@ def test_every_point_is_read_back_whole(tmp_path: Path) -> None:
     assert [point.number for point in points.after(255)] == [256, 257, 258, 259, 260]
     assert points.at(17) == msgspec.structs.replace(point_of(17, states[17]), base=1)
     assert points.at(261) is None
-    assert [point.number for point in points.undisturbed("pg", f"{4:09}")] == [3, 2, 1]
+    assert [point.number for point in points.valid_bases("pg", f"{4:09}")] == [3, 2, 1]
 
 
 def test_points_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_points_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
     stored.write(Points(), [point_of(number, {"a": number}) for number in range(1, 6)])
     points = points_of(stored.tables)
     assert [row["base"] for row in stored.rows] == [None, 1, None, 3, None]
-    newest = points.undisturbed("pg")
+    newest = points.valid_bases("pg")
     assert next(newest).tables == {"a": 5}
     assert points.after(4) == [points.last]
     assert points._earlier is None

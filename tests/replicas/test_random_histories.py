@@ -40,14 +40,20 @@ def _events_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is new by the statistics of batches is looked up in the log as well."""
+    """Whatever is new by the statistics of batches is polled_at up in the log as well."""
     following = PendingChanges.next
 
     def both(
-        self: PendingChanges, last: Point, batches: dict[str, int], stats: Any = None, looked: Any = None, *, end: bool
+        self: PendingChanges,
+        last: Point,
+        batches: dict[str, int],
+        stats: Any = None,
+        polled_at: Any = None,
+        *,
+        end: bool,
     ) -> Delta | None:
-        found = following(self, last, batches, stats, looked, end=end)
-        assert comparable(found) == comparable(following(self, last, batches, None, looked, end=end))
+        found = following(self, last, batches, stats, polled_at, end=end)
+        assert comparable(found) == comparable(following(self, last, batches, None, polled_at, end=end))
         return found
 
     monkeypatch.setattr(PendingChanges, "next", both)

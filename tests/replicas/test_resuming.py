@@ -11,12 +11,12 @@ from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.log_follower import merge_of
-from changeling.pipelines.readers import ingest_of
+from changeling.pipelines.source_ingest import ingest_of
 from tests.log.lakes import Shop
-from tests.replicas.shops import asides, bus, item, points, replica, replicas
+from tests.replicas.shops import bus, item, points, quarantine_entries, replica, replicas
 
 OTHER: dict[str, Any] = {"table": "other", "columns": {"id": "int64", "n": "int32"}}
-FAILURES = ["asides.after@1", "replica.before@2", "replica.after@1", "point.before@1", "point.after@1"]
+FAILURES = ["quarantine.after@1", "replica.before@2", "replica.after@1", "point.before@1", "point.after@1"]
 
 
 def both(number: int) -> list[str]:
@@ -28,7 +28,7 @@ def both(number: int) -> list[str]:
 
 
 def tables(made: Shop) -> dict[str, Any]:
-    return {**{name: replica(made, name) for name in replicas(made)}, "asides": asides(made)}
+    return {**{name: replica(made, name) for name in replicas(made)}, "asides": quarantine_entries(made)}
 
 
 def test_a_merge_that_fails_is_finished_before_anything_newer(

@@ -127,7 +127,7 @@ def test_003_20_mutable_and_immutable_tables_of_one_source(stores: Stores) -> No
     assert {name: kept.count(name) for name in TABLES} == dict.fromkeys(TABLES, 7)
 
 
-def test_003_24_an_insert_only_table_holds_typed_rows_and_tells_what_was_not_applied(stores: Stores) -> None:
+def test_003_24_an_insert_only_table_holds_typed_rows_and_shows_what_was_not_applied(stores: Stores) -> None:
     beside = {"op": "string", "image": "string", "position": "string", "commit_time": MOMENT}
     rows = [
         {**row, "op": op, "image": "full", "position": f"02{number}2", "commit_time": time(number)}

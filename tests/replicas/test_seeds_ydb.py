@@ -165,7 +165,7 @@ def test_004_35_to_004_38_the_rows_of_the_samples(feeds: Feeds) -> None:
     assert now(feeds.made, "stamped") == contents(columns, [stamped])
 
 
-def test_a_change_without_values_leaves_the_row_and_marks_it_stale_until_it_is_written_anew(feeds: Feeds) -> None:
+def test_a_change_without_values_leaves_the_row_and_marks_it_stale_until_it_is_written_again(feeds: Feeds) -> None:
     values = {"value": "int64", "id": "int64"}
     first: list[Row] = [{"id": id, "value": id} for id in (1, 2, 3, 4)]
     last: list[Row] = [{"id": 1, "value": 10}, *first[1:3]]
@@ -175,7 +175,7 @@ def test_a_change_without_values_leaves_the_row_and_marks_it_stale_until_it_is_w
     assert (status["stale"], status["aside"]) == (1, 0)
 
 
-def test_rows_that_only_a_feed_without_values_told_of_are_counted_and_not_made_up(feeds: Feeds) -> None:
+def test_rows_that_only_a_feed_without_values_mentions_are_counted_and_not_made_up(feeds: Feeds) -> None:
     assert [found["unknown"] for found in feeds.found] == [contents({"id": "int64"}, [])] * 3
     keys = [f'{{"id":{id}}}' for id in (1, 2, 3)]
     assert [stale["unknown"] for stale in feeds.stale] == [keys, keys[1:], keys[1:]]

@@ -16,7 +16,7 @@ from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.log_follower import merge_of
-from changeling.pipelines.readers import ingest_of
+from changeling.pipelines.source_ingest import ingest_of
 from changeling.replicas import pending_changes
 from changeling.replicas.merge import Merge
 from changeling.sources.files import FilesSource
@@ -116,7 +116,7 @@ def test_a_part_of_a_transaction_that_comes_late_is_not_waited_for(
     made = shop(tmp_path, {**SOURCE, "carrier": "kcat"}, settle="100s")
     made.write("0.json", *(message({"topic": "a", "key": None, "value": event(n).encode()}, n) for n in (1, 6)))
     made.pipeline.run(once=True)
-    # Another topic is behind, and nobody knows whether the last one is all of its transaction.
+    # Another topic is behind, and it is not known whether the last one is all of its transaction.
     made.write("1.json", *(message({"topic": "b", "key": None, "value": event(n).encode()}, n) for n in (2, 4)))
     ingest, merge = started(made)
     assert ingest.step() is not None
@@ -178,7 +178,9 @@ def test_a_folder_that_is_gone_was_not_looked_at(
 
 def row_event(number: int, place: int, position: int, *, connector: str = "postgresql", ts_ms: int = 1) -> str:
     """An event of Debezium's: the row `number`, as the event `place` of the transaction `number // 10`."""
-    where = {"postgresql": {"lsn": position}, "mysql": {"file": "mysql-bin.000003", "pos": position}}[connector]
+    where: dict[str, Any] = {"postgresql": {"lsn": position}, "mysql": {"file": "mysql-bin.000003", "pos": position}}[
+        connector
+    ]
     source = {"connector": connector, "db": "shop", "schema": "public", "table": "items", "ts_ms": ts_ms, **where}
     transaction = {"id": str(number // 10), "total_order": place, "data_collection_order": place}
     value = {"before": None, "after": {"id": number}, "source": source, "op": "c", "transaction": transaction}

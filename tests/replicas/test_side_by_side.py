@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.iceberg.failpoints import POINTS, FailpointReached
+from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
 from changeling.log import layout
 from changeling.log.ingest import Report
 from changeling.pipelines.listener import SilentListener
 from changeling.replicas.merge import Report as Merged
 from tests.log.lakes import SMALL, Shop, shop
-from tests.replicas.shops import asides, item, points, replica, replicas
+from tests.replicas.shops import item, points, quarantine_entries, replica, replicas
 
 SOURCES = ("north", "south")
 _OUTSIDE = ("replay", "target", "feed", "kafka", "files", "relocate", "scan", "retention")
-WALK = [point for point in POINTS if not point.startswith(_OUTSIDE)]
+WALK = [point for point in FAILPOINTS if not point.startswith(_OUTSIDE)]
 BATCHES = 3
 
 
@@ -85,7 +85,7 @@ class Until(SilentListener):
 
     def merged(self, report: Merged) -> None:
         self.threads.add(threading.current_thread().name)
-        if all(report.point.of(source).whole_batch >= self._batch for source in SOURCES):
+        if all(report.point.of(source).last_complete_batch >= self._batch for source in SOURCES):
             self._stop.set()
 
 
@@ -110,7 +110,7 @@ def check(made: Shop, last: int) -> None:
     assert sorted(row["id"] for row in versions) == list(range(1, len(versions) + 1))
     known = {row["id"]: (row["source"], row["table"]) for row in versions}
     assert all(known[row["schema_id"]] == (row["source"], row["table"]) for row in log)
-    assert len(asides(made)) == 2 * last
+    assert len(quarantine_entries(made)) == 2 * last
     assert [point["point"] for point in points(made)] == list(range(1, len(points(made)) + 1))
     history = replica(made, "public__users__history")
     assert len(history) == 2 * last - 1
@@ -123,7 +123,7 @@ def check(made: Shop, last: int) -> None:
 def test_sources_and_merges_that_fail_at_every_point_side_by_side_are_made_good(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each run goes on from where the one before failed, whichever of its threads that was."""
+    """Each run continues from where the one before failed, whichever of its threads that was."""
     made = two(tmp_path)
     add(made, 1)
     assert go_on(made, 1) >= {"changeling-north", "changeling-south"}

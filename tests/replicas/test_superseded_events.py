@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from changeling.iceberg.parquet_files import Target
+from changeling.iceberg.parquet_files import WriteSpec
 from changeling.log.layout import QUARANTINE
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
@@ -54,13 +54,13 @@ def tasks_of(changes: list[Change], size: int) -> Tasks:
 def result(tasks: Tasks, folder: Path, *, reduced: bool) -> tuple[Rows, TableOutcome, FoldTable]:
     columns = columns_of([], SCHEMA, "evolve", ("id",))
     table = FoldTable("s", TABLE, columns, columns.shape(), stored=False, staged=False, reduced=reduced)
-    target = Target(str(folder / "rows"), pa.schema(FIELDS))
-    asides = Target(str(folder / "asides"), QUARANTINE.columns)
+    target = WriteSpec(str(folder / "rows"), pa.schema(FIELDS))
+    quarantine = WriteSpec(str(folder / "asides"), QUARANTINE.columns)
 
     def widened(table: FoldTable, kinds: dict[str, list[str]]) -> FoldTable:
         raise AssertionError("every column is declared")
 
-    ((folded, outcome),) = fold(cast(Changes, tasks), [table], lambda one: (one, target), asides, 1, widened)
+    ((folded, outcome),) = fold(cast(Changes, tasks), [table], lambda one: (one, target), quarantine, 1, widened)
     rows = [row for file in outcome.files for row in pq.read_table(file.path).to_pylist()]
     return {row["id"]: row for row in rows}, outcome, folded
 
@@ -148,7 +148,7 @@ def test_what_moves_a_row_is_not_left_out(tmp_path: Path) -> None:
 
 
 def test_what_another_row_is_based_on_is_not_left_out(tmp_path: Path) -> None:
-    """A row moves with its values to another key before the key that it leaves is written anew."""
+    """A row moves with its values to another key before the key that it leaves is written again."""
     database = Database(random.Random(1))
     row = {"id": 1, **dict.fromkeys(COLUMNS), COLUMNS[0]: 7}
     database.emit(Operation.INSERT, 1, after=row)

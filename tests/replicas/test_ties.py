@@ -1,7 +1,7 @@
 """Changes that share a position, and equal rows of snapshots.
 
-What changes say tells repetitions from later changes, which are taken in the order of arrival. The marks of a snapshot tell
-attempts at it apart.
+The content of changes distinguishes repetitions from later changes, which are taken in the order of arrival. The marks of a
+snapshot distinguish attempts at it.
 """
 
 import json

@@ -41,7 +41,7 @@ def test_values_of_the_kind_fit(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("other", VALUES)
-def test_values_of_another_kind_are_told(kind: str, other: str) -> None:
+def test_values_of_another_kind_are_reported(kind: str, other: str) -> None:
     values = [*VALUES[kind], None, *VALUES[other]]
     found = undeclared(values, parse(TYPES_OF[kind]))[1]
     numbers = ["int", "decimal(3,2)", "double", "number"]
@@ -88,7 +88,7 @@ def test_a_number_fits_where_no_digit_is_lost(value: bytes, kind: str, found: se
     assert undeclared([b"0", value], parse(kind))[1] == found
 
 
-def test_exact_numbers_that_are_no_doubles_are_told_where_all_were_doubles() -> None:
+def test_exact_numbers_that_are_no_doubles_are_reported_where_all_were_doubles() -> None:
     for kind, double, other in (
         ("int64", b"9007199254740992", b"9007199254740993"),
         ("decimal(20,19)", b"0.30000000000000004", b"0.3000000000000000444"),

@@ -195,7 +195,7 @@ def test_nothing_is_nothing_of_the_right_type(kind: Type, values: list[bytes | N
         ("array<int32>", b"5", "5 is not a value of type array"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_with_its_reason(name: str, text: bytes, reason: str) -> None:
+def test_a_value_that_does_not_fit_is_reported_with_its_reason(name: str, text: bytes, reason: str) -> None:
     array, misfits = column([None, text], parse(name))
     assert array.to_pylist() == [None, None]
     assert [(misfit.place, misfit.value) for misfit in misfits] == [(1, text)]

@@ -114,7 +114,7 @@ def test_stored_values_become_what_reading_them_again_gives(spark: SparkSession)
 
 
 @pytest.mark.parametrize(("old", "new"), UNDECLARED)
-def test_what_is_not_spelled_alike_is_written_anew(old: str, new: str) -> None:
+def test_what_is_not_spelled_alike_is_written_again(old: str, new: str) -> None:
     in_place = (("decimal", "json"), ("decimal(6,3)", "decimal(8,3)"))
     assert is_promotion(parse(old), parse(new)) == ((old, new) in in_place)
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from changeling.formats.options import ReadOptions
 from changeling.model import layout
 from changeling.sources.kafka import KafkaSource
-from changeling.sources.kafka_plan import Plan
+from changeling.sources.kafka_plan import KafkaPlan
 from changeling.sources.kafka_planner import Subscription
 from changeling.sources.source import Reader, Records
 from changeling.spark.adapter import run
@@ -50,7 +50,7 @@ def read(spark: SparkSession, source: KafkaSource, plan: str) -> list[Sent]:
     """The records of a plan by topic, partition and offset."""
     given = source.input(spark, plan)
     found = run(given.frame, _RecordsOnly(given.reader), layout.RECORDS).toArrow()
-    ordinals = Plan.parse(plan).ordinals()
+    ordinals = KafkaPlan.parse(plan).ordinals()
     return sorted(_sent(row, ordinals) for row in found.to_pylist())
 
 

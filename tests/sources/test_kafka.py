@@ -2,7 +2,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.sources.kafka_plan import Plan
+from changeling.sources.kafka_plan import KafkaPlan
 from tests.brokers.broker import Broker
 from tests.brokers.topics import Sent, Topics
 from tests.sources.kafka_reading import drain, kafka_source, read, read_all
@@ -48,7 +48,7 @@ def test_records_come_whole_in_bounded_batches_and_over_a_restart(
     for plan in plans:
         second.remember(plan)
     plans += drain(second)
-    assert [second.spread(plan).records for plan in plans] == [7, 7, 6]
+    assert [second.plan_size(plan).records for plan in plans] == [7, 7, 6]
     assert ranges(plans[0]) == {"whole.a": {"0": [0, 3], "1": [0, 2]}, "whole.b": {"0": [0, 2]}}
     assert read_all(spark, second, plans) == sorted(sent)
     assert read_all(spark, first, plans) == sorted(sent)
@@ -87,13 +87,13 @@ def test_topics_and_partitions_that_appear_later_are_read_from_their_beginning(
     sent = topics.send("late.a", b"x", partition=1) + topics.send("late.m", b"y", partition=1)
     (plan,) = drain(source)
     assert read(spark, source, plan) == sent
-    assert Plan.parse(plan).ordinals() == {"late.m": 0, "late.a": 1}
+    assert KafkaPlan.parse(plan).ordinals() == {"late.m": 0, "late.a": 1}
     assert source.input(spark, plan).topics == {"late.m": 0, "late.a": 1}
     topics.make("late.b")
     sent = topics.send("late.b", b"z")
     (plan,) = drain(source)
     assert read(spark, source, plan) == sent
-    assert Plan.parse(plan).ordinals() == {"late.m": 0, "late.a": 1, "late.b": 2}
+    assert KafkaPlan.parse(plan).ordinals() == {"late.m": 0, "late.a": 1, "late.b": 2}
 
 
 def test_latest_is_where_the_first_plan_was_made_also_for_a_later_run(
@@ -153,7 +153,7 @@ def test_a_batch_of_marks_alone_is_empty_and_comes_once(spark: SparkSession, bro
         taken_back.abort()
     source = kafka_source(spark, broker.servers, "marks", batch_records=2)
     plans = drain(source)
-    assert [source.spread(plan).records for plan in plans] == [2, 2]
+    assert [source.plan_size(plan).records for plan in plans] == [2, 2]
     assert read_all(spark, source, plans) == []
     assert source.next() is None
 
@@ -175,5 +175,5 @@ def test_a_plan_of_nothing_has_no_records(spark: SparkSession, broker: Broker) -
     source = kafka_source(spark, broker.servers, "anything")
     plan = source.nothing()
     assert read(spark, source, plan) == []
-    assert source.spread(plan).records == 0
+    assert source.plan_size(plan).records == 0
     assert source.broken(plan) is None

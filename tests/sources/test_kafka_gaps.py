@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.model.errors import ChangelingError
-from changeling.sources.kafka_plan import Plan
+from changeling.sources.kafka_plan import KafkaPlan
 from changeling.spark.errors import SPARK_ERRORS, translate_error
 from tests.brokers.broker import Broker
 from tests.brokers.topics import Topics
@@ -104,7 +104,11 @@ def test_a_topic_that_was_recreated_is_distinguished_from_the_former_one(
     plans += drain(source)
     assert read_all(spark, source, plans[1:]) == sent
     assert len(source.warnings()) == 1
-    assert [Plan.parse(plan).ordinals() for plan in plans] == [{"recreated": 0}, {"recreated": 1}, {"recreated": 1}]
+    assert [KafkaPlan.parse(plan).ordinals() for plan in plans] == [
+        {"recreated": 0},
+        {"recreated": 1},
+        {"recreated": 1},
+    ]
     assert source.input(spark, plans[0]).topics is None
     assert source.input(spark, plans[1]).topics == {"recreated": 1}
 

@@ -1,4 +1,4 @@
-"""A capture that is operated: its file changes while it runs, its lag is told then and afterwards, and a new snapshot is no truncate."""
+"""A capture that is operated: its file changes while it runs, its lag is reported then and afterwards, and a new snapshot is no truncate."""
 
 import threading
 import time
@@ -12,22 +12,22 @@ from pyspark.sql import SparkSession
 from changeling.cli import main
 from changeling.pipelines.listener import SilentListener
 from changeling.pipelines.run_metrics import RunMetrics
-from changeling.sources.source import Spread
+from changeling.sources.source import PlanSize
 from tests.log.lakes import Shop
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture, replica
 
 
 class Heard(SilentListener):
-    """Remembers what was snapshotted, and what was taken up."""
+    """Remembers what was snapshotted, and what was applied."""
 
     def __init__(self) -> None:
         self.snapshots: list[str] = []
         self.taken: list[list[str]] = []
         self.left: list[str] = []
 
-    def starts(self, source: str, batch: int, spread: Spread) -> None:
-        self.snapshots += [str(spread.snapshot)] * (spread.snapshot is not None)
+    def starts(self, source: str, batch: int, size: PlanSize) -> None:
+        self.snapshots += [str(size.snapshot)] * (size.snapshot is not None)
 
     def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
         self.taken.append(list(taken))

@@ -13,7 +13,7 @@ from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.listener import SilentListener
 from changeling.postgres.connection import connect
-from changeling.sources.source import Spread
+from changeling.sources.source import PlanSize
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture, replica, source
 
@@ -345,7 +345,7 @@ def test_who_comes_to_alter_a_table_is_let_through(spark: SparkSession, tmp_path
     seen = threading.Event()
 
     class Listening(SilentListener):
-        def starts(self, source: str, batch: int, spread: Spread) -> None:
+        def starts(self, source: str, batch: int, size: PlanSize) -> None:
             seen.set()
             time.sleep(1)
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.iceberg.failpoints import POINTS, FailpointReached
+from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.time_travel import AskedState
@@ -32,7 +32,7 @@ from tests.sources.captures import capture, replica, source
 from tests.sources.workloads import NAMES, TABLES, write_at_once
 
 _ELSEWHERE = ("replay", "rejects", "target", "feed", "kafka", "files", "scan", "retention")
-REACHED = [point for point in POINTS if not point.startswith(_ELSEWHERE)]
+REACHED = [point for point in FAILPOINTS if not point.startswith(_ELSEWHERE)]
 ALTERATIONS = (
     "ALTER TABLE keyed ADD COLUMN extra int DEFAULT 7",
     "ALTER TABLE pairs ADD COLUMN more text",

@@ -115,7 +115,7 @@ def test_an_idle_table_next_to_a_busy_one_holds_nothing_of_the_log(
         )
         assert lag(made) > 30_000_000
         made.pipeline.run(once=True)
-        # The server itself goes on only to where the oldest transaction was that it still knows of.
+        # The server itself continues only to where the oldest transaction was that it still knows of.
         database.execute("CHECKPOINT", f"INSERT INTO busy VALUES (-{number + 1}, '')")
         made.pipeline.run(once=True)
         assert lag(made) < 30_000_000

@@ -99,7 +99,7 @@ def test_splits_hold_whole_lines_and_every_byte(tmp_path: Path, size: int) -> No
     assert sum(line_count(part) or 0 for part in found) == 4
 
 
-def test_a_file_that_changes_before_it_is_read_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_that_changes_before_it_is_read_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     lines_file(file, "xtdb")
     changes = changeling.spark.decode_files(spark, str(file), "xtdb", split_bytes=1000).changes

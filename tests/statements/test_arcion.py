@@ -31,7 +31,7 @@ FOUR = {"neither": ("null", "null", 0), "new": ("a", "null", 1), "old": ("null",
 """After, before and `exists` of a column for each of its values; the last one was set to NULL."""
 
 
-def test_000_08_000_10_000_11_000_30_and_000_32_exists_tells_the_images_of_each_column() -> None:
+def test_000_08_000_10_000_11_000_30_and_000_32_exists_shows_the_images_of_each_column() -> None:
     record = {
         "tableName": {"namespace": {"catalog": None, "schema": "s", "hash": 1}, "name": "t", "hash": 2},
         "opType": "U",

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.iceberg.failpoints import POINTS, FailpointReached
+from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
 from changeling.model.errors import ChangelingError
 from changeling.targets.apply import check_complete
 from changeling.targets.staging_table import stage
@@ -20,7 +20,7 @@ from tests.postgres.server import Database
 from tests.replicas.shops import bus, item
 from tests.targets.postgres_targets import differing, mirror, run, step
 
-STEPS = [point for point in POINTS if point.startswith("target")]
+STEPS = [point for point in FAILPOINTS if point.startswith("target")]
 BAG: dict[str, Any] = {"table": "bag", "columns": {"a": "int64"}, "key": ()}
 WIDER = {"id": "int64", "name": "utf8", "n": "int64", "more": "utf8"}
 _STEP = """

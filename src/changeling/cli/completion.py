@@ -173,9 +173,9 @@ def _fish(calls: list[Call]) -> str:
         elif call.arguments is Other.FILES:
             lines.append(f"{start} -F")
         for flag, taken in call.flags.items():
-            told = f" -d {_quoted(call.helps[flag])}" if call.helps.get(flag) else ""
+            described = f" -d {_quoted(call.helps[flag])}" if call.helps.get(flag) else ""
             spelled = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
-            lines.append(f"{start} {spelled}{_fish_value(taken)}{told}")
+            lines.append(f"{start} {spelled}{_fish_value(taken)}{described}")
     return "\n".join(lines)
 
 

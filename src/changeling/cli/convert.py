@@ -3,13 +3,13 @@
 import argparse
 import json
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import msgspec
 
 from changeling.cli.arguments import add_input, format_of, input_of, rejects_path, settings
 from changeling.cli.explanation import explanation
-from changeling.cli.progress import progress_bar
 from changeling.conversion import Conversion
 from changeling.files import output, paths, writing
 from changeling.formats import registry
@@ -19,6 +19,9 @@ from changeling.losses import most_first
 from changeling.model.printable import printable
 from changeling.reading_changes import Input, Progress, Report, changes_of, silent
 from changeling.rejects import RejectSink
+
+_SMALL = 16 * 1024 * 1024
+"""Bytes that are read in about a second."""
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -77,7 +80,36 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _progress(given: Input, parsed: argparse.Namespace) -> AbstractContextManager[Progress]:
     """The records may be printed on the terminal that a bar would be on."""
-    return nullcontext(silent) if parsed.output == paths.STDIN else progress_bar(paths.total_bytes(given.places))
+    return nullcontext(silent) if parsed.output == paths.STDIN else _progress_bar(paths.total_bytes(given.places))
+
+
+@contextmanager
+def _progress_bar(total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on terminals where useful, silence elsewhere.
+
+    Yields a function to call with the number of bytes read since the last call; nothing is shown for little input.
+
+    Where the size is not known, the bar appears when it is no longer little.
+    """
+    if not sys.stderr.isatty() or (total is not None and total < _SMALL):
+        yield lambda amount: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = progress.add_task("", total=total)
+
+    def advance(amount: int) -> None:
+        progress.update(task, advance=amount)
+        if progress.tasks[0].completed >= _SMALL:
+            progress.start()
+
+    try:
+        yield advance
+    finally:
+        progress.stop()
 
 
 def _options_of_the_target_alone(parsed: argparse.Namespace, form: Format) -> list[str]:

@@ -33,7 +33,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument(
         "--consumer",
         metavar="C",
-        help="go on where this consumer was, and store its place; --from is for its first read",
+        help="continue where this consumer was, and store its place; --from is for its first read",
     )
     parser.add_argument("--limit", metavar="N", type=whole_number, help="stop after N records")
     add_pipeline(parser)
@@ -42,7 +42,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Prints records by partition and offset; what was missed is told on stderr."""
+    """Prints records by partition and offset; missed records are reported on stderr."""
     from changeling.feeds.reading import parse_start
 
     if parsed.consumer == "":

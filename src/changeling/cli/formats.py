@@ -70,9 +70,12 @@ def _options(kind: type[msgspec.Struct], common: type[msgspec.Struct]) -> Iterat
     for field in msgspec.structs.fields(kind):
         if field.name not in shared:
             values = _choices(msgspec.inspect.type_info(field.type))
-            told = [f"one of {', '.join(values)}"] if values else []
-            told += [f"default {_spelled(field.default)}"] if field.default is not None else []
-            yield field.name, " ".join([notes.get(field.name, ""), f"({'; '.join(told)})" if told else ""]).strip()
+            details = [f"one of {', '.join(values)}"] if values else []
+            details += [f"default {_spelled(field.default)}"] if field.default is not None else []
+            yield (
+                field.name,
+                " ".join([notes.get(field.name, ""), f"({'; '.join(details)})" if details else ""]).strip(),
+            )
 
 
 def _choices(kind: msgspec.inspect.Type) -> list[str]:

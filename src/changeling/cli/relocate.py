@@ -22,8 +22,8 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Prints what was corrected."""
+    from changeling.pipelines.lakehouse import relocate
     from changeling.pipelines.loading import find, load
-    from changeling.pipelines.moved_warehouse import relocate
 
     done = relocate(load(find(parsed.pipeline)))
     if parsed.json:

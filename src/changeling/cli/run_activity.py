@@ -8,7 +8,7 @@ from changeling.pipelines.listener import SilentListener
 
 if TYPE_CHECKING:
     from changeling.log.ingest import Report
-    from changeling.sources.source import Spread
+    from changeling.sources.source import PlanSize
 
 _REPLICAS = "replicas"
 _MOST = 3
@@ -16,7 +16,7 @@ _MOST = 3
 
 
 class RunActivity(SilentListener):
-    """A listener that knows what goes on. Another thread may ask it for the line at any time."""
+    """A listener that knows what each part does. Another thread may ask it for the line at any time."""
 
     def __init__(self, first: str) -> None:
         self._doing: dict[str, str] = {}
@@ -44,9 +44,9 @@ class RunActivity(SilentListener):
         if not self._begun:
             self._otherwise = lambda: f"{source}: looking for what is new"
 
-    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+    def starts(self, source: str, batch: int, size: "PlanSize") -> None:
         """Shown during the batch."""
-        self._begins(source, f"{source}: reading {spread}")
+        self._begins(source, f"{source}: reading {size}")
 
     def done(self, report: "Report") -> None:
         """The batch is in the log."""

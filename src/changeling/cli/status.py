@@ -38,7 +38,7 @@ _LEGEND = {
         ("schema", "the number of the table's schema in the log"),
         ("version", "which of the table's own schemas that is, from 1"),
         ("origin", "where it is from: declared, carried by the records, taken from the database, or inferred"),
-        ("status", "accepted; ignored or aside, as the policy of the table has it"),
+        ("status", "accepted; ignored or aside (its records are rejected), per the table's policy"),
         ("applied", "changes in the replica"),
         ("late", "changes that came after a later one of the same row had been applied"),
         ("ties", "changes of one row with equal positions: the order of arrival decided"),

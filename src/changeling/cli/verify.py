@@ -118,8 +118,8 @@ def _show(one: "Verified") -> None:
     verdict, colour = (f"{one.different:,} differ", "red") if one.different else ("equal", "green")
     # Tables come one by one: what can be aligned is in front of their names.
     line = Text.assemble((f"{verdict:<12}", colour), f"{counted(one.rows, 'row'):>18}  ", (_name(one), "bold"))
-    if one.aside:
-        line.append(f"  ({counted(one.aside, 'value')} in quarantine: no column can store it)", style="yellow")
+    if one.quarantined:
+        line.append(f"  ({counted(one.quarantined, 'value')} in quarantine: no column can store it)", style="yellow")
     console.print(line)
     for each in one.differences:
         place = "only in the source" if each.replica is None else "only in the replica" if each.source is None else ""

@@ -74,7 +74,7 @@ CASES: dict[str, Change] = {
     "key change": _after(
         Operation.UPDATE, ROW.replace('"_id":"o-1"', '"_id":"o-2"'), key='{"_id":"o-2"}', **FULL_BEFORE
     ),
-    "key change told by the key alone": _after(
+    "key change shown by the key alone": _after(
         Operation.UPDATE,
         ROW.replace('"_id":"o-1"', '"_id":"o-2"'),
         key='{"_id":"o-2"}',

@@ -13,7 +13,7 @@ from changeling.files.paths import STDIN
 from changeling.model.change import Origin
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.sources.files import FilesSource
-from changeling.sources.kafka_plan import Plan
+from changeling.sources.kafka_plan import KafkaPlan
 from changeling.sources.kafka_planner import KafkaPlanner, Subscription
 from changeling.sources.source import Records
 from changeling.spark.dialects import DecodeKernel
@@ -66,7 +66,7 @@ def inputs(planner: FilesSource | KafkaPlanner, plan: str) -> list[InputPartitio
         return [FilesInput(files) for files in shared_out(places, first, _TASK_BYTES)]
     return [
         SpanInput(topic, partition, start, min(start + _TASK_RECORDS, span.end))
-        for topic, partition, span in Plan.parse(plan).spans()
+        for topic, partition, span in KafkaPlan.parse(plan).spans()
         for start in range(span.start, span.end, _TASK_RECORDS)
     ]
 

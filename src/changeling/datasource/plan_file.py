@@ -1,6 +1,6 @@
 """The plans of a stream, one a line: written before anything is read, so that the same offset always means the same records.
 
-Spark tells a Python source neither how far its checkpoint is nor where that lies: a stream that starts again learns from this file
+A Python source learns from Spark neither how far its checkpoint is nor where it is stored: a stream that starts again reads from this file
 what it has planned, and plans only what comes after.
 """
 

@@ -1,4 +1,4 @@
-"""Which values are their own canonical form, told from their text: most are, and need no conversion of their own."""
+"""Which values are their own canonical form, judged by their text: most are, and need no conversion of their own."""
 
 import functools
 

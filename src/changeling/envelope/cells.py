@@ -2,7 +2,7 @@
 
 A reader or a writer is one function over cells. `One` calls it with the values of one record, `Many` with the columns of all
 records of a shape. So both ways agree by construction. Where records of a group differ in what is to be done with them, `Many`
-goes on with those that take the usual branch; the others leave the group (`OddOnes`), and are looked at by themselves.
+continues with those that take the usual branch; the others leave the group (`ShapeMismatch`), and are looked at by themselves.
 """
 
 import functools

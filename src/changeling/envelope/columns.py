@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.cells import Absent, Cell, Cells, Condition, Reason
-from changeling.envelope.shapes import OddOnes
+from changeling.envelope.shapes import ShapeMismatch
 from changeling.envelope.text_columns import Mask, as_mask, distinct, is_one_of, joined
 from changeling.model import layout
 from changeling.model.operation import Operation
@@ -60,9 +60,9 @@ class Columns(Cells):
         self._plain = found if self._plain is None else self._plain & found
 
     def check(self) -> None:
-        """Raises `OddOnes` where some records must leave."""
+        """Raises `ShapeMismatch` where some records must leave."""
         if self._plain is not None and not self._plain.all():
-            raise OddOnes(self._plain)
+            raise ShapeMismatch(self._plain)
 
     def only(self, condition: Condition) -> bool:
         self.expect(condition)
@@ -75,7 +75,7 @@ class Columns(Cells):
         return first
 
     def refuse(self, reason: Reason) -> NoReturn:
-        raise OddOnes(np.zeros(self.count, np.bool_))
+        raise ShapeMismatch(np.zeros(self.count, np.bool_))
 
     def alone(self) -> None:
         self.refuse("")

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from changeling.envelope.shapes import OddOnes
+from changeling.envelope.shapes import ShapeMismatch
 from changeling.envelope.text_columns import Mask, Places
 
 _ATTEMPTS = 16
@@ -23,7 +23,7 @@ Found = TypeVar("Found")
 def in_groups(candidates: Mask, attempt: Callable[[Places], Found]) -> tuple[list[tuple[Places, Found]], Places]:
     """What `attempt` makes of the candidates, group by group, with their places; and the places of all that it does not take.
 
-    It takes those that are as the first one; it raises `OddOnes` for the others, and is called again without, a limited number
+    It takes those that are as the first one; it raises `ShapeMismatch` for the others, and is called again without, a limited number
     of times: where each has a shape of its own, the cost must not grow with the square of the batch.
     """
     left = np.flatnonzero(candidates)
@@ -37,7 +37,7 @@ def in_groups(candidates: Mask, attempt: Callable[[Places], Found]) -> tuple[lis
             try:
                 found.append((group, attempt(group)))
                 break
-            except OddOnes as error:
+            except ShapeMismatch as error:
                 if not error.plain.any():
                     others.append(group)
                     break

@@ -14,7 +14,7 @@ def spelled(value: bytes) -> bytes:
 
 
 def check_key(key: Mapping[str, bytes], row: bytes, canonical: Convert = spelled) -> None:
-    """Raises `Rejected` where a row has another value in a column of its key: nobody knows which row is meant."""
+    """Raises `Rejected` where a row has another value in a column of its key: it is not known which row is meant."""
     start = b"{%b" % b",".join([json_text.head(name) + value for name, value in key.items()])
     if row.startswith((start + b",", start + b"}")):
         return

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.shapes import UNUSABLE, Names, OddOnes, Shape, decoded
+from changeling.envelope.shapes import UNUSABLE, Names, Shape, ShapeMismatch, decoded
 from changeling.envelope.text_columns import Mask, as_mask, byte_lengths, column, cut, every, joined, starts
 from changeling.model import json_text
 
@@ -22,7 +22,7 @@ _SHAPES = 64
 
 
 def are_canonical(values: pa.Array) -> Mask:
-    """Whether each value (of valid JSON) is a scalar in canonical form, as far as a look at its text tells."""
+    """Whether each value (of valid JSON) is a scalar in canonical form, as far as its text shows."""
     return as_mask(pc.match_substring_regex(values.cast(pa.string()), f"^{_PLAIN}$"))
 
 
@@ -35,9 +35,9 @@ def keys_of(values: Sequence[tuple[str, pa.Array]]) -> pa.Array:
 
 
 def values_in(rows: pa.Array, names: Names) -> list[pa.Array]:
-    """The values of these columns of rows; null where a row lacks one. Raises `OddOnes` where some are no objects."""
+    """The values of these columns of rows; null where a row lacks one. Raises `ShapeMismatch` where some are no objects."""
     if any(map(UNUSABLE.search, names)):
-        raise OddOnes(np.zeros(len(rows), np.bool_))
+        raise ShapeMismatch(np.zeros(len(rows), np.bool_))
     found = decoded(rows, _columns(names))
     made = []
     for place in range(len(names)):

@@ -15,7 +15,7 @@ from changeling.envelope.columns import Structs
 from changeling.envelope.objects import are_objects, are_shallow, in_order
 from changeling.envelope.parts import Parts
 from changeling.envelope.positions import are_positions, positions
-from changeling.envelope.shapes import Names, Shape, decoded, items, only_first_is_odd
+from changeling.envelope.shapes import Names, Shape, decoded, first_mismatches, items
 from changeling.envelope.text_columns import as_mask, byte_lengths, contained, cut, every, quoted
 from changeling.model import json_text, layout
 
@@ -67,7 +67,7 @@ class Many(Parts):
     def _shape(self, texts: pa.Array) -> Shape:
         found = Shape.of(texts[0].as_py())
         if found is None:
-            raise only_first_is_odd(self.count)
+            raise first_mismatches(self.count)
         return found
 
     def items(self, text: Cell, count: int, wrong: Callable[[int], str]) -> list[Cell]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.shapes import OddOnes, decoded
+from changeling.envelope.shapes import ShapeMismatch, decoded
 from changeling.envelope.text_columns import Mask, byte_lengths, content_of
 from changeling.model import json_text
 from changeling.model.errors import Rejected
@@ -27,7 +27,7 @@ def are_objects(texts: pa.Array) -> Mask:
     given = pc.fill_null(texts, "{}")
     try:
         decoded(given, _objects)
-    except OddOnes as error:
+    except ShapeMismatch as error:
         return error.plain
     return are_shallow(given)
 

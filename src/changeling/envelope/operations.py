@@ -48,11 +48,11 @@ class Operations(ABC):
 
     @abstractmethod
     def only(self, condition: Condition) -> bool:
-        """Whether this holds; a group goes on with the records for which it does."""
+        """Whether this holds; a group continues with the records for which it does."""
 
     @abstractmethod
     def branch(self, condition: Condition) -> bool:
-        """Whether this holds; a group goes on with the records that are as the first one."""
+        """Whether this holds; a group continues with the records that are as the first one."""
 
     @abstractmethod
     def refuse(self, reason: Reason) -> NoReturn:
@@ -84,11 +84,11 @@ class Operations(ABC):
 
     @abstractmethod
     def common(self, cell: Cell) -> Any:
-        """The value; a group goes on with the records that have the value of the first one."""
+        """The value; a group continues with the records that have the value of the first one."""
 
     @abstractmethod
     def limit(self, value: Cell, most: int) -> None:
-        """A group goes on with the records that have one of the first values, so many at most."""
+        """A group continues with the records that have one of the first `most` values."""
 
     @abstractmethod
     def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
@@ -160,7 +160,7 @@ class Operations(ABC):
 
     @abstractmethod
     def items(self, text: Cell, count: int, wrong: Callable[[int], str]) -> list[Cell]:
-        """The items of an array of so many, as JSON; of others, `wrong` says so."""
+        """The items of an array of `count`, as JSON; of others, `wrong` says so."""
 
     @abstractmethod
     def natural(self, raw: Cell) -> Cell:
@@ -220,7 +220,7 @@ class Operations(ABC):
 
     @abstractmethod
     def behind(self, text: Cell, pattern: str) -> tuple[Cell, ...]:
-        """The texts in the groups of a pattern, all with names, that JSON begins with, and what is behind it; None where it does not."""
+        """The texts in the groups of a pattern, all with names, that JSON begins with, and what follows; None where it does not."""
 
     @abstractmethod
     def number(self, text: Cell) -> Cell:
@@ -296,7 +296,7 @@ class Operations(ABC):
 
     @abstractmethod
     def components(self, position: Cell, count: int) -> tuple[Cell, ...]:
-        """The numbers of a position of so many; None where it is another one, or none."""
+        """The numbers of a position of `count`; None where it is another one, or none."""
 
     @abstractmethod
     def sole_value(self, key: Cell) -> Cell:

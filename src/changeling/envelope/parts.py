@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from changeling.envelope.cells import Cell, Members
 from changeling.envelope.columns import Columns, Distinct
-from changeling.envelope.shapes import OddOnes, Shape, decoded
+from changeling.envelope.shapes import Shape, ShapeMismatch, decoded
 from changeling.envelope.text_columns import Places, as_mask, placed
 
 _SHAPES = 16
@@ -24,7 +24,7 @@ class Parts(Columns):
 
     @abstractmethod
     def part(self, count: int) -> "Parts":
-        """So many of the records, as a group of their own."""
+        """`count` of the records, as a group of their own."""
 
     def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
         self.check()
@@ -90,7 +90,7 @@ class Parts(Columns):
                 try:
                     found.append((rows, dict(shape.members(texts.take(pa.array(rows))))))
                     break
-                except OddOnes as error:
+                except ShapeMismatch as error:
                     rows = rows[error.plain]
             if shape is None or not len(rows):
                 break
@@ -98,7 +98,7 @@ class Parts(Columns):
         if len(left):
             plain = np.ones(self.count, np.bool_)
             plain[left] = False
-            raise OddOnes(plain)
+            raise ShapeMismatch(plain)
         return found
 
     def _made(
@@ -108,10 +108,10 @@ class Parts(Columns):
         try:
             own = function(part, by, *(self._taken(cell, rows) for cell in cells))
             part.check()
-        except OddOnes as error:
+        except ShapeMismatch as error:
             plain = np.ones(self.count, np.bool_)
             plain[rows] = error.plain
-            raise OddOnes(plain) from None
+            raise ShapeMismatch(plain) from None
         return [None if cell is None else part.array(cell) for cell in own]
 
     def _together(self, made: Sequence[tuple[Places, Sequence[Cell]]]) -> list[Cell]:

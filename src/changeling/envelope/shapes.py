@@ -28,7 +28,7 @@ _NOTHING = msgspec.Raw(b"")
 _in_order = msgspec.structs.astuple
 
 
-class OddOnes(Exception):
+class ShapeMismatch(Exception):
     """Some records of a batch are not plain: `plain` says which are."""
 
     def __init__(self, plain: Mask) -> None:
@@ -36,15 +36,15 @@ class OddOnes(Exception):
         self.plain = plain
 
 
-def only_first_is_odd(count: int) -> OddOnes:
+def first_mismatches(count: int) -> ShapeMismatch:
     """The first record has no shape that others could be read by."""
-    return OddOnes(np.arange(count) > 0)
+    return ShapeMismatch(np.arange(count) > 0)
 
 
 def require(plain: Mask) -> None:
-    """Raises `OddOnes` unless all are plain."""
+    """Raises `ShapeMismatch` unless all are plain."""
     if not plain.all():
-        raise OddOnes(plain)
+        raise ShapeMismatch(plain)
 
 
 class Shape(NamedTuple):
@@ -92,7 +92,7 @@ class Shape(NamedTuple):
         return self.literals == (*heads, b"}")
 
     def members(self, texts: pa.Array) -> dict[str, pa.Array]:
-        """The values of the members of each object, as their original text; raises `OddOnes` where some have another shape.
+        """The values of the members of each object, as their original text; raises `ShapeMismatch` where some have another shape.
 
         Null is the value of an optional member that an object lacks.
         """
@@ -140,14 +140,14 @@ def _decoder(names: Names, optional: frozenset[str]) -> msgspec.json.Decoder[Any
 
 
 def decoded(texts: pa.Array, decoder: msgspec.json.Decoder[Any]) -> list[Any]:
-    """Every text through a decoder; raises `OddOnes` where it refuses some."""
+    """Every text through a decoder; raises `ShapeMismatch` where it refuses some."""
     try:
         found = decoder.decode_lines(lines(texts))
         if len(found) == len(texts):
             return found
     except (msgspec.DecodeError, RecursionError):
         pass
-    raise OddOnes(np.fromiter(map(_accepted(decoder.decode), texts.to_pylist()), np.bool_, len(texts)))
+    raise ShapeMismatch(np.fromiter(map(_accepted(decoder.decode), texts.to_pylist()), np.bool_, len(texts)))
 
 
 def _accepted(decode: Callable[[Any], object]) -> Callable[[Any], bool]:
@@ -162,7 +162,7 @@ def _accepted(decode: Callable[[Any], object]) -> Callable[[Any], bool]:
 
 
 def items(texts: pa.Array, count: int) -> list[pa.Array]:
-    """The items of arrays of that many, with nothing between them; raises `OddOnes` where some are others."""
+    """The items of arrays of that many, with nothing between them; raises `ShapeMismatch` where some are others."""
     if not count:
         require(as_mask(pc.equal(texts, b"[]")))
         return []

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeling.envelope.cells import Cell, Cells, Condition, Members, as_bytes
-from changeling.envelope.departures import Departures, RecordColumns
+from changeling.envelope.change_columns import ChangeColumns, RecordColumns
 from changeling.envelope.one import ONE
 from changeling.model import layout
 from changeling.model.change import Record
@@ -25,7 +25,7 @@ class RecordCells(NamedTuple):
 
 
 Writer: TypeAlias = Callable[[Cells, Any], Sequence[RecordCells]]
-"""What a change is written as: `Outgoing`, or the changes of a group as `Departures`."""
+"""What a change is written as: `Outgoing`, or the changes of a group as `ChangeColumns`."""
 
 
 def kept(cells: Cells, out: Any) -> Members:
@@ -49,10 +49,10 @@ def one_by_one(write: Writer) -> Callable[[Any], Sequence[Record]]:
     return encode
 
 
-def by_columns(write: Writer) -> Callable[[Departures], RecordColumns]:
+def by_columns(write: Writer) -> Callable[[ChangeColumns], RecordColumns]:
     """The way of whole groups."""
 
-    def encode(changes: Departures) -> RecordColumns:
+    def encode(changes: ChangeColumns) -> RecordColumns:
         made = write(changes, changes)
         changes.check()
         columns = [_columns(changes, one) for one in made]
@@ -68,7 +68,7 @@ def by_columns(write: Writer) -> Callable[[Departures], RecordColumns]:
     return encode
 
 
-def _columns(changes: Departures, made: RecordCells) -> RecordColumns:
+def _columns(changes: ChangeColumns, made: RecordCells) -> RecordColumns:
     found = RecordColumns(
         changes.array(made.value, pa.binary()),
         changes.array(made.key, pa.binary()),
@@ -86,7 +86,7 @@ def _columns(changes: Departures, made: RecordCells) -> RecordColumns:
     return RecordColumns(value, key, headers, topic, places)
 
 
-def _headers(changes: Departures, headers: Sequence[tuple[str, Cell]]) -> pa.Array:
+def _headers(changes: ChangeColumns, headers: Sequence[tuple[str, Cell]]) -> pa.Array:
     """The headers of each record: the same names, in this order."""
     if not headers:
         return pa.nulls(changes.count, layout.HEADERS)

@@ -1,7 +1,7 @@
 """Completes changes: each gets the whole row before and after it, from the rows as they were published and the changes in order.
 
 What comes late is not published as it came: the rows that it touches are compared with what was published, and each one that
-differs is published once more, before the new changes; what these carry on of it, under another key even, behind them.
+differs is published once more, before the new changes; what these carry on of it, under another key even, after them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class Incomplete:
-    """A change that cannot be published: nobody knows the whole row."""
+    """A change that cannot be published: the whole row is not known."""
 
     place: int
     key: str
@@ -137,10 +137,10 @@ class Completion:
     def _write(self, event: Event) -> Iterator[Completed | Incomplete]:
         below = self.row(event.key)
         before = below
-        moved = event.origin is not None and event.origin != event.key and event.effect is not Effect.GONE
+        moved = event.origin is not None and event.origin != event.key and event.effect is not Effect.DELETE
         if moved and event.origin is not None:
             below = self.row(event.origin)
-        after = None if event.effect is Effect.GONE else self._after(event, below)
+        after = None if event.effect is Effect.DELETE else self._after(event, below)
         if isinstance(after, Incomplete):
             yield after
             return
@@ -166,11 +166,13 @@ class Completion:
                     event.place, event.key, "the change has only the key of a row that was never published"
                 )
             return below
-        if event.effect is Effect.WHOLE:
+        if event.effect is Effect.REPLACE:
             return _without_nulls(event.values)
-        if event.effect is Effect.PART and below is None:
+        if event.effect is Effect.PARTIAL_INSERT and below is None:
             return Incomplete(
-                event.place, event.key, "the row is new, its image is partial, and nobody knows which row it was before"
+                event.place,
+                event.key,
+                "the row is new, its image is partial, and it is not known which row it was before",
             )
         return _without_nulls({**(below or {}), **event.values})
 
@@ -260,7 +262,7 @@ def _keys_of(events: Iterable[Event]) -> set[str]:
 
 
 def carried_keys(late: Iterable[Event], behind: Iterable[Event]) -> set[str]:
-    """The keys under which rows that something late touches are now: `behind` are the changes behind it, in order."""
+    """The keys under which rows that something late touches are now: `behind` are the changes after it, in order."""
     found = _keys_of(late)
     own = set(found)
     for event in behind:

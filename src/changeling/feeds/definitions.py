@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Definitions:
-    """All feeds of a pipeline. Each call reads them anew: other processes may change them at any time."""
+    """All feeds of a pipeline. Each call rereads them: other processes may change them at any time."""
 
     def __init__(self, tables: Tables, pipeline: str) -> None:
         self._table = SmallTable(tables.in_namespace(pipeline), FEEDS)

@@ -18,7 +18,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Distinguishes it from every other feed that ever had its name."""
     source: str | None = None
-    """The source that the table belongs to; None while nobody knows it."""
+    """The source that the table belongs to; None while it is not known."""
     table: TableName
     format: str
     """The dialect, as `changeling formats` calls it."""

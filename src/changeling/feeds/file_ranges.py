@@ -67,7 +67,7 @@ class Gathering:
     def add(self, part: pa.Table) -> Iterator[FileRange]:
         """Takes the next records, in the layout of a topic, and gives the ranges that are complete with them.
 
-        A file has at most so many bytes, unless its only record has more, and rows of the same columns.
+        A file has at most the given number of bytes, unless its only record has more, and rows of the same columns.
         """
         for run in _runs(part):
             if run.records and self._records and run.columns != self._columns:
@@ -86,7 +86,7 @@ class Gathering:
         return self._first == self.until
 
     def close(self) -> FileRange:
-        """The range of what waits; a new one begins behind it."""
+        """The range of what waits; a new one begins after it."""
         made = FileRange(
             partition=self._partition,
             first=self._first,

@@ -1,6 +1,6 @@
 """The ledger of a folder of files: how far its feed is copied, and which file is being written.
 
-It lies beside the files, so that both have one fate; readers of folders leave out names that begin with `_`.
+Stored next to the files, so both are kept or lost together; readers of folders leave out names that begin with `_`.
 """
 
 import msgspec

@@ -96,7 +96,7 @@ class Cluster:
         }
         self._called = f"Kafka at {servers}"
         self._cause: int | None = None
-        """The last lasting reason why connections fail: requests only tell that time is over."""
+        """The last lasting reason why connections fail: requests report only a timeout."""
         self._opened: AdminClient | None = None
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class Cluster:
         return found
 
     def create(self, topic: str, partitions: int, configuration: Mapping[str, str]) -> Description:
-        """Makes a topic, with as many replicas as the cluster gives by default; one that was made meanwhile is as good."""
+        """Makes a topic, with as many replicas as the cluster gives by default; an existing topic is accepted."""
         new = NewTopic(topic, partitions, -1, config=dict(configuration))
         with self.translated_errors():
             asked = self._admin.create_topics([new], operation_timeout=PATIENCE, request_timeout=PATIENCE)
@@ -207,7 +207,7 @@ class Cluster:
         """The records of committed transactions from the first offset up to, not including, the second one of each partition."""
         ends = {place: end for place, (_, end) in spans.items()}
         reader = {"group.id": "changeling", "enable.auto.commit": False, "auto.offset.reset": "error"}
-        # At the end of a partition the broker would wait for more before it tells.
+        # At the end of a partition the broker would wait for more before it reports the end.
         reader |= {"isolation.level": "read_committed", "enable.partition.eof": True, "fetch.wait.max.ms": 10}
         until = monotonic() + PATIENCE
         with self.translated_errors():

@@ -78,11 +78,11 @@ class Sender:
         return self._known
 
     def resume(self, progress: Progress) -> None:
-        """Goes on from the progress that was read after this sender was made."""
+        """Continues from the progress that was read after this sender was made."""
         self._known = progress
 
     def claim(self, progress: Progress) -> None:
-        """Begins a partition that nobody has written to."""
+        """Begins a partition without records."""
         with self._cluster.translated_errors():
             self._begin()
             self._commit(progress)

@@ -1,7 +1,7 @@
 """Copies the topic of a feed to Kafka, each record once, in the partition and order that it has.
 
 All that is known about the copy is in Kafka: next to every topic, a compacted topic has the progress of each partition. So
-whatever is interrupted goes on behind the last transaction that was committed.
+whatever is interrupted continues after the last transaction that was committed.
 """
 
 import re
@@ -76,7 +76,7 @@ class KafkaTopicWriter:
     def step(self) -> Copied | None:
         """Copies what is new; None if nothing is. The first step makes the topic, or checks the one that exists.
 
-        Raises `ChangelingError` that names the feed; the next step goes on where the last transaction ended.
+        Raises `ChangelingError` that names the feed; the next step continues where the last transaction ended.
         """
         with self._named():
             before: list[Progress] = []
@@ -128,16 +128,16 @@ class KafkaTopicWriter:
 
     def _prepare(self) -> Description:
         """The topic, which is made if there is none; next to it, the progress topic. Raises `UsageError` where it cannot be used."""
-        partitions, aside = self._feed.partitions, progress_topic(self.name)
-        described, progress = self._cluster.describe(self.name), self._cluster.describe(aside)
-        for name, found in ((self.name, described), (aside, progress)):
+        partitions, progress_name = self._feed.partitions, progress_topic(self.name)
+        described, progress = self._cluster.describe(self.name), self._cluster.describe(progress_name)
+        for name, found in ((self.name, described), (progress_name, progress)):
             if found is not None and found.partitions != partitions:
                 raise UsageError(
                     f"the Kafka topic {name!r} has {found.partitions} partitions, the feed has {partitions}: choose another "
                     "name, or delete the topic"
                 )
         if progress is None:
-            self._cluster.create(aside, partitions, _PROGRESS_CONFIGURATION)
+            self._cluster.create(progress_name, partitions, _PROGRESS_CONFIGURATION)
         # Refused, if it must be, before other writers are disturbed.
         self._checked(described)
         return described or self._cluster.create(self.name, partitions, self._configuration())
@@ -201,13 +201,13 @@ class KafkaTopicWriter:
                         warnings[f"{gone}before they were copied to the Kafka topic {self.name!r}"] = None
 
     def _parts(self, firsts: Sequence[int], ends: Sequence[int]) -> Iterator[tuple[pa.Table, list[int]]]:
-        """What is there of the records of all partitions, in parts, each with the offsets behind it."""
+        """What is there of the records of all partitions, in parts, each with the offsets after it."""
         while any(first < end for first, end in zip(firsts, ends, strict=True)):
             share = _READ_RECORDS // sum(first < end for first, end in zip(firsts, ends, strict=True))
             untils = [min(first + max(1, share), end) for first, end in zip(firsts, ends, strict=True)]
             rows = self._topic.spans(firsts, untils)
             if not rows.num_rows:
-                # Deleted, perhaps very many: goes on where there is something.
+                # Deleted, perhaps very many: continues where there is something.
                 untils = self._topic.kept(firsts, ends)
             yield rows, untils
             firsts = untils

@@ -41,7 +41,7 @@ class KnownTables:
         return {source for source, _ in self._names}
 
     def placed(self, feed: Feed) -> Feed:
-        """The feed on its table, from the last point on; pending where nobody has seen the table yet.
+        """The feed on its table, from the last point on; pending where the table is not known yet.
 
         Raises `UsageError` where several tables fit the name, or where the table cannot have the feed.
         """

@@ -64,10 +64,12 @@ def read_point(tables: Tables, source: str, before: Point, after: Point, start: 
     """Reads the changes that are new in a point; `start` is the last stamp of the earlier one."""
     old, new = before.of(source), after.of(source)
     where = And(
-        And(equals("source", source), _batch_above(old.whole_batch)),
+        And(equals("source", source), _batch_above(old.last_complete_batch)),
         LessThanOrEqual("batch", new.batch),  # type: ignore[call-arg, arg-type]
     )
-    rows = tables.rows(CHANGES, where, _COLUMNS) if new.batch > old.whole_batch else CHANGES.columns.empty_table()
+    rows = (
+        tables.rows(CHANGES, where, _COLUMNS) if new.batch > old.last_complete_batch else CHANGES.columns.empty_table()
+    )
     rows = _with_arrival(rows)
     rows = rows.filter(pc.and_not(_is_in(rows, new), _is_in(rows, old)))
     rows = _in_order(rows)
@@ -96,7 +98,7 @@ def _in_order(rows: pa.Table) -> pa.Table:
 
 
 def start_stamp(point: Point, source: str) -> Stamp:
-    """The stamp of a point before which nobody counted."""
+    """The stamp of a point before which nothing was counted."""
     known = point.of(source)
     made = int(point.made_at.timestamp() * 1000)
     step = made if known.commit_time is None else max(known.commit_time // _NANOS_PER_MS, 0)
@@ -119,7 +121,7 @@ def _with_arrival(rows: pa.Table) -> pa.Table:
 
 def _is_in(rows: pa.Table, point: SourcePoint) -> pa.Array:
     """Which changes a point has."""
-    whole = pc.less_equal(rows.column("batch"), point.whole_batch)
+    whole = pc.less_equal(rows.column("batch"), point.last_complete_batch)
     if point.position is None:
         return whole
     part = pc.and_(

@@ -1,7 +1,7 @@
 """Publishes feeds, step 1: the changes of each new point become records of the feed's topic, in one commit a point.
 
 What a feed has published is the replica at the feed's point: it completes the changes that follow. The state of the feed is in the
-summary of each commit, so a run that is cut off goes on exactly where it was.
+summary of each commit, so an interrupted run continues exactly where it was.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from changeling.feeds.initial_scan import ScannedRows
 from changeling.feeds.point_changes import PointChanges, Stamp, Stamped, read_behind, read_point
 from changeling.feeds.published_shape import check_key, is_rebuilt
 from changeling.feeds.row_values import Row
-from changeling.feeds.shared_reads import Publishing
+from changeling.feeds.shared_reads import SharedReads
 from changeling.feeds.table_changes import TableChanges
 from changeling.feeds.topic import (
     RECORDS,
@@ -42,7 +42,7 @@ from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
 from changeling.replicas.shape import Columns, Shape
 
 _IDLE_POINTS = 100
-"""After so many points without a record, the feed's state is committed all the same."""
+"""After this many points without a record, the feed's state is committed all the same."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class FeedReport:
 class FeedPublisher:
     """Publishes one feed, whose table is known."""
 
-    def __init__(self, shared: Publishing, feed: Feed) -> None:
+    def __init__(self, shared: SharedReads, feed: Feed) -> None:
         if feed.source is None or feed.start is None:
             raise ChangelingError(f"feed {feed.name!r} is pending: its table is not known yet")
         self._shared, self.feed = shared, feed
@@ -198,7 +198,7 @@ class FeedPublisher:
     def _carried(
         self, before: Point, own: TableChanges, events: Sequence[Event], columns: Columns, shape: Shape
     ) -> set[str]:
-        """Keys that the changes up to a point have given to rows that something touches which came late behind it."""
+        """Keys moved by earlier changes, up to a point, to rows that late changes touch."""
         first = own.first_late()
         if first is None:
             return set()
@@ -336,7 +336,7 @@ class FeedPublisher:
         moment = datetime.now(UTC)
         rows, ends = rows_of(records, state.offsets, moment, state.point)
         state = msgspec.structs.replace(state, offsets=ends)
-        writer = Writer(self._shared.topics.target(self._topic, moment))
+        writer = Writer(self._shared.topics.write_spec(self._topic, moment))
         for batch in rows.to_batches():
             writer.write(batch)
         files = writer.close()

@@ -1,4 +1,4 @@
-"""Reads the records of a feed from its topic, without Spark: from any place, to the end or for ever, with what is missing told."""
+"""Reads the records of a feed from its topic, without Spark: from any place, to the end or for ever, reporting missing records."""
 
 import base64
 import functools
@@ -62,7 +62,7 @@ class FeedReader:
     start: Start = None
     consumers: Consumers | None = None
     consumer: str | None = None
-    """Goes on where it was; `start` is for partitions that it never read."""
+    """Continues where it was; `start` is for partitions that it never read."""
     on_gap: Callable[[Gap], object] = lambda gap: None
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class FeedReader:
     ) -> Iterator[pa.Table]:
         """The records in parts, by partition and offset in each; with `follow`, until `stop` is set.
 
-        The place of a consumer is stored when all of a part is behind it.
+        The place of a consumer is stored when all of a part was read.
         """
         stop, left = stop or threading.Event(), limit
         try:
@@ -113,7 +113,7 @@ class FeedReader:
             if not self._next:
                 known = self._known()
                 self._next = self._begin(view, known)
-                # Where a consumer begins is stored as well: it is told what it missed from there on.
+                # Where a consumer begins is stored as well: it gets a report of what it missed from there on.
                 self._stored = [known.get(partition, -1) for partition in range(len(self._next))]
             yield from self._behind(view, view.state.offsets)
         self._view = view
@@ -145,17 +145,19 @@ class FeedReader:
         for window in windows:
             found = view.records(window, unexpired_since(self.topic.feed))
             if self._is_whole(found, window) or self._view is None:
-                yield from self._told(found, window)
+                yield from self._with_gaps_reported(found, window)
             else:
                 # Files that were added meanwhile are not all there is: they were compacted, or records have expired.
-                yield from self._told(self.topic.view().records(window, unexpired_since(self.topic.feed)), window)
+                yield from self._with_gaps_reported(
+                    self.topic.view().records(window, unexpired_since(self.topic.feed)), window
+                )
 
     def _is_whole(self, found: pa.Table, window: dict[int, tuple[int, int]]) -> bool:
         rows: int = found.num_rows
         return rows == sum(until - max(first, self._next[one]) for one, (first, until) in window.items())
 
-    def _told(self, found: pa.Table, window: dict[int, tuple[int, int]]) -> Iterator[pa.Table]:
-        """The records; gaps before them are reported first, gaps behind them at the end."""
+    def _with_gaps_reported(self, found: pa.Table, window: dict[int, tuple[int, int]]) -> Iterator[pa.Table]:
+        """The records; gaps before them are reported first, gaps after them at the end."""
         expected = {one: self._next[one] for one in window}
         if not self._is_whole(found, window):
             for partition, offset in zip(found["partition"].to_pylist(), found["offset"].to_pylist(), strict=True):
@@ -177,7 +179,7 @@ class FeedReader:
         self._store(at_least=_STORE_SECONDS)
 
     def _store(self, at_least: float = 0.0) -> None:
-        """Stores where the consumer is, unless it did not move or was stored less than so many seconds ago."""
+        """Stores where the consumer is, unless it did not move or was stored less than `at_least` seconds ago."""
         moved = {one: offset for one, offset in enumerate(self._next) if offset != self._stored[one]}
         if self.consumers is None or self.consumer is None or not moved:
             return

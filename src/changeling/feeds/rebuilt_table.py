@@ -73,7 +73,7 @@ class RebuiltTable:
         """The number of a record's schema and the shape that it belongs to, by which its columns are found again."""
         number = self._numbers.setdefault((schema, shape), len(self._numbers))
         if number not in self._columns.places:
-            told = {} if schema is None else {column.name: column for column in schema_from_json(schema).columns}
+            carried = {} if schema is None else {column.name: column for column in schema_from_json(schema).columns}
             # A name that the shape does not have is one from before the table was altered.
             known = [column for one in (*self._shapes, shape) for column in one.columns]
             self._columns.places[number] = {
@@ -81,7 +81,7 @@ class RebuiltTable:
                     column.id,
                     None
                     if column.id.startswith("+") and not _is_any_decimal(column)
-                    else told.get(column.source_name, Column(column.source_name, column.type)),
+                    else carried.get(column.source_name, Column(column.source_name, column.type)),
                 )
                 for column in known
             }

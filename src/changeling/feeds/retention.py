@@ -1,6 +1,6 @@
 """Retention: removes what has expired from the topics of feeds. Readers do not see it in any case.
 
-Offsets go on counting: the next ones are in the state of a feed, which stays reachable by its tag.
+Offsets continue to grow: the next ones are in the state of a feed, which stays reachable by its tag.
 """
 
 from collections.abc import Sequence

@@ -16,7 +16,7 @@ from changeling.replicas.shape import Shape
 from changeling.replicas.tables import ReplicaTables
 
 
-class Publishing:
+class SharedReads:
     """What the feeds of a run share."""
 
     def __init__(self, log: Log, tables: Tables, policy: Policies, replicas: ReplicaTables) -> None:

@@ -26,7 +26,7 @@ class Stamps:
         self._known = {(row["source"], row["point"]): Stamp(row["step"], row["number"]) for row in rows}
 
     def at(self, source: str, point: Point) -> Stamp:
-        """The last stamp of a point; where nobody went through it, counting begins there."""
+        """The last stamp of a point; where none is stored, counting begins there."""
         if (source, point.number) not in self._known:
             self.note(source, point, start_stamp(point, source))
         return self._known[source, point.number]

@@ -52,7 +52,7 @@ class TableChanges:
         """What the changes did to the rows, in order."""
         found = [*self._row_events(columns, shape), *self._truncates()]
         # A row leaves its key before another one takes it.
-        found.sort(key=lambda one: (one.place, not (isinstance(one, Event) and one.effect in (None, Effect.GONE))))
+        found.sort(key=lambda one: (one.place, not (isinstance(one, Event) and one.effect in (None, Effect.DELETE))))
         return found
 
     def outgoing(self, changes: Iterable[Completed]) -> Iterator[Outgoing]:

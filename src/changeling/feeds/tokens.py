@@ -97,7 +97,7 @@ def _after_blanks(text: str, place: int) -> int:
         elif text.startswith("/*", place):
             end = text.find("*/", place + 2)
             if end < 0:
-                raise marked(text, place, place + 2, "this comment has no end: write */ behind it")
+                raise marked(text, place, place + 2, "this comment has no end: add */ after it")
             place = end + 2
         else:
             break
@@ -144,11 +144,11 @@ def _quoted(text: str, start: int, kind: Kind) -> Token:
         else:
             return Token(kind, content, start, place + 1)
     what = "name" if kind is Kind.NAME else "text"
-    raise marked(text, start, len(text), f"this {what} has no end: write {quote} behind it")
+    raise marked(text, start, len(text), f"this {what} has no end: add {quote} after it")
 
 
 def _escaped(text: str, place: int) -> tuple[str, int]:
-    """The character that a backslash and what follows stand for, and the place behind them."""
+    """The character that a backslash and what follows stand for, and the place after them."""
     sign = text[place + 1 : place + 2]
     if sign in _ESCAPES:
         return _ESCAPES[sign], place + 2

@@ -144,7 +144,7 @@ class Topic:
         self.feed = feed
 
     def view(self, after: "TopicView | None" = None) -> "TopicView":
-        """The topic as it is now; with `after`, its files are those that came after an earlier view, where that can be told."""
+        """The topic as it is now; with `after`, its files are those that came after an earlier view, where that is known."""
         return TopicView(self._tables.load(self.feed.name), self.feed, after)
 
     def state(self) -> FeedState | None:
@@ -163,7 +163,7 @@ class Topic:
         return self.view().records({partition: (first, until)}, None if expired else unexpired_since(self.feed, now))
 
     def parts(self, partition: int, first: int, until: int, most: int, *, expired: bool = False) -> Iterator[pa.Table]:
-        """The same in parts of at most so many records."""
+        """The same in parts of at most `most` records."""
         view = self.view()
         for start in range(first, until, most):
             since = None if expired else unexpired_since(self.feed)

@@ -67,7 +67,7 @@ def verify_topic(tables: Tables, pipeline: str, feed: Feed) -> VerifiedFeed:
     last = dict.fromkeys(range(len(ends)), -1) | _last_offsets(records)
     for partition, end in enumerate(ends):
         if firsts[partition] <= last[partition] + 1 < end:
-            why = f"{offsets_text(last[partition] + 1, end)} missing behind it"
+            why = f"{offsets_text(last[partition] + 1, end)} missing after it"
             found.faults.append(Fault(OFFSETS, partition, last[partition], why))
     return found
 
@@ -208,12 +208,12 @@ def _differences(made: Rows, stored: Rows, names: list[str]) -> Iterator[str]:
         if here is None or there is None:
             yield f"the row {shown} is only in the {'replica' if here is None else 'records'}"
             continue
-        told = [
+        differences = [
             f"{name} is {a.decode()} in the records and {b.decode()} in the replica"
             for name, a, b in zip(names, here, there, strict=True)
             if a != b
         ]
-        yield f"the row {shown}: {', '.join(told)}"
+        yield f"the row {shown}: {', '.join(differences)}"
     if len(wrong) > _SHOWN:
         yield f"{len(wrong) - _SHOWN:,} more rows differ"
 

@@ -42,7 +42,7 @@ class Decoder:
 
     def __call__(self, batch: pa.RecordBatch) -> Decoded:
         """Decodes a batch of layout `RECORDS`: records in = decoded records + rejects."""
-        with collector_at_rest():
+        with gc_paused():
             suspects = _suspects(batch.column("value"), self._limit)
             plain = self._plain(batch, suspects)
             if plain is None:
@@ -110,7 +110,7 @@ def _merged(plain: Plain, changes: pa.RecordBatch, places: npt.NDArray[np.int64]
 
 
 @contextmanager
-def collector_at_rest() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Pauses the garbage collector."""
     # A batch creates hundreds of thousands of objects and no cycles: with the collector on, the loop is up to 4x slower.
     was_on = gc.isenabled()

@@ -14,7 +14,7 @@ from changeling.envelope.positions import positions
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, needed
 from changeling.formats.counted_transactions import CountedTransactions, beside, unsettled
-from changeling.formats.decoding import collector_at_rest, reason_of
+from changeling.formats.decoding import gc_paused, reason_of
 from changeling.formats.format import Counts, Format, LeftOut, Outgoing
 from changeling.formats.key_changes import check_origin
 from changeling.formats.options import WriteOptions
@@ -126,7 +126,7 @@ class Encoder:
 
     def __call__(self, batch: pa.RecordBatch, numbering: Numbering | None = None) -> Encoded:
         """Encodes a batch of layout `CHANGES`; every change is written, in the rejects, or counted as dropped."""
-        with collector_at_rest():
+        with gc_paused():
             return self._batch(batch, numbering or Numbering())
 
     def _batch(self, batch: pa.RecordBatch, numbering: Numbering) -> Encoded:

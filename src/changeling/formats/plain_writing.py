@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.departures import Departures, RecordColumns, Written, written
+from changeling.envelope.change_columns import ChangeColumns, RecordColumns, WrittenRecords, written
 from changeling.envelope.objects import are_compact
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.capabilities import LABELS, SKIPPING
@@ -28,7 +28,7 @@ _ROWS = [operation.value for operation in ROW_OPERATIONS]
 class PlainRecords(NamedTuple):
     """The records of the plain changes of a batch, and what the others must know of them."""
 
-    written: Written
+    written: WrittenRecords
     dropped: Counter[str]
     relabelled: Counter[str]
     as_text: int
@@ -39,7 +39,7 @@ class PlainRecords(NamedTuple):
 class PlainWriter:
     """Writes plain changes of one format by columns, where it can."""
 
-    def __init__(self, form: Format, options: WriteOptions, write: Callable[[Departures], RecordColumns]) -> None:
+    def __init__(self, form: Format, options: WriteOptions, write: Callable[[ChangeColumns], RecordColumns]) -> None:
         self._format, self._drop, self._write = form, options.drop, write
 
     def __call__(self, batch: pa.RecordBatch, transcoder: Transcoder | None, unsettled: Mask) -> PlainRecords | None:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from changeling.envelope.canonical_cells import are_canonical
 from changeling.envelope.keys import canonical_objects
-from changeling.envelope.shapes import OddOnes, Shape
+from changeling.envelope.shapes import Shape, ShapeMismatch
 from changeling.envelope.text_columns import Mask, Part, Places, as_mask, joined, placed
 from changeling.formats.transcode import Transcoder
 from changeling.model import canonical, json_text
@@ -99,8 +99,8 @@ def _objects(
             lossy[rows] |= lost
         if not fits[0]:
             break
-        as_it_was = shape.is_compact and all(values[name] is cells for name, cells in members.items())
-        made = texts.take(pa.array(rows)) if as_it_was else _joined(values)
+        unchanged = shape.is_compact and all(values[name] is cells for name, cells in members.items())
+        made = texts.take(pa.array(rows)) if unchanged else _joined(values)
         parts.append((rows[fits], made.filter(pa.array(fits))))
         done[rows[fits]] = True
     left = np.flatnonzero(~done)
@@ -112,7 +112,7 @@ def _of_shape(texts: pa.Array, rows: Places, shape: Shape | None) -> tuple[Place
     while shape is not None and len(rows):
         try:
             return rows, shape.members(texts.take(pa.array(rows)))
-        except OddOnes as error:
+        except ShapeMismatch as error:
             rows = rows[error.plain]
     return rows, None
 

@@ -120,7 +120,7 @@ class OpenFile:
         return self._conformed(self._parquet.read(self._there(wanted)), wanted)
 
     def groups(self, wanted: pa.Schema, part: int = 0, parts: int = 1) -> Iterator[pa.Table]:
-        """The rows that are not deleted, a row group at a time; only those of one of so many parts of neighbouring groups."""
+        """The rows that are not deleted, a row group at a time; only those of one of `parts` parts of neighbouring groups."""
         count = self._parquet.num_row_groups
         sizes = [self._parquet.metadata.row_group(group).num_rows for group in range(count)]
         starts = [0, *accumulate(sizes)]

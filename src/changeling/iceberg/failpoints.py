@@ -1,4 +1,4 @@
-"""Places where a run can be made to fail, so that tests can show that nothing is lost or duplicated there.
+"""Failpoints: places where a run can be made to fail, so that tests can show that nothing is lost or duplicated there.
 
 `CHANGELING_FAILPOINT=changes.before` raises at that place, `changes.before=kill` kills the process as a power cut would;
 `changes.before@3` waits for the third time.
@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 
-POINTS = (
+FAILPOINTS = (
     "plan.before",
     "plan.after",
     "schemas.before",
@@ -20,8 +20,8 @@ POINTS = (
     "changes.after",
     "replay.before",
     "replay.after",
-    "asides.before",
-    "asides.after",
+    "quarantine.before",
+    "quarantine.after",
     "replica.before",
     "replica.after",
     "point.before",
@@ -57,7 +57,7 @@ def reach(point: str) -> None:
     wanted = os.environ.get(_VARIABLE)
     if not wanted:
         return
-    assert point in POINTS, point
+    assert point in FAILPOINTS, point
     place, _, action = wanted.partition("=")
     place, _, count = place.partition("@")
     if place != point:

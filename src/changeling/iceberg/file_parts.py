@@ -17,7 +17,7 @@ _LEAST_BYTES = 4 * 1024 * 1024
 
 
 class FilePart(msgspec.Struct, frozen=True):
-    """One of so many parts of a file, of neighbouring row groups each."""
+    """One of several parts of a file, of neighbouring row groups each."""
 
     file: DataFile
     part: int = 0

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
 from changeling.iceberg.conditions import EVERYTHING, Condition
 from changeling.iceberg.lock import Holder, holder_of
-from changeling.iceberg.parquet_files import Target, Writer, Written, numbered
+from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile, numbered
 from changeling.iceberg.planned_scan import PlannedTable
 from changeling.iceberg.row_delta import registered
 from changeling.iceberg.table import Table
@@ -159,19 +159,19 @@ class Lake:
         found: dict[str, str] = msgspec.json.decode(self._json.writeValueAsString(java))
         return found
 
-    def target(self, table: Table, moment: datetime) -> Target:
+    def write_spec(self, table: Table, moment: datetime) -> WriteSpec:
         """Where files with rows of that time are written."""
         with translated_errors():
-            return self.target_of(self.load(table), table, moment)
+            return self.write_spec_of(self.load(table), table, moment)
 
-    def target_of(self, java: Any, table: Table, moment: datetime | None = None) -> Target:
+    def write_spec_of(self, java: Any, table: Table, moment: datetime | None = None) -> WriteSpec:
         """The same for a loaded table; an unpartitioned table needs no time."""
         schema = msgspec.json.decode(self.jvm.org.apache.iceberg.SchemaParser.toJson(java.schema()))
         partition = None if moment is None else _partition(table, moment)
-        return Target(java.location(), numbered(table, schema), table.sort, partition, table.without_bounds)
+        return WriteSpec(java.location(), numbered(table, schema), table.sort, partition, table.without_bounds)
 
     def append(
-        self, table: Table, files: Sequence[Written], moment: datetime, summary: Mapping[str, str] | None = None
+        self, table: Table, files: Sequence[WrittenFile], moment: datetime, summary: Mapping[str, str] | None = None
     ) -> None:
         """Commits files, all or none, with these entries in the snapshot's summary."""
         with translated_errors():
@@ -187,7 +187,7 @@ class Lake:
         self, table: Table, rows: list[dict[str, object]], moment: datetime, summary: Mapping[str, str] | None = None
     ) -> None:
         """Commits a few rows that the driver has, with these entries in the snapshot's summary."""
-        writer = Writer(self.target(table, moment))
+        writer = Writer(self.write_spec(table, moment))
         writer.write(pa.RecordBatch.from_pylist(rows, table.columns))
         self.append(table, writer.close(), moment, summary)
 
@@ -256,7 +256,7 @@ class Lake:
             other = holder_of(base.properties().get(HOLDER))
             if other is not None and other.host != holder.host and not take_over:
                 raise ChangelingError(
-                    f"pipeline {self.namespace} is held by {other}: one writer at a time; stop it first, or go on with "
+                    f"pipeline {self.namespace} is held by {other}: one writer at a time; stop it first, or continue with "
                     "--take-over where it is gone for certain"
                 )
             entry = self.jvm.java.util.HashMap()

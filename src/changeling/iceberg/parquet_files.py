@@ -21,7 +21,7 @@ _DISTINCT = {"id", "key", "before", "after", "position", "meta", "raw", "schema"
 """Columns with mostly distinct values: a dictionary of them is useless."""
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenFile(msgspec.Struct, frozen=True):
     """One file that is complete, and not yet in its table."""
 
     path: str
@@ -30,7 +30,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Target:
+class WriteSpec:
     """Where files of a table are written: it is sent to the tasks."""
 
     location: str
@@ -77,18 +77,18 @@ def filesystem(location: str) -> tuple[fs.FileSystem, str]:
 class Writer:
     """Writes batches to one file after another, while the next batches are prepared; no file exists before something is written."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self.columns = target.columns
+    def __init__(self, spec: WriteSpec) -> None:
+        self._spec = spec
+        self.columns = spec.columns
         self._open: tuple[str, Any, pq.ParquetWriter] | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._waiting_rows = self._waiting_bytes = 0
-        self._done: list[Written] = []
+        self._done: list[WrittenFile] = []
         self._thread: ThreadPoolExecutor | None = None
         self._writing: Future[None] | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Adds a batch with the target's columns; it may be buffered until there is enough for a row group."""
+        """Adds a batch with the spec's columns; it may be buffered until there is enough for a row group."""
         if not batch.num_rows:
             return
         self._waiting.append(batch)
@@ -97,10 +97,10 @@ class Writer:
         if self._waiting_rows >= _GROUP_ROWS or self._waiting_bytes >= _GROUP_BYTES:
             self._flush()
 
-    def close(self) -> list[Written]:
+    def close(self) -> list[WrittenFile]:
         """The files, complete."""
         self._flush()
-        self._settle()
+        self._await_write()
         self._end()
         return self._done
 
@@ -108,7 +108,7 @@ class Writer:
         """Discards what was written; maintenance removes what cannot be removed now."""
         self._waiting = []
         with suppress(OSError, pa.ArrowException):
-            self._settle()
+            self._await_write()
         self._end()
         discard(self._done)
         self._done = []
@@ -118,40 +118,40 @@ class Writer:
             return
         batches = self._waiting
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
-        self._settle()
+        self._await_write()
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "changeling-write")
         self._writing = self._thread.submit(self._write_group, batches)
 
-    def _settle(self) -> None:
+    def _await_write(self) -> None:
         """Waits for what is being written; raises what went wrong with it."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
 
     def _write_group(self, batches: list[pa.RecordBatch]) -> None:
-        table = pa.Table.from_batches([_cast(batch, self._target.columns) for batch in batches])
+        table = pa.Table.from_batches([_cast(batch, self._spec.columns) for batch in batches])
         _, sink, writer = self._open or self._start()
-        writer.write_table(_sorted(table, self._target.sort), row_group_size=_GROUP_ROWS)
+        writer.write_table(_sorted(table, self._spec.sort), row_group_size=_GROUP_ROWS)
         self._rows += table.num_rows
         if sink.tell() >= _FILE_BYTES:
             self._finish()
 
     def _start(self) -> tuple[str, Any, pq.ParquetWriter]:
-        parts = [self._target.location.rstrip("/"), "data", self._target.partition, f"{uuid4()}.parquet"]
+        parts = [self._spec.location.rstrip("/"), "data", self._spec.partition, f"{uuid4()}.parquet"]
         path = "/".join(part for part in parts if part)
         store, place = filesystem(path)
         if isinstance(store, fs.LocalFileSystem):
             store.create_dir(place.rpartition("/")[0], recursive=True)
         sink = store.open_output_stream(place)
-        leaves = _leaves(self._target.columns)
+        leaves = _leaves(self._spec.columns)
         writer = pq.ParquetWriter(
             sink,
-            self._target.columns,
+            self._spec.columns,
             compression="zstd",
             compression_level=1,
             use_dictionary=[leaf for leaf in leaves if leaf.rpartition(".")[2] not in _DISTINCT],
-            write_statistics=[leaf for leaf in leaves if leaf not in self._target.without_bounds],
+            write_statistics=[leaf for leaf in leaves if leaf not in self._spec.without_bounds],
             store_schema=False,
         )
         self._open = (path, sink, writer)
@@ -169,11 +169,11 @@ class Writer:
         writer.close()
         size = sink.tell()
         sink.close()
-        self._done.append(Written(path, self._rows, size))
+        self._done.append(WrittenFile(path, self._rows, size))
         self._open, self._rows = None, 0
 
 
-def discard(files: list[Written]) -> None:
+def discard(files: list[WrittenFile]) -> None:
     """Removes files that are in no table."""
     for written in files:
         store, path = filesystem(written.path)
@@ -202,7 +202,7 @@ def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _renamed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The column with the ids of the target in its nested fields; its values stay where they are."""
+    """The column with the ids of the spec in its nested fields; its values stay where they are."""
     return column if column.type.equals(kind, check_metadata=True) else column.cast(kind)
 
 

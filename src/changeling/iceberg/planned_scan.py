@@ -46,7 +46,7 @@ class PlannedTable:
         return self.matching(pa.concat_tables(found), where).select(names)
 
     def parts(self, where: Condition, columns: Sequence[str], cores: int) -> FileParts:
-        """The same rows, shared out to so many cores whose tasks read them."""
+        """The same rows, divided among the tasks of `cores` cores."""
         tasks = shared_out(self._files(where), cores)
         wanted = self._columns({*columns, *columns_in(where)})
         return FileParts(tasks, wanted, None if where == EVERYTHING else self._expression(where))

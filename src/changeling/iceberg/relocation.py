@@ -229,7 +229,7 @@ def _local(path: str) -> str:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Replaces a file at once. Hadoop keeps a checksum beside it, which would not be that of the new one."""
+    """Replaces a file at once. Hadoop keeps a checksum next to it, which would not be that of the new one."""
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     made = path.with_name(f".{path.name}.relocated")
     with open(made, "wb") as file:

@@ -7,13 +7,13 @@ import msgspec
 
 from changeling.iceberg.data_files import DataFile, parsed
 from changeling.iceberg.deletion_vectors import Vector
-from changeling.iceberg.parquet_files import Written
+from changeling.iceberg.parquet_files import WrittenFile
 
 
 class RowDelta(msgspec.Struct, frozen=True):
     """A change of a table: files of new rows, and the data files of which rows are deleted."""
 
-    added: list[Written] = []
+    added: list[WrittenFile] = []
     deleted: list[tuple[DataFile, Vector]] = []
     """Each data file as it was, with the vector that replaces the one it had."""
 
@@ -53,11 +53,11 @@ def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, said: Map
     return added
 
 
-CommitFiles: TypeAlias = Callable[[Any, Any, Sequence[Written], Mapping[str, str]], None]
+CommitFiles: TypeAlias = Callable[[Any, Any, Sequence[WrittenFile], Mapping[str, str]], None]
 """Commits files to a table, with entries in the snapshot's summary."""
 
 
-def commit_added(table: Any, jvm: Any, files: Sequence[Written], said: Mapping[str, str]) -> None:
+def commit_added(table: Any, jvm: Any, files: Sequence[WrittenFile], said: Mapping[str, str]) -> None:
     """Commits files of new rows."""
     commit = table.newAppend()
     for written in files:
@@ -65,7 +65,7 @@ def commit_added(table: Any, jvm: Any, files: Sequence[Written], said: Mapping[s
     _finish(commit, said)
 
 
-def commit_all(table: Any, jvm: Any, files: Sequence[Written], said: Mapping[str, str]) -> None:
+def commit_all(table: Any, jvm: Any, files: Sequence[WrittenFile], said: Mapping[str, str]) -> None:
     """Commits files that replace all rows of the table."""
     commit = table.newOverwrite().overwriteByRowFilter(jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue())
     for written in files:
@@ -79,7 +79,7 @@ def _finish(commit: Any, said: Mapping[str, str]) -> None:
     commit.commit()
 
 
-def registered(jvm: Any, table: Any, written: Written, partition: str | None = None) -> Any:
+def registered(jvm: Any, table: Any, written: WrittenFile, partition: str | None = None) -> Any:
     """A written file as a data file of a table that Iceberg's library has loaded, with its metrics."""
     iceberg = jvm.org.apache.iceberg
     file = table.io().newInputFile(written.path)

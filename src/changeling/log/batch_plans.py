@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 READ, REPLAY = "read", "replay"
 
 
-class Plan(msgspec.Struct, frozen=True):
+class BatchPlan(msgspec.Struct, frozen=True):
     """One attempt at one batch."""
 
     batch: int
@@ -27,38 +27,38 @@ class Plan(msgspec.Struct, frozen=True):
     """When it was recorded; None before that."""
 
 
-def stored_plans(tables: StoredTables) -> Iterator[tuple[str, Plan]]:
+def stored_plans(tables: StoredTables) -> Iterator[tuple[str, BatchPlan]]:
     """The plans of all sources in order, each with its source, as the table `batches` has them."""
     rows = sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
     for row in rows:
-        yield row["source"], Plan(row["batch"], row["attempt"], row["kind"], row["plan"], row["planned_at"])
+        yield row["source"], BatchPlan(row["batch"], row["attempt"], row["kind"], row["plan"], row["planned_at"])
 
 
-def last_attempts(plans: Iterable[Plan]) -> list[Plan]:
+def last_attempts(plans: Iterable[BatchPlan]) -> list[BatchPlan]:
     """The last attempt at each batch, in order."""
     by_batch = {plan.batch: plan for plan in plans}
     return list(by_batch.values())
 
 
-class Plans:
+class BatchPlans:
     """The plans of all sources, for whoever adds to them."""
 
     def __init__(self, lake: "Lake") -> None:
         self._lake = lake
-        self._last: dict[str, Plan] = {}
-        self._all: dict[str, list[Plan]] = {}
+        self._last: dict[str, BatchPlan] = {}
+        self._all: dict[str, list[BatchPlan]] = {}
         for source, plan in stored_plans(lake):
             self._note(source, plan)
 
-    def of(self, source: str) -> list[Plan]:
+    def of(self, source: str) -> list[BatchPlan]:
         """The last attempt at each batch, in order."""
         return last_attempts(self._all.get(source, ()))
 
-    def last(self, source: str) -> Plan | None:
+    def last(self, source: str) -> BatchPlan | None:
         """The newest."""
         return self._last.get(source)
 
-    def add(self, source: str, plan: Plan) -> None:
+    def add(self, source: str, plan: BatchPlan) -> None:
         """Records a plan."""
         reach("plan.before")
         moment = datetime.now(UTC)
@@ -74,6 +74,6 @@ class Plans:
         reach("plan.after")
         self._note(source, msgspec.structs.replace(plan, planned_at=moment))
 
-    def _note(self, source: str, plan: Plan) -> None:
+    def _note(self, source: str, plan: BatchPlan) -> None:
         self._last[source] = plan
         self._all.setdefault(source, []).append(plan)

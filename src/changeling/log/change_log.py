@@ -1,6 +1,6 @@
 """What the sources of a pipeline share: the tables, the registry, the plans, and how far each source is.
 
-Sources are read at the same time, and the merge runs beside them. So commits to these tables are made one at a time, and what the
+Sources are read at the same time, and the merge runs alongside. So commits to these tables are made one at a time, and what the
 merge needs to know of them is one immutable value.
 """
 
@@ -13,9 +13,9 @@ import msgspec
 
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
-from changeling.iceberg.parquet_files import Written
+from changeling.iceberg.parquet_files import WrittenFile
 from changeling.log import layout
-from changeling.log.batch_plans import Plan, Plans
+from changeling.log.batch_plans import BatchPlan, BatchPlans
 from changeling.log.batch_stats import BatchStats
 from changeling.log.schema_registry import Registry, Version
 from changeling.log.source_state import PROPERTY, SourceState, State, stored_state
@@ -23,15 +23,15 @@ from changeling.model.layout import tables_array
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far the log is: a value that nobody alters, so that its parts belong together."""
+    """How far the log is: an immutable value, so that its parts belong together."""
 
     state: State = State()
     stats: Mapping[str, Mapping[int, BatchStats]] = {}
     """The statistics of batches that the replicas do not have yet, by source and number."""
-    looked: Mapping[str, datetime] = {}
+    polled_at: Mapping[str, datetime] = {}
     """By source, the time of the last poll up to which everything is in the log."""
     complete: Mapping[str, datetime] = {}
-    """By source, the time up to which all that it had is in the log; never later than that of its last look."""
+    """By source, the time up to which all that it had is in the log; never later than that of its last poll."""
 
 
 class Log:
@@ -54,7 +54,7 @@ class Log:
 
     def _read(self) -> None:
         self.registry.versions = Registry.from_rows(self.lake.rows(layout.SCHEMAS).to_pylist()).versions
-        self.plans = Plans(self.lake)
+        self.plans = BatchPlans(self.lake)
         self._advance(state=stored_state(self.lake, layout.CHANGES))
         self._reject_state = stored_state(self.lake, layout.REJECTS)
         self._uncertain = False
@@ -80,14 +80,14 @@ class Log:
         """How far each source is."""
         return self.progress.state
 
-    def note_look(self, source: str, moment: datetime, *, all_read: bool, ends: bool) -> None:
+    def record_poll(self, source: str, moment: datetime, *, all_read: bool, ends: bool) -> None:
         """What a source had at a time is in the log now: all of it, and the ends of its transactions as far as it had them."""
         with self._commits:
             known = self.progress
             if all_read:
                 self._advance(complete={**known.complete, source: moment})
             if ends:
-                self._advance(looked={**known.looked, source: moment})
+                self._advance(polled_at={**known.polled_at, source: moment})
 
     def forget_stats(self, merged: Mapping[str, int]) -> None:
         """The replicas have the batches of each source up to a number: their statistics are not needed any more."""
@@ -98,12 +98,12 @@ class Log:
             }
             self._advance(stats=stats)
 
-    def add_plan(self, source: str, plan: Plan) -> None:
+    def add_plan(self, source: str, plan: BatchPlan) -> None:
         """Commits the plan of a batch."""
         with self._committing():
             self.plans.add(source, plan)
 
-    def commit_rejects(self, source: str, batch: int, files: Sequence[Written], moment: datetime) -> None:
+    def commit_rejects(self, source: str, batch: int, files: Sequence[WrittenFile], moment: datetime) -> None:
         """Commits the rejects of a batch."""
         reach("rejects.before")
         with self._committing():
@@ -121,7 +121,7 @@ class Log:
                 )
 
     def commit_changes(
-        self, source: str, own: SourceState, files: Sequence[Written], moment: datetime, stats: BatchStats
+        self, source: str, own: SourceState, files: Sequence[WrittenFile], moment: datetime, stats: BatchStats
     ) -> None:
         """Commits the changes of a batch, and with them how far its source is."""
         reach("changes.before")

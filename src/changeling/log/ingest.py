@@ -18,10 +18,10 @@ import pyarrow as pa
 from changeling.formats import registry as formats
 from changeling.formats.options import ReadOptions
 from changeling.iceberg.failpoints import reach
-from changeling.iceberg.parquet_files import Target, discard
+from changeling.iceberg.parquet_files import WriteSpec, discard
 from changeling.log import layout
 from changeling.log.advancing import advanced, micros
-from changeling.log.batch_plans import READ, REPLAY, Plan
+from changeling.log.batch_plans import READ, REPLAY, BatchPlan
 from changeling.log.change_log import Log
 from changeling.log.ingest_task import OUTCOME, Batch, IngestKernel
 from changeling.log.schema_registry import CarriedSchemas, Policy, Registry, Version
@@ -29,12 +29,12 @@ from changeling.log.source_state import SourceState
 from changeling.log.task_result import Outcome, Seen, merged
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, schema_from_json
-from changeling.sources.source import Input, NotedSource, Source, Spread
+from changeling.sources.source import Input, PlanSize, Source, StatefulSource
 from changeling.spark.adapter import run
 from changeling.spark.errors import SPARK_ERRORS, translate_error
 
-_LOOKED_AT = 100
-"""Rows of a batch's frame, records or ranges of them, among which schemas are looked for first."""
+_SAMPLED_ROWS = 100
+"""Rows of a batch's frame, records or ranges of them, that are sampled for declared schemas first."""
 _REPLANNED = 3
 """How often a batch is planned again because files changed while they were read."""
 
@@ -46,7 +46,7 @@ class Report:
     source: str
     batch: int
     outcome: Outcome
-    spread: Spread
+    size: PlanSize
     seconds: float
     schemas: tuple[Version, ...] = ()
 
@@ -81,7 +81,7 @@ class Ingest:
                 f"source {source.name}: its log has {done} batches, but only {len(plans)} plans of them exist, so that it "
                 "is not known what was read: restore the table `batches`, or start again under another name"
             )
-        self._pending: Plan | None = None
+        self._pending: BatchPlan | None = None
         for plan in plans:
             if plan.batch > done:
                 self._pending = plan
@@ -99,7 +99,7 @@ class Ingest:
         yield
         self._failed = False
 
-    def _remember(self, plan: Plan) -> None:
+    def _remember(self, plan: BatchPlan) -> None:
         try:
             if plan.kind == READ:
                 self.source.remember(plan.text)
@@ -133,22 +133,24 @@ class Ingest:
         """How far the source is."""
         return self._log.state.of(self.source.name)
 
-    def step(self, started: Callable[[int, Spread], None] = lambda batch, spread: None) -> Report | None:
+    def step(self, started: Callable[[int, PlanSize], None] = lambda batch, size: None) -> Report | None:
         """Ingests the next batch; None where there is none."""
         with self._resumable():
             return self._step(started)
 
-    def _step(self, started: Callable[[int, Spread], None]) -> Report | None:
-        looked, resumed = datetime.now(UTC), self._pending_plan()
+    def _step(self, started: Callable[[int, PlanSize], None]) -> Report | None:
+        polled_at, resumed = datetime.now(UTC), self._pending_plan()
         plan, report = resumed or self._new_plan(), None
         if plan is not None:
             self._pending = plan
             report = self._read_planned(plan, started)
         if resumed is None:
-            self._log.note_look(self.source.name, looked, all_read=self.source.took_all, ends=not self.source.has_more)
+            self._log.record_poll(
+                self.source.name, polled_at, all_read=self.source.took_all, ends=not self.source.has_more
+            )
         return report
 
-    def _read_planned(self, plan: Plan, started: Callable[[int, Spread], None]) -> Report:
+    def _read_planned(self, plan: BatchPlan, started: Callable[[int, PlanSize], None]) -> Report:
         for _ in range(_REPLANNED):
             try:
                 return self._read_plan(plan, started)
@@ -159,23 +161,23 @@ class Ingest:
                 plan = self._pending_plan() or plan
         return self._read_plan(plan, started)
 
-    def _read_plan(self, plan: Plan, started: Callable[[int, Spread], None]) -> Report:
-        spread = self.source.spread(plan.text)
-        started(plan.batch, spread)
+    def _read_plan(self, plan: BatchPlan, started: Callable[[int, PlanSize], None]) -> Report:
+        size = self.source.plan_size(plan.text)
+        started(plan.batch, size)
         given = self.source.input(self._lake.spark, plan.text)
-        return self._bring_in(plan, given, spread, rejects_stay=False)
+        return self._ingest_batch(plan, given, size, is_replay=False)
 
-    def bring_in_again(self, given: Input) -> Report:
+    def replay(self, given: Input) -> Report:
         """Reads records that were rejected before, as a batch of its own: those that decode now are added to the log."""
         with self._resumable():
             if self.read_is_pending:
                 raise AssertionError("the interrupted batch comes first, or its records would count as read")
             plan = self._pending
             if plan is None:
-                plan = Plan(self._next_batch(), 1, REPLAY, "{}")
+                plan = BatchPlan(self._next_batch(), 1, REPLAY, "{}")
                 self._log.add_plan(self.source.name, plan)
             self._pending = plan
-            return self._bring_in(plan, given, Spread(), rejects_stay=True)
+            return self._ingest_batch(plan, given, PlanSize(), is_replay=True)
 
     @property
     def read_is_pending(self) -> bool:
@@ -197,7 +199,7 @@ class Ingest:
         last = self._log.plans.last(self.source.name)
         return 1 if last is None else last.batch + 1
 
-    def _pending_plan(self) -> Plan | None:
+    def _pending_plan(self) -> BatchPlan | None:
         plan = self._pending
         if plan is None or plan.kind == REPLAY:
             return None
@@ -206,51 +208,52 @@ class Ingest:
         if reason is None:
             return plan
         self._warnings.append(reason)
-        plan = Plan(plan.batch, plan.attempt + 1, READ, self.source.next() or self.source.nothing())
+        plan = BatchPlan(plan.batch, plan.attempt + 1, READ, self.source.next() or self.source.nothing())
         self._log.add_plan(self.source.name, plan)
         self._pending = plan
         return plan
 
-    def _new_plan(self) -> Plan | None:
+    def _new_plan(self) -> BatchPlan | None:
         text = self.source.next()
         if text is None:
             return None
-        plan = Plan(self._next_batch(), 1, READ, text)
+        plan = BatchPlan(self._next_batch(), 1, READ, text)
         self._log.add_plan(self.source.name, plan)
         return plan
 
-    def _bring_in(self, plan: Plan, given: Input, spread: Spread, *, rejects_stay: bool) -> Report:
+    def _ingest_batch(self, plan: BatchPlan, given: Input, size: PlanSize, *, is_replay: bool) -> Report:
         begun, moment = monotonic(), datetime.now(UTC)
-        outcome, schemas = self._read(plan, given, moment, rejects_stay)
+        outcome, schemas = self._read(plan, given, moment, is_replay)
         reach("read.after")
-        if self._fail and outcome.refused is not None and not rejects_stay:
+        if self._fail and outcome.refused is not None and not is_replay:
             discard([*outcome.changes, *outcome.rejects])
             raise ChangelingError(
                 f"source {self.source.name}: {outcome.refused.origin}: {outcome.refused.reason} "
-                "(on_error: reject goes on without it)"
+                "(on_error: reject continues without it)"
             )
         inferred = self._log.register(lambda registry: registry.infer(self.source.name, outcome.samples))
-        if outcome.rejects and not rejects_stay:
+        if outcome.rejects and not is_replay:
             self._log.commit_rejects(self.source.name, plan.batch, outcome.rejects, moment)
-        state = self._advanced(plan, outcome, moment, rejects_stay)
+        state = self._advanced(plan, outcome, moment, is_replay)
         self._log.commit_changes(self.source.name, state, outcome.changes, moment, outcome.stats)
         self._remember(plan)
         self._pending = None
-        return Report(self.source.name, plan.batch, outcome, spread, monotonic() - begun, (*schemas, *inferred))
+        return Report(self.source.name, plan.batch, outcome, size, monotonic() - begun, (*schemas, *inferred))
 
     def _read(
-        self, plan: Plan, given: Input, moment: datetime, rejects_stay: bool
+        self, plan: BatchPlan, given: Input, moment: datetime, is_replay: bool
     ) -> tuple[Outcome, tuple[Version, ...]]:
         """Reads until every schema in the batch is known: a new one makes its batch be read a second time."""
-        written = (layout.CHANGES,) if rejects_stay else (layout.CHANGES, layout.REJECTS)
-        targets = {table.name: self._lake.target(table, moment) for table in written}
+        written = (layout.CHANGES,) if is_replay else (layout.CHANGES, layout.REJECTS)
+        specs = {table.name: self._lake.write_spec(table, moment) for table in written}
         seen = [
-            Seen(one.table, one.schema, one.position, one.position, False) for one in self.source.foreseen(plan.text)
+            Seen(one.table, one.schema, one.position, one.position, False)
+            for one in self.source.known_schemas(plan.text)
         ]
-        seen += self._look(plan, given, moment, targets)
+        seen += self._sampled_schemas(plan, given, moment, specs)
         added = self._learn(seen)
         while True:
-            outcome = self._run(plan, given, moment, targets, seen)
+            outcome = self._run(plan, given, moment, specs, seen)
             seen = outcome.schemas
             learned = self._learn(seen)
             added += learned
@@ -258,7 +261,9 @@ class Ingest:
                 return outcome, tuple(added)
             discard([*outcome.changes, *outcome.rejects])
 
-    def _look(self, plan: Plan, given: Input, moment: datetime, targets: Mapping[str, Target]) -> list[Seen]:
+    def _sampled_schemas(
+        self, plan: BatchPlan, given: Input, moment: datetime, specs: Mapping[str, WriteSpec]
+    ) -> list[Seen]:
         """The declared schemas that a first batch begins with: they are registered before the batch runs.
 
         They hold from the start. For one that comes with the records, all of them are needed to know from where on it holds.
@@ -266,8 +271,8 @@ class Ingest:
         declared = {(schema.columns, schema.key) for schema in self.source.options.schemas if schema.columns}
         if not declared or self._format is None or self._log.state.batch(self.source.name):
             return []
-        first = replace(given, frame=given.frame.limit(_LOOKED_AT).coalesce(1))
-        outcome = self._run(plan, first, moment, targets, (), looks=True)
+        first = replace(given, frame=given.frame.limit(_SAMPLED_ROWS).coalesce(1))
+        outcome = self._run(plan, first, moment, specs, (), sample_only=True)
         discard([*outcome.changes, *outcome.rejects])
         seen = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
         return [one for one, schema in seen if (schema.columns, schema.key) in declared]
@@ -287,13 +292,13 @@ class Ingest:
 
     def _run(
         self,
-        plan: Plan,
+        plan: BatchPlan,
         given: Input,
         moment: datetime,
-        targets: Mapping[str, Target],
+        specs: Mapping[str, WriteSpec],
         seen: Sequence[Seen],
         *,
-        looks: bool = False,
+        sample_only: bool = False,
     ) -> Outcome:
         batch = Batch(
             source=self.source.name,
@@ -301,12 +306,12 @@ class Ingest:
             format=self.source.format,
             options=self._options(),
             moment=micros(moment),
-            changes=targets["changes"],
-            rejects=targets.get("rejects"),
+            changes=specs["changes"],
+            rejects=specs.get("rejects"),
             known=self._log.registry.known(self.source.name, seen, by_number=self._numbers_schemas),
             last_position=self.state.position,
             topics=given.topics,
-            looks=looks,
+            sample_only=sample_only,
         )
         rows = _outcomes(given, IngestKernel(given.reader, batch))
         return merged(msgspec.json.decode(row, type=Outcome) for row in rows.column("outcome").to_pylist())
@@ -320,19 +325,19 @@ class Ingest:
             return self.source.options
         return msgspec.structs.replace(self.source.options, registry=self._log.registry.by_number())
 
-    def _advanced(self, plan: Plan, outcome: Outcome, moment: datetime, rejects_stay: bool) -> SourceState:
+    def _advanced(self, plan: BatchPlan, outcome: Outcome, moment: datetime, is_replay: bool) -> SourceState:
         """How far the source is with this batch."""
-        own = advanced(self.state, plan.batch, outcome, moment, rejects_stay)
-        if isinstance(self.source, NotedSource) and plan.kind == READ:
-            own = msgspec.structs.replace(own, kept=self.source.kept(plan.text, outcome.notes))
+        own = advanced(self.state, plan.batch, outcome, moment, is_replay)
+        if isinstance(self.source, StatefulSource) and plan.kind == READ:
+            own = msgspec.structs.replace(own, own_state=self.source.state_after(plan.text, outcome.notes))
         return own
 
 
 def _outcomes(given: Input, kernel: IngestKernel) -> pa.Table:
     """What the kernel makes of a batch: in the driver where it is small, else in tasks."""
-    if given.here is not None:
+    if given.driver_rows is not None:
         try:
-            return pa.Table.from_batches(list(kernel(iter([given.here]))), OUTCOME)
+            return pa.Table.from_batches(list(kernel(iter([given.driver_rows]))), OUTCOME)
         except ChangelingError:
             raise
         except Exception as error:  # as a task's would be reported

@@ -15,18 +15,18 @@ import pyarrow.compute as pc
 from changeling.formats import registry
 from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.options import ReadOptions
-from changeling.iceberg.parquet_files import Target, Writer
+from changeling.iceberg.parquet_files import Writer, WriteSpec
 from changeling.log.layout import MOMENT
+from changeling.log.reject_ids import reject_id
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
 from changeling.log.stats_counter import StatsCounter
 from changeling.log.task_result import Newest, Outcome, Refused
 from changeling.model import layout, position
-from changeling.model.change import Origin
 from changeling.sources.source import Reader
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
-_LOOKED_AT = 1_000
+_SAMPLED_RECORDS = 1_000
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,16 @@ class Batch:
     options: ReadOptions
     moment: int
     """When it is read, in microseconds."""
-    changes: Target
-    rejects: Target | None
+    changes: WriteSpec
+    rejects: WriteSpec | None
     """None where rejects stay where they are: they are read again."""
     known: Known = field(default_factory=dict)
     last_position: str | None = None
     """The furthest position of the batches before."""
     topics: dict[str, int] | None = None
     """Numbers of topics, where there are several: partition and offset alone do not distinguish their records."""
-    looks: bool = False
-    """Each task takes its first records alone: what matters is which schemas they have."""
+    sample_only: bool = False
+    """Each task takes only its first records: what matters is which schemas they have."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class IngestKernel:
         task = _Task(self.batch)
         try:
             for records, rejects in self.reader(batches):
-                if self.batch.looks:
-                    task.take(records.slice(0, _LOOKED_AT), rejects)
+                if self.batch.sample_only:
+                    task.take(records.slice(0, _SAMPLED_RECORDS), rejects)
                     # Spark ends a worker process that does not read all of its input, and has to start another one.
                     deque(batches, maxlen=0)
                     break
@@ -100,13 +100,13 @@ class _Task:
         changes = decoded.changes
         if self._batch.topics is not None:
             changes = _with_topics(changes, self._batch.topics)
-        ids, quarantined = self._schemas(changes)
+        ids, incompatible = self._schemas(changes)
         changes = changes.set_column(
             changes.schema.get_field_index("schema_id"), layout.CHANGES.field("schema_id"), ids
         )
         rejects = [no_records, decoded.rejects]
-        if quarantined:
-            changes, kept = _split_quarantined(changes, records, quarantined)
+        if incompatible:
+            changes, kept = _split_incompatible(changes, records, incompatible)
             rejects.append(kept)
         self._read += records.num_rows + no_records.num_rows
         self._count(changes)
@@ -180,12 +180,12 @@ class _Task:
         known = {name: changes.column(name) for name in changes.schema.names}
         return self._stamped(known, self._batch.changes, changes.num_rows)
 
-    def _stamped(self, known: dict[str, pa.Array], target: Target | None, count: int) -> pa.RecordBatch:
-        assert target is not None
+    def _stamped(self, known: dict[str, pa.Array], spec: WriteSpec | None, count: int) -> pa.RecordBatch:
+        assert spec is not None
         known["source"] = pa.repeat(pa.scalar(self._batch.source, pa.string()), count)
         known["batch"] = pa.repeat(pa.scalar(self._batch.number, pa.int64()), count)
         known["ingested_at"] = pa.repeat(pa.scalar(self._batch.moment, MOMENT), count)
-        names = [column.name for column in target.columns]
+        names = [column.name for column in spec.columns]
         return pa.record_batch([known[name] for name in names], names=names)
 
 
@@ -195,25 +195,6 @@ def _as_they_are(changes: pa.RecordBatch) -> Decoded:
 
 
 _NO_REJECTS = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
-
-REJECT_ID = (
-    "CASE WHEN origin.file IS NULL "
-    "THEN concat(source, ':', origin.topic, '/', origin.partition, '@', origin.offset, "
-    "CASE WHEN origin.ordinal > 0 THEN concat('~', origin.ordinal) ELSE '' END) "
-    "ELSE concat(source, ':', origin.file, '#', origin.record) END"
-)
-"""What `reject_id` gives, in SQL over rows of the log."""
-
-
-def reject_id(source: str, origin: Origin) -> str:
-    """The name of a rejected record: its source, and its place there.
-
-    The number of its topic distinguishes a topic from one that was recreated under the same name.
-    """
-    if origin.file is None:
-        recreated = f"~{origin.ordinal}" if origin.ordinal else ""
-        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}{recreated}"
-    return f"{source}:{origin.file}#{origin.record}"
 
 
 def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:
@@ -230,13 +211,13 @@ def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBa
     return changes.set_column(at, changes.schema.field(at), pc.if_else(arrived, placed, positions))
 
 
-def _split_quarantined(
-    changes: pa.RecordBatch, records: pa.RecordBatch, quarantined: dict[int, str]
+def _split_incompatible(
+    changes: pa.RecordBatch, records: pa.RecordBatch, incompatible: dict[int, str]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The other changes, and the complete records of the quarantined ones."""
+    """The other changes, and the complete records of those whose schema is incompatible."""
     places = {origin: place for place, origin in enumerate(layout.origins(records))}
     origins = layout.origins(changes)
-    reasons = {places[origins[row]]: reason for row, reason in quarantined.items()}
+    reasons = {places[origins[row]]: reason for row, reason in incompatible.items()}
     kept = np.array([places[origin] not in reasons for origin in origins], bool)
     rows = records.take(pa.array(list(reasons), pa.int64()))
     rejects = pa.record_batch(

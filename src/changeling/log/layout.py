@@ -134,7 +134,8 @@ QUARANTINE = Table(
     ),
     without_bounds=frozenset({"value"}),
 )
-"""Quarantine, what replicas cannot store: values that do not fit their columns (NULL there), changes that have no place (no column), and
-rows that a change touched without giving their values (no column, no value)."""
+"""The quarantine, what replicas cannot store; the table keeps its first name, so that existing lakes continue to work. It has values
+that do not fit their columns (NULL there), changes that have no place (no column), and rows that a change touched without giving their
+values (no column, no value)."""
 
 TABLES = (CHANGES, REJECTS, SCHEMAS, BATCHES, POINTS, QUARANTINE)

@@ -11,7 +11,7 @@ from changeling.log.task_result import Seen
 from changeling.model.table import TableName
 
 Known: TypeAlias = dict[tuple[TableName, str], "int | str"]
-"""The number of each schema text of each table, or the reason why its records are quarantined."""
+"""The number of each schema text of each table, or the reason why its records are rejected."""
 _NOWHERE = TableName(None, None, "")
 
 
@@ -47,8 +47,8 @@ class SchemaIds:
             else:
                 reasons[group] = found
         ids = pa.array(numbers[codes], pa.int64(), mask=~known[codes])
-        quarantined = {int(row): reasons[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(reasons)))}
-        return ids, quarantined
+        incompatible = {int(row): reasons[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(reasons)))}
+        return ids, incompatible
 
     def seen(self) -> list[Seen]:
         """Each schema of each table."""

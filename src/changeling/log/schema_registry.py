@@ -19,6 +19,8 @@ from changeling.model.table import TableName, TableSchema, schema_from_json
 Policy = Literal["evolve", "ignore", "fail"]
 _START = ""
 """Before every position."""
+Status = Literal["accepted", "ignored", "aside"]
+"""As the table `schemas` stores it. `aside`: the version is incompatible with the rows of its table, and its records are rejected."""
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,10 +33,15 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     position: str | None
     """From where on it holds; None from the start."""
     origin: Literal["declared", "carried", "inferred"]
-    status: Literal["accepted", "ignored", "aside"]
+    status: Status
     schema: TableSchema
     note: str | None = None
-    """What it changes, for people; for a quarantined version, why."""
+    """What it changes, for people; for an incompatible version, why."""
+
+    @property
+    def incompatible(self) -> bool:
+        """Whether it does not fit the rows of its table, so that its records are rejected."""
+        return self.status == "aside"
 
 
 class CarriedSchemas(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +109,7 @@ class Registry:
         )
 
     def known(self, source: str, seen: Sequence[Seen] = (), *, by_number: bool = False) -> Known:
-        """The number of each schema text as records of this source carry it, or why they are quarantined.
+        """The number of each schema text as records of this source carry it, or why they are rejected.
 
         Spellings that records may use are foreseen; others are looked up where they were `seen`. The numbers that records give
         to schemas are those of this registry (`by_number`), or the source's own, which mean nothing here.
@@ -226,17 +233,12 @@ class Registry:
     ) -> bool:
         versions = self.of(source, one.table)
         same = [version for version in versions if version.schema == plain]
-        if not same or (policy == "ignore" and all(version.status == "aside" for version in same)):
+        if not same or (policy == "ignore" and all(version.incompatible for version in same)):
             return True
-        if all(version.status == "aside" for version in same):
+        if all(version.incompatible for version in same):
             return False
-        newest = next((known for known in reversed(versions) if known.status != "aside"), versions[-1])
-        if (
-            newest.schema == plain
-            or newest.status == "aside"
-            or one.arrived
-            or one.first <= (newest.position or _START)
-        ):
+        newest = next((known for known in reversed(versions) if not known.incompatible), versions[-1])
+        if newest.schema == plain or newest.incompatible or one.arrived or one.first <= (newest.position or _START):
             return False
         others = [other.last for other in batch if other.table == one.table and other.schema != one.schema]
         bound = max([furthest(newest) or _START, *others])
@@ -263,9 +265,7 @@ class Registry:
             return self._put(new, "aside", note)
         return self._put(new, "accepted", str(found))
 
-    def _put(
-        self, new: _Candidate, status: Literal["accepted", "ignored", "aside"], note: str | None = None
-    ) -> Version:
+    def _put(self, new: _Candidate, status: Status, note: str | None = None) -> Version:
         version = Version(
             id=self._next() if new.number is None else new.number,
             source=new.source,
@@ -285,8 +285,8 @@ class Registry:
 
 
 def _answer(version: Version) -> int | str:
-    """The number of a version, or why its records are quarantined."""
-    return version.id if version.status != "aside" else version.note or "its schema is quarantined"
+    """The number of a version, or why its records are rejected."""
+    return version.note or "its schema does not fit the rows of its table" if version.incompatible else version.id
 
 
 def _is_rule_for(version: Version, table: TableName) -> bool:

@@ -36,7 +36,7 @@ class SourceState(msgspec.Struct, frozen=True, omit_defaults=True):
     """From the newest change's commit to its extraction, where the dialect carries it, in nanoseconds."""
     ingested_at: int | None = None
     """When the last batch was read, in microseconds."""
-    kept: str | None = None
+    own_state: str | None = msgspec.field(default=None, name="kept")
     """What the source itself has to know of its batches in addition to their plans."""
 
 

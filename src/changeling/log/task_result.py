@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from changeling.iceberg.parquet_files import Written
+from changeling.iceberg.parquet_files import WrittenFile
 from changeling.log.batch_stats import BatchStats, together
 from changeling.model.table import TableName
 
@@ -58,8 +58,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     samples: list[Sampled] = []
     refused: Refused | None = None
     stats: BatchStats = BatchStats()
-    changes: list[Written] = []
-    rejects: list[Written] = []
+    changes: list[WrittenFile] = []
+    rejects: list[WrittenFile] = []
     notes: list[str] = []
     """What the source's readers noted, for the source alone."""
 

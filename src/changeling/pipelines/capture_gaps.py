@@ -12,7 +12,7 @@ from changeling.replicas.gaps import Unknown
 from changeling.replicas.points import points_of
 from changeling.replicas.replica_reader import Identity
 from changeling.sources import postgres_plan
-from changeling.sources.postgres_plan import Plan, Snapshot
+from changeling.sources.postgres_plan import PostgresPlan, Snapshot
 
 
 def unknown_of(loaded: Loaded, tables: StoredTables) -> Callable[[Identity], Sequence[Unknown]]:
@@ -30,13 +30,13 @@ def unknown_of(loaded: Loaded, tables: StoredTables) -> Callable[[Identity], Seq
     return of
 
 
-def _unknown_ranges(plans: Iterable[Plan], table: TableName) -> Iterator[Unknown]:
+def _unknown_ranges(plans: Iterable[PostgresPlan], table: TableName) -> Iterator[Unknown]:
     known, start, end = False, "", 0
     for plan in plans:
         if not isinstance(plan, Snapshot):
             end = plan.end
             continue
-        if plan.anew:
+        if plan.slot_recreated:
             known, start = False, encode(end)
         end = plan.start
         if not known and table.spelled() in plan.prints:

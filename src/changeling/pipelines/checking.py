@@ -96,8 +96,8 @@ def _file(loaded: Loaded) -> Finding:
         "feed": len(definition.feeds),
         "target": len(definition.targets),
     }
-    told = [counted(count, name) for name, count in counts.items() if count]
-    return Finding(f"{loaded.path.name}: {', '.join(told)}")
+    parts = [counted(count, name) for name, count in counts.items() if count]
+    return Finding(f"{loaded.path.name}: {', '.join(parts)}")
 
 
 def _java(loaded: Loaded) -> Finding:
@@ -154,7 +154,7 @@ def _files(loaded: Loaded, source: FilesSource) -> Finding:
 def _topics(loaded: Loaded, source: KafkaSource) -> Finding:
     cluster = cluster_of(source)
     if cluster is None:
-        return Finding("cannot be looked at without Spark: the settings are for Kafka's Java client alone", "warning")
+        return Finding("cannot be checked without Spark: the settings are for Kafka's Java client alone", "warning")
     with cluster as opened:
         topics, missing = topics_of(source, opened)
         spans = {name: opened.spans(name, partitions, committed=True) for name, partitions in topics.items()}
@@ -178,9 +178,9 @@ def _of_sample(source: FilesSource | KafkaSource, sample: Sample, what: str) -> 
     if not sample.reasons:
         tables = f", changes of {_listed(sample.tables)}" if sample.tables else ""
         return Finding(f"{what}; the first {sample.records:,} can be read{tables}")
-    told = "".join(f"\n{count:,}: {reason}" for reason, count in Counter(sample.reasons).most_common(_LISTED))
+    reasons = "".join(f"\n{count:,}: {reason}" for reason, count in Counter(sample.reasons).most_common(_LISTED))
     hint = f"\nthey look like {' or '.join(sample.resembles)}: `format:` says so" if sample.resembles else ""
-    text = f"{what}; of the first {sample.records:,} records {len(sample.reasons):,} cannot be read{told}{hint}"
+    text = f"{what}; of the first {sample.records:,} records {len(sample.reasons):,} cannot be read{reasons}{hint}"
     return Finding(text, "failed", 1) if source.on_error == "fail" else Finding(text, "warning", 3)
 
 
@@ -195,8 +195,8 @@ def _database(loaded: Loaded, source: PostgresSource) -> Finding:
     found = check_capture(dataclasses.replace(capture_settings(loaded, source), reader=reader), begun=begun)
     text = f"{_listed([f'{one.schema}.{one.name}' for one in found.tables])}; {counted(found.rows, 'row')} read"
     if found.left_out:
-        told = "".join(f"\nleft out: {table}: {why}" for table, why in found.left_out.items())
-        return Finding(text + told, "warning", 3)
+        reasons = "".join(f"\nleft out: {table}: {why}" for table, why in found.left_out.items())
+        return Finding(text + reasons, "warning", 3)
     if not found.tables or found.warnings:
         warnings = found.warnings or ["no table matches yet"]
         return Finding("\n".join([*warnings, *([text] if found.tables else [])]), "warning")

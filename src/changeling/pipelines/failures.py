@@ -1,4 +1,4 @@
-"""Which parts of a run fail at present: `status` reads it from the lock's file, and the listener is told."""
+"""Which parts of a run are failing now: `status` reads it from the lock's file, and the listener is notified."""
 
 from changeling.iceberg.lock import Lock
 from changeling.pipelines.listener import PartListener

@@ -9,7 +9,7 @@ from changeling.feeds.feed import Feed
 from changeling.feeds.files_topic import FilesTopicWriter
 from changeling.feeds.publish import FeedPublisher
 from changeling.feeds.retention import expire, needed_points
-from changeling.feeds.shared_reads import Publishing
+from changeling.feeds.shared_reads import SharedReads
 from changeling.feeds.topic import Topic, is_of_another, namespace_of, topic_table
 from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
@@ -43,7 +43,7 @@ class FeedRun:
         self._tables = tables_of(loaded)
         self._definitions = definitions_of(loaded)
         sync_declared(self._definitions, loaded)
-        self._shared: Publishing | None = None
+        self._shared: SharedReads | None = None
         self._publishers: dict[str, FeedPublisher] = {}
         self._copies: dict[str, _Copy] = {}
         self._retries: dict[str, Retry] = {}
@@ -121,7 +121,7 @@ class FeedRun:
     def _publisher(self, feed: Feed, merge: Merge) -> FeedPublisher:
         if self._shared is None or self._shared.replicas is not merge.tables:
             # After a failure, a merge reads the replicas again.
-            self._shared = Publishing(self._log, self._tables, self._policy, merge.tables)
+            self._shared = SharedReads(self._log, self._tables, self._policy, merge.tables)
             self._publishers = {}
         known = self._publishers.get(feed.name)
         if known is None or known.feed.id != feed.id:

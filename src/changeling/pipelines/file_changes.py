@@ -1,4 +1,4 @@
-"""The pipeline file while a run goes on: whether it has changed, what of that a run takes up, and what it cannot."""
+"""The pipeline file during a run: whether it has changed, what of that a run applies, and what it cannot."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ _PLAIN = ("settle", "retention")
 
 @dataclass(frozen=True)
 class FileChange:
-    """A changed pipeline: as a run goes on with it, and the difference in words."""
+    """A changed pipeline: as a run continues with it, and the difference in words."""
 
     loaded: Loaded
     taken: list[str]
@@ -30,8 +30,8 @@ class WatchedFile:
         self._loaded, self._path = loaded, loaded.path
         self._known = self._seen = self._versions()
 
-    def take_up(self, change: FileChange) -> None:
-        """A change is taken up: the next one is found from there."""
+    def applied(self, change: FileChange) -> None:
+        """A change was applied: the next one is found from there."""
         self._loaded = change.loaded
         self._known = self._seen = {
             # What was changed since it was read is new.

@@ -8,7 +8,7 @@ import msgspec
 
 from changeling.files import paths
 from changeling.files.paths import NoFileFound
-from changeling.log.batch_plans import READ, Plan, last_attempts
+from changeling.log.batch_plans import READ, BatchPlan, last_attempts
 from changeling.model.errors import ChangelingError
 from changeling.model.extras import naming_extras
 from changeling.pipelines.definition import FilesSource, KafkaSource, PostgresSource, Source
@@ -37,7 +37,7 @@ class Lag(msgspec.Struct, frozen=True):
     bytes: int | None = None
     """Of files: their size; of a database: what the server retains of its log for the slot."""
     error: str | None = None
-    """Why it is not known, or why the source cannot go on."""
+    """Why it is not known, or why the source cannot continue."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Reading(msgspec.Struct, frozen=True):
     """A run reads it at present."""
 
     @staticmethod
-    def of(plans: Iterable[Plan], batch: int, complete: datetime | None, *, running: bool) -> "Reading":
+    def of(plans: Iterable[BatchPlan], batch: int, complete: datetime | None, *, running: bool) -> "Reading":
         """By all plans of a source, of which those up to a batch are in the log."""
         texts = [plan.text for plan in last_attempts(plans) if plan.kind == READ and plan.batch <= batch]
         return Reading(texts, complete, running)
@@ -93,7 +93,7 @@ def _kafka_lag(source: KafkaSource, reading: Reading) -> Lag:
 def _backlog(source: KafkaSource, reading: Reading, cluster: "Cluster") -> Lag:
     progress = Progress()
     for text in reading.plans:
-        progress.remember(kafka_plan.Plan.parse(text))
+        progress.remember(kafka_plan.KafkaPlan.parse(text))
     topics, _ = topics_of(source, cluster)
     current = {
         name: Topic(None, dict(enumerate(Span(*span) for span in cluster.spans(name, partitions, committed=True))))
@@ -130,7 +130,7 @@ def _slot_lag(loaded: Loaded, source: PostgresSource, reading: Reading) -> Lag:
     return Lag(0.0 if oldest is None else _since(oldest), bytes=status.retained, error=alarm)
 
 
-def unmerged_seconds(plans: Iterable[Plan], logged: int, merged: int) -> float:
+def unmerged_seconds(plans: Iterable[BatchPlan], logged: int, merged: int) -> float:
     """How long ago the first batch was planned that is in the log and not in the replicas; 0 where they have all."""
     waiting = [plan.planned_at for plan in plans if merged < plan.batch <= logged and plan.planned_at is not None]
     return _since(min(waiting)) or 0.0 if waiting else 0.0

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from changeling.iceberg.lake import Lake
     from changeling.iceberg.reader import Tables
-
+    from changeling.iceberg.relocation import Relocated
 
 _OBJECT_STORES = ("s3://", "s3a://")
 _LOGGER = logging.getLogger(__name__)
-"""Told when Spark is started, which takes seconds, and minutes where jars have to be fetched."""
+"""Logs the start of Spark, which takes seconds, and minutes where jars have to be fetched."""
 
 
 def catalog_of(loaded: Loaded) -> Catalog:
@@ -31,6 +31,15 @@ def lock_file(loaded: Loaded) -> Path:
     """In a local warehouse, otherwise next to the pipeline file."""
     folder = loaded.folder if "://" in loaded.warehouse else Path(loaded.warehouse)
     return folder / f"{loaded.definition.name}.lock"
+
+
+def relocate(loaded: Loaded) -> "Relocated":
+    """Corrects the paths of the pipeline's warehouse, where its file says that it is, for all pipelines in it; see `iceberg.relocation`."""
+    from changeling.iceberg.lock import held
+    from changeling.iceberg.relocation import relocate as correct_paths
+
+    with held(lock_file(loaded), loaded.definition.name, "changeling relocate"):
+        return correct_paths(catalog_of(loaded))
 
 
 def tables_of(loaded: Loaded) -> "Tables":

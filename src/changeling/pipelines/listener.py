@@ -1,4 +1,4 @@
-"""Listeners: what a run reports while it goes on, a listener that ignores all of it, and one that passes it on to several."""
+"""Listeners: what a run reports, a listener that ignores all of it, and one that passes it on to several."""
 
 import threading
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from changeling.feeds.publish import FeedReport
     from changeling.log.ingest import Report
     from changeling.replicas.merge import Report as Merged
-    from changeling.sources.source import Spread
+    from changeling.sources.source import PlanSize
     from changeling.targets.postgres_target import TargetReport
 
 
@@ -51,7 +51,7 @@ class Listener(TargetListener, FeedListener, Protocol):
     def looks(self, source: str) -> None:
         """A source is asked for its next batch."""
 
-    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+    def starts(self, source: str, batch: int, size: "PlanSize") -> None:
         """A batch is about to be read."""
 
     def done(self, report: "Report") -> None:
@@ -67,10 +67,10 @@ class Listener(TargetListener, FeedListener, Protocol):
         """A source has nothing new, or `replicas` and what follows them are where the log was."""
 
     def waits(self, seconds: float) -> None:
-        """Everything available has been read; the next look is in so many seconds."""
+        """Everything available has been read; the next poll is in `seconds`."""
 
     def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
-        """The pipeline file has changed: what was taken up, and what was not."""
+        """The pipeline file has changed: what was applied, and what was not."""
 
 
 class SilentListener:
@@ -100,7 +100,7 @@ class SilentListener:
     def looks(self, source: str) -> None:
         """Does nothing."""
 
-    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+    def starts(self, source: str, batch: int, size: "PlanSize") -> None:
         """Does nothing."""
 
     def done(self, report: "Report") -> None:
@@ -177,11 +177,11 @@ class Listeners:
             for one in self._listeners:
                 one.looks(source)
 
-    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+    def starts(self, source: str, batch: int, size: "PlanSize") -> None:
         """To each of them."""
         with self._passing:
             for one in self._listeners:
-                one.starts(source, batch, spread)
+                one.starts(source, batch, size)
 
     def done(self, report: "Report") -> None:
         """To each of them."""

@@ -74,16 +74,16 @@ class Pipeline:
         """
         if resnapshot:
             check_has_database(self._loaded, "--resnapshot snapshots the tables of databases again")
-        told = Listeners(RunLog(self.name), *filter(None, (listener, metrics)))
+        listeners = Listeners(RunLog(self.name), *filter(None, (listener, metrics)))
 
         def before_spark(lock: Lock) -> None:
-            check_servers(self._loaded, lock, told, once=once)
-            told.prepares(start_of_spark(self._loaded))
+            check_servers(self._loaded, lock, listeners, once=once)
+            listeners.prepares(start_of_spark(self._loaded))
 
         with self._writing("run", take_over, before_spark) as (lake, lock):
             from changeling.pipelines.runner import Runner
 
-            runner = Runner(self._loaded, lake, lock, told, stop or threading.Event(), resnapshot=resnapshot)
+            runner = Runner(self._loaded, lake, lock, listeners, stop or threading.Event(), resnapshot=resnapshot)
             if metrics is not None:
                 metrics.watch(runner)
             return runner.run(once)
@@ -214,7 +214,7 @@ class Pipeline:
         """The records of a feed, by partition and offset; needs no Spark.
 
         They begin with `start`, an offset of each partition or a time of publishing (by default with the first that has not
-        expired), or where the consumer was. With `follow`, they go on until `stop` is set.
+        expired), or where the consumer was. With `follow`, they continue until `stop` is set.
         """
         yield from self.feed_reader(name, start, consumer=consumer).records(follow=follow, limit=limit, stop=stop)
 
@@ -226,7 +226,7 @@ class Pipeline:
         consumer: str | None = None,
         on_gap: "Callable[[Gap], object]" = lambda gap: None,
     ) -> "FeedReader":
-        """As `read_feed`, in parts; `on_gap` is told which records were missed because they had expired."""
+        """As `read_feed`, in parts; `on_gap` is called with the records that were missed because they had expired."""
         from changeling.feeds.consumers import Consumers
         from changeling.feeds.reading import FeedReader
         from changeling.feeds.topic import Topic
@@ -285,15 +285,15 @@ class Pipeline:
     def replay(self, *, take_over: bool = False) -> dict[str, tuple[int, int]]:
         """Reads the rejects again; returns for each source how many were accepted, and how many stay."""
         from changeling.log.change_log import Log
-        from changeling.pipelines.readers import carrier_of, ingest_of, record_sources
-        from changeling.pipelines.replay import replay, settle
+        from changeling.pipelines.replay import finish_replay, replay
+        from changeling.pipelines.source_ingest import carrier_of, ingest_of, record_sources
 
         found = {}
         with self._writing("rejects --replay", take_over) as (lake, _):
             log = Log(lake)
             for source in record_sources(self._loaded):
                 ingest, carrier = ingest_of(self._loaded, log, source), carrier_of(source)
-                settle(lake, ingest, carrier)
+                finish_replay(lake, ingest, carrier)
                 if ingest.state.rejected:
                     outcome = replay(lake, ingest, carrier).outcome
                     found[source.name] = (outcome.read - outcome.rejected, outcome.rejected)

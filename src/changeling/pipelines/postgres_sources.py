@@ -25,7 +25,7 @@ def postgres_sources(loaded: Loaded) -> list[PostgresSource]:
 
 
 def check_has_database(loaded: Loaded, what: str) -> None:
-    """Raises `UsageError` where a command that works on databases, which `what` tells, has none to work on."""
+    """Raises `UsageError` where a command that works on databases, named by `what`, has none to work on."""
     if not postgres_sources(loaded):
         raise UsageError(f"{what}: the pipeline has no source of type postgres")
 

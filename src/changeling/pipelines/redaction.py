@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 
 MASK = "***"
 _SHORT = 3
-"""A value of up to so many characters may be part of any text: it is masked only as a separate word."""
+"""A value of up to this many characters may be part of any text: it is masked only as a separate word."""
 
 
 @functools.lru_cache(maxsize=16)

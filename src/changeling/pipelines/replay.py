@@ -16,7 +16,7 @@ from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
 from changeling.log import layout
 from changeling.log.ingest import Ingest, Report
-from changeling.log.ingest_task import REJECT_ID
+from changeling.log.reject_ids import REJECT_ID
 from changeling.model import layout as model
 from changeling.model.change import Record
 from changeling.model.errors import Rejected
@@ -32,12 +32,12 @@ def replay(lake: Lake, ingest: Ingest, carrier: Carrier) -> Report:
     """
     while ingest.read_is_pending:
         ingest.step()
-    report = ingest.bring_in_again(_input(lake, ingest.source.name, carrier))
+    report = ingest.replay(_input(lake, ingest.source.name, carrier))
     _remove_accepted(lake, ingest.source.name, report.batch)
     return report
 
 
-def settle(lake: Lake, ingest: Ingest, carrier: Carrier) -> None:
+def finish_replay(lake: Lake, ingest: Ingest, carrier: Carrier) -> None:
     """Completes an interrupted replay."""
     if ingest.replay_is_pending:
         replay(lake, ingest, carrier)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from changeling.log.ingest import Report
     from changeling.log.schema_registry import Version
     from changeling.replicas.merge import Report as Merged
-    from changeling.sources.source import Spread
+    from changeling.sources.source import PlanSize
     from changeling.targets.postgres_target import TargetReport
 
 LOGGER = logging.getLogger("changeling.run")
@@ -42,12 +42,12 @@ class RunLog:
     def looks(self, source: str) -> None:
         """Not logged: it happens every second."""
 
-    def starts(self, source: str, batch: int, spread: "Spread") -> None:
+    def starts(self, source: str, batch: int, size: "PlanSize") -> None:
         """`reading`."""
         self._waiting = False
-        members: dict[str, Any] = {"files": spread.files, "bytes": spread.bytes, "records": spread.records}
+        members: dict[str, Any] = {"files": size.files, "bytes": size.bytes, "records": size.records}
         self.log(
-            logging.DEBUG, "reading", f"{source} batch {batch}: reading {spread}", source=source, batch=batch, **members
+            logging.DEBUG, "reading", f"{source} batch {batch}: reading {size}", source=source, batch=batch, **members
         )
 
     def done(self, report: "Report") -> None:
@@ -58,7 +58,7 @@ class RunLog:
         parts += [f"{outcome.rejected:,} rejected"] * bool(outcome.rejected)
         parts += [f"{outcome.late:,} late"] * bool(outcome.late)
         speed = rate(outcome.read, report.seconds)
-        text = f"{source} batch {batch}: {_stage(report.spread)}{', '.join(parts)} in {report.seconds:.1f} s"
+        text = f"{source} batch {batch}: {_stage(report.size)}{', '.join(parts)} in {report.seconds:.1f} s"
         self.log(
             logging.WARNING if outcome.rejected else logging.INFO,
             "batch",
@@ -78,7 +78,7 @@ class RunLog:
     def _schema(self, source: str, batch: int, version: "Version") -> None:
         note = f": {version.note}" if version.note else ""
         self.log(
-            logging.WARNING if version.status == "aside" else logging.INFO,
+            logging.WARNING if version.incompatible else logging.INFO,
             "schema",
             f"  schema {version.id}: {version.table} version {version.version}, {version.origin}, {version.status}{note}",
             source=source,
@@ -100,20 +100,20 @@ class RunLog:
         tables = report.tables
         if not tables:
             return
-        changes, late, asides = (
-            sum(getattr(table, name) for table in tables) for name in ("changes", "late", "asides")
+        changes, late, quarantined = (
+            sum(getattr(table, name) for table in tables) for name in ("changes", "late", "quarantined")
         )
         parts = [f"{counted(changes, 'change')} in {counted(len(tables), 'table')}"]
         parts += [f"{late:,} late"] * bool(late)
-        parts += [f"{asides:,} quarantined"] * bool(asides)
+        parts += [f"{quarantined:,} quarantined"] * bool(quarantined)
         self.log(
-            logging.WARNING if asides else logging.INFO,
+            logging.WARNING if quarantined else logging.INFO,
             "merge",
             f"replicas: point {report.point.number}, {', '.join(parts)} in {report.seconds:.1f} s",
             point=report.point.number,
             changes=changes,
             late=late,
-            quarantined=asides,
+            quarantined=quarantined,
             tables=[
                 {"source": table.source, "table": str(table.table), "changes": table.changes, "late": table.late}
                 for table in tables
@@ -183,8 +183,8 @@ class RunLog:
             self.log(logging.DEBUG, "waiting", f"all read; next look in {seconds:g} s", seconds=seconds)
 
     def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
-        """`reloaded`, a warning where something was not taken up."""
-        parts = [f"taken up: {', '.join(taken)}"] * bool(taken) + [f"not taken up: {'; '.join(left)}"] * bool(left)
+        """`reloaded`, a warning where something was not applied."""
+        parts = [f"applied: {', '.join(taken)}"] * bool(taken) + [f"not applied: {'; '.join(left)}"] * bool(left)
         self.log(
             logging.WARNING if left else logging.INFO,
             "reloaded",
@@ -204,5 +204,5 @@ def rate(records: int, seconds: float) -> str:
     return f"{records / max(seconds, 0.001):,.0f}" if records >= _RATED else ""
 
 
-def _stage(spread: "Spread") -> str:
-    return f"{spread.snapshot}, " if spread.snapshot is not None else ""
+def _stage(size: "PlanSize") -> str:
+    return f"{size.snapshot}, " if size.snapshot is not None else ""

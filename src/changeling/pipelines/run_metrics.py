@@ -1,4 +1,4 @@
-"""The metrics of a run, as Prometheus reads them: what was done is counted as it happens, how far behind it is is asked for then."""
+"""The metrics of a run, as Prometheus reads them: what was done is counted as it happens, lag is computed on scrape."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ class RunMetrics(SilentListener):
             "changeling_late_merged_changes", "Changes that belong before what a replica had", "source", "table"
         )
         self._ties = self._counter("changeling_ties", "Changes of a row with equal positions", "source", "table")
-        self._asides = self._counter(
+        self._quarantined = self._counter(
             "changeling_quarantined", "Values and changes that a replica cannot store", "source", "table"
         )
         self._published = self._counter("changeling_feed_records", "Records published", "feed")
@@ -94,7 +94,7 @@ class RunMetrics(SilentListener):
             self._merged.labels(*place).inc(one.changes)
             self._merged_late.labels(*place).inc(one.late)
             self._ties.labels(*place).inc(one.ties)
-            self._asides.labels(*place).inc(one.asides)
+            self._quarantined.labels(*place).inc(one.quarantined)
 
     def mirrored(self, report: "TargetReport") -> None:
         """Counts a step of a target."""

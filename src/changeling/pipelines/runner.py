@@ -1,4 +1,4 @@
-"""Runs a pipeline: all sources at the same time, and beside them what follows the log.
+"""Runs a pipeline: all sources at the same time, and alongside them what follows the log.
 
 A source is read in a thread of its own. One more thread moves replicas, targets and feeds, so that what is slow there holds no source
 back. The main thread waits for the end, for failures and for a changed pipeline file.
@@ -22,8 +22,8 @@ from changeling.pipelines.lag import Reading, RunState, behind, lag_of, unmerged
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.log_follower import LogFollower
-from changeling.pipelines.readers import Reader, carrier_of
-from changeling.pipelines.replay import settle
+from changeling.pipelines.replay import finish_replay
+from changeling.pipelines.source_ingest import SourceIngest, carrier_of
 from changeling.pipelines.source_run import SourceRun, Totals
 from changeling.pipelines.worker import Ended, Worker
 from changeling.spark.errors import check_spark
@@ -62,8 +62,9 @@ class Runner:
     def run(self, once: bool, poll_seconds: float = 1.0, ends: Mapping[str, int] = NOWHERE) -> list[Totals]:
         """Reads until there is nothing new (`once`), or until `stop` is set; current batches are always completed.
 
-        `ends`: positions of a server's log at which sources end with `once`, instead of at what is available. Without `once`, a source that fails is tried again, after one second at first and then with exponential backoff, and
-        the pipeline file is looked at again: what has changed there is taken up between two batches.
+        `ends`: positions of a server's log at which sources end with `once`, instead of at what is available. Without `once`, a source
+        that fails is tried again, after one second at first and then with exponential backoff, and the pipeline file is checked
+        again: what has changed there is applied between two batches.
         """
         self._listener.prepares("opening the log")
         self._log = Log(self._lake)
@@ -94,11 +95,11 @@ class Runner:
             return None
         progress, points = self._log.progress, follower.points
         sources, replicas = {}, {}
-        for declared in (source.reader.declared for source in self._sources):
+        for declared in (source.source_ingest.declared for source in self._sources):
             plans, batch = self._log.plans.of(declared.name), progress.state.of(declared.name).batch
             reading = Reading.of(plans, batch, progress.complete.get(declared.name), running=True)
             sources[declared.name] = lag_of(self._loaded, declared, reading)
-            merged = points.last.of(declared.name).whole_batch
+            merged = points.last.of(declared.name).last_complete_batch
             replicas[declared.name] = unmerged_seconds(plans, batch, merged)
         return RunState(
             points.last.number,
@@ -112,23 +113,23 @@ class Runner:
         """All sources of a pipeline file; those that exist and have the same settings stay."""
         found = []
         for declared in loaded.definition.sources:
-            known = next((one for one in self._sources if one.reader.is_of(loaded, declared)), None)
+            known = next((one for one in self._sources if one.source_ingest.is_of(loaded, declared)), None)
             found.append(known or self._new_source(loaded, declared))
         return found
 
     def _new_source(self, loaded: Loaded, declared: Declared) -> SourceRun:
-        reader = Reader.of(loaded, self._log, declared, resnapshot=self._resnapshot)
+        source_ingest = SourceIngest.of(loaded, self._log, declared, resnapshot=self._resnapshot)
         if isinstance(declared, RecordSource):
-            settle(self._lake, reader.ingest, carrier_of(declared))
-        totals = self._totals.setdefault(declared.name, Totals(declared.name, state=reader.ingest.state))
-        return SourceRun(reader, totals, loaded, self._log, self._lock, self._listener)
+            finish_replay(self._lake, source_ingest.ingest, carrier_of(declared))
+        totals = self._totals.setdefault(declared.name, Totals(declared.name, state=source_ingest.ingest.state))
+        return SourceRun(source_ingest, totals, loaded, self._log, self._lock, self._listener)
 
     def _follower_of(self, loaded: Loaded) -> LogFollower:
         return LogFollower(loaded, self._lake, self._log, self._lock, self._listener, self._merge_retry)
 
     def _run_once(self, follower: LogFollower, ends: Mapping[str, int]) -> None:
         for source in self._sources:
-            records = source.reader.ingest.source
+            records = source.source_ingest.ingest.source
             records.stop_at_present()
             if (end := ends.get(source.name)) is not None:
                 records.stop_at(end)
@@ -174,7 +175,7 @@ class Runner:
 
     @contextmanager
     def _ending_workers(self) -> Iterator[None]:
-        """At its end, all workers have completed what they were at; raises what one of them failed with."""
+        """On exit, all workers have finished their current step; raises what one of them failed with."""
         try:
             yield
         finally:
@@ -194,27 +195,29 @@ class Runner:
 
     def _tell_waiting(self, poll_seconds: float) -> None:
         if all(worker.is_waiting for worker in self._workers.values()):
-            retries = (source.reader.retry.remaining() for source in self._sources)
+            retries = (source.source_ingest.retry.remaining() for source in self._sources)
             self._listener.waits(max(poll_seconds, min(retries)))
 
     def _look_at(self, file: WatchedFile, poll_seconds: float) -> None:
-        """Takes up what has changed in the pipeline file; where it cannot be used, the run goes on as before, and reports that."""
+        """Applies what has changed in the pipeline file; where it cannot be used, the run continues as before, and reports that."""
         try:
             change = file.change()
             if change is None:
                 return
-            self._take_up(change, poll_seconds)
+            self._apply(change, poll_seconds)
         except (ChangelingError, OSError) as error:
             check_spark(error)
             self._listener.reloads([], [self._loaded.redacted(str(error))])
         else:
-            file.take_up(change)
+            file.applied(change)
             self._listener.reloads(change.taken, change.left)
 
-    def _take_up(self, change: FileChange, poll_seconds: float) -> None:
-        """Goes on with another pipeline file. Sources that stay are read on meanwhile."""
+    def _apply(self, change: FileChange, poll_seconds: float) -> None:
+        """Continues with another pipeline file. Unchanged sources keep running."""
         declared = change.loaded.definition.sources
-        former = [one for one in self._sources if not any(one.reader.is_of(change.loaded, new) for new in declared)]
+        former = [
+            one for one in self._sources if not any(one.source_ingest.is_of(change.loaded, new) for new in declared)
+        ]
         for source in former:
             self._workers[source.name].end()
         for source in former:

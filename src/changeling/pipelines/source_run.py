@@ -11,8 +11,8 @@ from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.failures import Failures
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.readers import Reader
-from changeling.sources.source import LeavingSource
+from changeling.pipelines.source_ingest import SourceIngest
+from changeling.sources.source import SkippingSource
 from changeling.spark.errors import check_spark
 
 
@@ -41,20 +41,20 @@ class SourceRun:
     """One source, read in a thread of its own."""
 
     def __init__(
-        self, reader: Reader, totals: Totals, loaded: Loaded, log: Log, lock: Lock, listener: Listener
+        self, source_ingest: SourceIngest, totals: Totals, loaded: Loaded, log: Log, lock: Lock, listener: Listener
     ) -> None:
-        self.reader, self._totals, self._loaded, self._log = reader, totals, loaded, log
+        self.source_ingest, self._totals, self._loaded, self._log = source_ingest, totals, loaded, log
         self._lock, self._listener = lock, listener
         self._failures = Failures(lock, listener)
 
     @property
     def name(self) -> str:
         """The name of the source."""
-        return self.reader.declared.name
+        return self.source_ingest.declared.name
 
     def step(self, on_batch: Callable[[], None] = lambda: None, *, once: bool = False) -> bool:
         """Brings in the next batch; returns whether there was one. A failure is tried again later, with `once` it is an error."""
-        retry = self.reader.retry
+        retry = self.source_ingest.retry
         if not (once or retry.due()):
             return False
         try:
@@ -80,19 +80,19 @@ class SourceRun:
 
     def close(self) -> None:
         """Releases everything at the end."""
-        self.reader.ingest.source.close()
+        self.source_ingest.ingest.source.close()
 
     def give_up(self) -> None:
-        """The pipeline has the source no longer: it does not fail any more, either."""
+        """The source was removed; its failure is cleared."""
         self.close()
-        if self.reader.retry.recovered():
+        if self.source_ingest.retry.recovered():
             self._failures.recovered(self.name)
 
     def _ingest(self) -> Report | None:
-        ingest = self.reader.ingest
+        ingest = self.source_ingest.ingest
         try:
             self._listener.looks(self.name)
-            report = ingest.step(lambda batch, spread: self._listener.starts(self.name, batch, spread))
+            report = ingest.step(lambda batch, size: self._listener.starts(self.name, batch, size))
         finally:
             for text in ingest.warnings():
                 self._listener.warns(self.name, self._loaded.redacted(text))
@@ -102,8 +102,8 @@ class SourceRun:
         return report
 
     def _note_left_out(self) -> None:
-        source = self.reader.ingest.source
-        if isinstance(source, LeavingSource):
+        source = self.source_ingest.ingest.source
+        if isinstance(source, SkippingSource):
             found = {table: self._loaded.redacted(why) for table, why in source.left_out().items()}
             self._totals.left_out = found
             self._lock.leaves_out(found, self.name)
@@ -116,4 +116,4 @@ class SourceRun:
         totals.changes += report.outcome.changed
         totals.late += report.outcome.late
         totals.seconds += report.seconds
-        totals.state = self.reader.ingest.state
+        totals.state = self.source_ingest.ingest.state

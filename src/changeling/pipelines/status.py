@@ -6,7 +6,7 @@ from typing import Any
 from changeling.iceberg.lock import is_held, last_holder
 from changeling.iceberg.reader import Tables
 from changeling.log import layout
-from changeling.log.batch_plans import Plan, stored_plans
+from changeling.log.batch_plans import BatchPlan, stored_plans
 from changeling.log.source_state import SourceState, stored_state
 from changeling.model import times
 from changeling.model.errors import ChangelingError
@@ -44,7 +44,7 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
     for row in rows:
         row |= _freshness(points.last, row["name"])
     behind_now: dict[str, dict[str, Any]] = {}
-    plans: dict[str, list[Plan]] = {name: [] for name in names}
+    plans: dict[str, list[BatchPlan]] = {name: [] for name in names}
     for name, plan in stored_plans(tables):
         plans.setdefault(name, []).append(plan)
     complete = {} if holder is None else holder.complete
@@ -58,7 +58,7 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
             count: sum(table[count] for table in own) if own else None
             for count in ("applied", "ties", "stale", "aside")
         }
-        merged = points.last.of(row["name"]).whole_batch
+        merged = points.last.of(row["name"]).last_complete_batch
         row["replica_behind_seconds"] = unmerged_seconds(plans[row["name"]], row["batch"], merged)
         row |= behind_now.get(row["name"], {})
     feeds = feed_status(tables, loaded.definition.name, definitions_of(loaded).all(), points, errors)

@@ -23,7 +23,7 @@ from changeling.replicas.spark_changes import SparkChanges
 from changeling.replicas.spark_states import SparkStore
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_known import KnownTables
-from changeling.sources.postgres_plan import Plan, Snapshot, Stream
+from changeling.sources.postgres_plan import PostgresPlan, Snapshot, Stream
 from changeling.sources.postgres_point import TablesAtPoint
 from changeling.sources.postgres_probe import ServerProbe
 
@@ -45,7 +45,7 @@ class Verified:
     different: int
     differences: list[Difference] = field(default_factory=list)
     """The first differences."""
-    aside: int = 0
+    quarantined: int = 0
     """Values of the source that no column of the replica can store: they are NULL there, and listed in `asides`."""
 
 
@@ -147,19 +147,19 @@ def _behind(loaded: Loaded, source: PostgresSource, point: TablesAtPoint) -> set
     """The tables that were altered or created before the point, while their rows are in the log only after it."""
     tables = tables_of(loaded)
     state = stored_state(tables, layout.CHANGES).of(source.name)
-    known = KnownTables(state.kept)
+    known = KnownTables(state.own_state)
     later: set[str] = set()
     for plan in _plans_read(tables, source, state.batch).values():
         if isinstance(plan, Snapshot) and plan.point > point.lsn:
             later.update(plan.prints)
         elif isinstance(plan, Snapshot):
-            if plan.anew:
+            if plan.slot_recreated:
                 known.clear()
             known.add(plan)
     return {table for table in point.tables() if table.spelled() in later or point.outdates(known, table)}
 
 
-def _plans_read(tables: Tables, source: PostgresSource, last: int) -> dict[int, Plan]:
+def _plans_read(tables: Tables, source: PostgresSource, last: int) -> dict[int, PostgresPlan]:
     """The plans of a source's batches up to `last`, each of its last attempt."""
     rows = sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
     return {
@@ -184,14 +184,14 @@ def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
         tables = tables_of(loaded)
         plans_read = _plans_read(tables, source, stored_state(tables, layout.CHANGES).batch(source.name))
         read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end > lsn]
-        merged = points_of(tables).last.of(source.name).whole_batch
+        merged = points_of(tables).last.of(source.name).last_complete_batch
         if read and merged >= min(read) and not _snapshot_is_running(plans_read):
             return
         time.sleep(0.5)
     raise ChangelingError("the run does not catch up with the database: see `changeling status`")
 
 
-def _snapshot_is_running(read: dict[int, Plan]) -> bool:
+def _snapshot_is_running(read: dict[int, PostgresPlan]) -> bool:
     """Whether a snapshot of tables is not complete yet."""
     snapshots = [plan for plan in read.values() if isinstance(plan, Snapshot)]
     return bool(snapshots) and not snapshots[-1].parts[-1].last

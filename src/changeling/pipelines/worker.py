@@ -78,7 +78,7 @@ class Ended:
         self._workers.put(worker)
 
     def next(self, seconds: float) -> Worker | None:
-        """The next one; None where none has ended after so many seconds."""
+        """The next one; None where none has ended after `seconds`."""
         try:
             return self._workers.get(timeout=seconds)
         except Empty:

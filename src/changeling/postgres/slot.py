@@ -231,7 +231,7 @@ class Slot:
 def _end_of_previous_record(lsn: int) -> int:
     """The place before a record's own where the record before it ends, which lies in front of the header of a page.
 
-    The server stops reading at the first record that ends at the given place or behind it: where a record is the first
+    The server stops reading at the first record that ends at the given place or after it: where a record is the first
     of its page, the one before ends in front of the header, so that the server would read on.
     """
     return lsn - lsn % _WAL_PAGE if lsn % _WAL_PAGE in _PAGE_HEADERS else lsn

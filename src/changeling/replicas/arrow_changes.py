@@ -97,7 +97,7 @@ class ArrowChanges:
         return [(position, number) for position, _, number in changed[:most]]
 
     def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most so many."""
+        """What a fold reads of them, of at most `most`."""
         return self._to_fold().slice(0, most)
 
     def folded(self, spread: "Kernel", fold: "Kernel", small: Sequence[int] = ()) -> pa.Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from changeling.iceberg.measured_scan import Budget, MeasuredTable, NeedsSpark
-from changeling.iceberg.parquet_files import Written
+from changeling.iceberg.parquet_files import WrittenFile
 from changeling.iceberg.reader import Tables
 from changeling.log import layout
 from changeling.log.schema_registry import Registry
@@ -85,7 +85,7 @@ class ArrowStore:
         with TemporaryDirectory(prefix="changeling-") as place:
             yield place
 
-    def on_top(self, files: Sequence[Written], below: pa.Table | None, shape: Shape) -> pa.Table:
+    def on_top(self, files: Sequence[WrittenFile], below: pa.Table | None, shape: Shape) -> pa.Table:
         """The rows that a fold staged, on top of those below them, under the names of a shape.
 
         The files are no longer needed then.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from changeling.iceberg.conditions import at_least, equals
-from changeling.iceberg.parquet_files import Target, Written
+from changeling.iceberg.parquet_files import WriteSpec, WrittenFile
 from changeling.log import layout
 from changeling.log.schema_registry import Registry
 from changeling.model import times
@@ -91,7 +91,7 @@ class StateStore(Protocol[Rows]):
     def staging(self) -> AbstractContextManager[str]:
         """A place for the files of a fold, which are removed at the end."""
 
-    def on_top(self, files: Sequence[Written], below: Rows | None, shape: Shape) -> Rows:
+    def on_top(self, files: Sequence[WrittenFile], below: Rows | None, shape: Shape) -> Rows:
         """The rows that a fold staged, on top of those below them, under the names of a shape.
 
         The files are no longer needed then.
@@ -151,7 +151,7 @@ class States(Generic[Rows]):
         source = identity.source
         fitting: list[Point] = []
         newer: Point | None = None
-        for point in self._points.undisturbed(source):
+        for point in self._points.valid_bases(source):
             if (point.of(source).commit_time or moment) <= moment:
                 fitting.append(point)
                 break
@@ -256,7 +256,7 @@ class States(Generic[Rows]):
 
     def _earliest(self, identity: Identity, replica: Replica | None) -> str:
         there = set() if replica is None else self._store.snapshots(replica)
-        for point in reversed(list(self._points.undisturbed(identity.source))):
+        for point in reversed(list(self._points.valid_bases(identity.source))):
             moment = point.of(identity.source).commit_time
             if replica is not None and moment is not None and replica.snapshot_in(point.tables) in there:
                 return times.to_text(moment)
@@ -299,7 +299,7 @@ class States(Generic[Rows]):
             stored=base.snapshot is not None or given is not None,
             attempts=reads.attempts,
             contained=reads.contain,
-            floor=truncated or START,
+            start_after=truncated or START,
         )
 
         def below(shape: Shape) -> Rows | None:
@@ -322,14 +322,14 @@ class States(Generic[Rows]):
         """Changes folded on top of the rows below them."""
         with self._store.staging() as place:
 
-            def prepared(one: FoldTable) -> tuple[FoldTable, Target]:
-                return one, Target(place, staged_layout(one.shape))
+            def prepared(one: FoldTable) -> tuple[FoldTable, WriteSpec]:
+                return one, WriteSpec(place, staged_layout(one.shape))
 
             ((done, outcome),) = fold(
                 changes,
                 [folded],
                 prepared,
-                Target(f"{place}/quarantine", layout.QUARANTINE.columns),
+                WriteSpec(f"{place}/quarantine", layout.QUARANTINE.columns),
                 0,
                 lambda one, kinds: self._inference.widened(one, kinds, key, version),
             )

@@ -32,7 +32,7 @@ class Bases:
         `there` are the snapshots that the replica still has.
         """
         source = replica.identity.source
-        for point in self._points.undisturbed(source, position):
+        for point in self._points.valid_bases(source, position):
             snapshot = replica.snapshot_in(point.tables)
             if snapshot is None:
                 break

@@ -83,7 +83,7 @@ class Committer:
         if task.folded.staged:
             return self._on_top(task, outcome, state)
         reach("replica.before")
-        is_added = task.replica.snapshot is None or (task.folded.listed and not task.from_scratch)
+        is_added = task.replica.snapshot is None or (task.folded.append_only and not task.from_scratch)
         committed = (self._rows.add if is_added else self._rows.overwrite)(task.replica, outcome.files, state)
         reach("replica.after")
         return committed
@@ -94,10 +94,10 @@ class Committer:
         reach("replica.before")
         if task.from_scratch:
             rows = staged_frame(self._spark, outcome.files) if outcome.files else None
-            files = written_files(intervals(self._spark, rows, shape), self._tables.target(replica, shape))
+            files = written_files(intervals(self._spark, rows, shape), self._tables.write_spec(replica, shape))
             committed = self._rows.overwrite(replica, files, state)
         else:
-            truncates = task.folded.truncates_of(again=False)
+            truncates = task.folded.truncates_of(refolded=False)
             if not (outcome.files or truncates):
                 return self._rows.alter(replica, shape)
             span = HistoryRange("" if task.base is None else task.base.position, truncates[0] if truncates else None)
@@ -123,13 +123,13 @@ class Committer:
         rows = staged_frame(self._spark, outcome.files)
         below = None if base is None or base.snapshot is None else self.rows_at(task.replica, base.snapshot, shape)
         whole = together(below, self._now(outcome, rows, below, shape), shape)
-        files = written_files(whole, self._tables.target(task.replica, shape))
+        files = written_files(whole, self._tables.write_spec(task.replica, shape))
         return self._rows.overwrite(task.replica, files, state)
 
     def _replaced(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Replaces the stored versions of the changed rows."""
         shape = task.folded.shape
-        rule = ReplacedRows(self._below(task, outcome) if task.folded.again else None)
+        rule = ReplacedRows(self._below(task, outcome) if task.folded.refold_keys else None)
         # Rows without a key are counted by their content, so all of them must be known.
         replacement = Replacement(outcome.files, shape, rule, together=not shape.key)
         return self._rows.replace(task.replica, replacement, state)
@@ -164,7 +164,7 @@ class Committer:
         if not outcome.moved or task.folded.history:
             return outcome
         shape = task.folded.shape
-        below = self._below(task, outcome) if task.from_scratch or task.folded.again else None
+        below = self._below(task, outcome) if task.from_scratch or task.folded.refold_keys else None
         current = below if task.from_scratch else self._rows.at(task.replica, task.replica.snapshot, shape)
         assert current is not None, "the stored rows have the replica's own types"
         lost = [without_base(rows, current, below) for rows in read_staged(outcome.files, shape)]
@@ -175,7 +175,7 @@ class Committer:
         ]
         if not entries:
             return outcome
-        writer = Writer(self._quarantine.target())
+        writer = Writer(self._quarantine.write_spec())
         writer.write(quarantine_rows(task.folded, entries, point))
         files = [*outcome.quarantine_files, *writer.close()]
         return msgspec.structs.replace(outcome, stale=outcome.stale + len(entries), quarantine_files=files)
@@ -185,17 +185,17 @@ class Committer:
 
         A merge that is `resumed` may have quarantined something before it was interrupted.
         """
-        reach("asides.before")
+        reach("quarantine.before")
         updates = (self._quarantine_update(task, outcome, resumed) for task, outcome in found)
         self._quarantine.take([update for update in updates if update is not None], point)
-        reach("asides.after")
+        reach("quarantine.after")
 
     def _quarantine_update(self, task: MergeTask, outcome: TableOutcome, resumed: bool) -> QuarantineUpdate | None:
         if task.folded.history or (task.folded.staged and not outcome.files):
             return None
         # A list of changes only grows, and so does its quarantine.
-        any_before = (task.replica.state.asides > 0 or resumed) and not task.folded.listed
+        any_before = (task.replica.state.quarantined > 0 or resumed) and not task.folded.append_only
         # From an earlier state on, rows move once more: what was quarantined of them is where they are already.
-        moves = not (task.from_scratch or task.folded.again)
+        moves = not (task.from_scratch or task.folded.refold_keys)
         written = RowsWritten(outcome.files, task.folded.shape, moves) if task.folded.staged else None
         return QuarantineUpdate(task.replica.identity, outcome.quarantine_files, written, any_before)

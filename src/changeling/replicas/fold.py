@@ -107,7 +107,7 @@ class Fold:
     def apply(self, event: RowEvent) -> None:
         """Applies the next event."""
         below = self.row(event.key)
-        if event.origin is not None and event.origin != event.key and event.effect is not Effect.GONE:
+        if event.origin is not None and event.origin != event.key and event.effect is not Effect.DELETE:
             # Missing columns come from the row that moves here, not from an earlier row with this key.
             below = self.row(event.origin)
             self.rows[event.origin] = None
@@ -125,15 +125,15 @@ class Fold:
         self._stored = False
 
     def _after(self, event: RowEvent, below: Row | None) -> Row | None:
-        if event.effect is Effect.GONE:
+        if event.effect is Effect.DELETE:
             return None
-        if event.effect is Effect.WHOLE:
+        if event.effect is Effect.REPLACE:
             return Row(event.cells)
-        if event.effect is Effect.PART and (event.origin is None or below is None):
+        if event.effect is Effect.PARTIAL_INSERT and (event.origin is None or below is None):
             return Row(event.cells, stale=True)
         below = below or Row(exists=False)
         if event.effect is Effect.TOUCH:
             return replace(below, stale=True)
         cells = {**below.cells, **event.cells}
-        unseen = event.effect is Effect.PART and below.base is not None and not below.exists
+        unseen = event.effect is Effect.PARTIAL_INSERT and below.base is not None and not below.exists
         return replace(below, cells=cells, exists=True, needs_base=below.needs_base or unseen)

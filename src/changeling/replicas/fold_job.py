@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import msgspec
 
-from changeling.iceberg.parquet_files import Target, discard
+from changeling.iceberg.parquet_files import WriteSpec, discard
 from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
 from changeling.replicas.key_move_lookup import settled
 from changeling.replicas.logged_changes import Changes
@@ -15,7 +15,7 @@ from changeling.replicas.superseded_events import SupersededEvents, overlap
 
 Widen = Callable[[FoldTable, dict[str, list[str]]], FoldTable]
 """A table of a fold with columns that hold values of more kinds."""
-Prepare = Callable[[FoldTable], tuple[FoldTable, Target]]
+Prepare = Callable[[FoldTable], tuple[FoldTable, WriteSpec]]
 """A table of a fold as it is to be folded, and where its rows go."""
 
 
@@ -23,7 +23,7 @@ def fold(
     changes: Changes,
     tables: Sequence[FoldTable],
     prepared: Prepare,
-    quarantine: Target,
+    quarantine: WriteSpec,
     point: int,
     widen: Widen,
 ) -> list[tuple[FoldTable, TableOutcome]]:
@@ -36,7 +36,7 @@ def fold(
     while True:
         ready = [prepared(table) for table in folded]
         folded = [table for table, _ in ready]
-        found = _run(changes, folded, [target for _, target in ready], quarantine, point)
+        found = _run(changes, folded, [spec for _, spec in ready], quarantine, point)
         mixed = {place for place, outcome in found.items() if overlap(outcome.spans)}
         odd = [
             outcome
@@ -60,9 +60,9 @@ def fold(
 
 
 def _run(
-    changes: Changes, tables: Sequence[FoldTable], targets: Sequence[Target], quarantine: Target, point: int
+    changes: Changes, tables: Sequence[FoldTable], specs: Sequence[WriteSpec], quarantine: WriteSpec, point: int
 ) -> dict[int, TableOutcome]:
-    kernel = FoldKernel(tuple(tables), tuple(targets), quarantine, point)
+    kernel = FoldKernel(tuple(tables), tuple(specs), quarantine, point)
     small = [number for number, table in enumerate(tables) if table.small]
     rows = changes.folded(SupersededEvents(RowChangesKernel(tuple(tables))), kernel, small)
     return merged(msgspec.json.decode(row, type=TableOutcome) for row in rows.column("outcome").to_pylist())
@@ -82,6 +82,6 @@ def _joined(table: FoldTable, moves: Sequence[tuple[str, str]]) -> FoldTable:
         parents[other] = one
     groups = {key: root(key) for key in list(parents)}
     # With a key that is folded again, the keys that its rows moved to and from are folded again too.
-    again = {groups[key] for key in table.again if key in groups}
+    again = {groups[key] for key in table.refold_keys if key in groups}
     more = {key for key, name in groups.items() if name in again}
-    return replace(table, groups=groups, again=table.again | more)
+    return replace(table, groups=groups, refold_keys=table.refold_keys | more)

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.formats.decoding import collector_at_rest
-from changeling.iceberg.parquet_files import Target, Writer, Written, discard
+from changeling.formats.decoding import gc_paused
+from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile, discard
 from changeling.model.layout import conform
 from changeling.replicas.change_order import Rank, ranks
 from changeling.replicas.fold import Fold, RowEvent
@@ -38,8 +38,8 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that moved here from a stored row: stale where that does not exist."""
     ties: int = 0
     """New changes that were taken for repetitions, though as later changes they would decide what their row is."""
-    files: list[Written] = []
-    quarantine_files: list[Written] = []
+    files: list[WrittenFile] = []
+    quarantine_files: list[WrittenFile] = []
     wider: dict[str, list[str]] = {}
     moves: list[tuple[str, str]] = []
     """Keys between which rows with partial images moved, and that were not folded together."""
@@ -54,9 +54,9 @@ class FoldKernel:
     """Row events, sorted by table, group, position and arrival, into one outcome a task."""
 
     tables: tuple[FoldTable, ...]
-    targets: tuple[Target, ...]
+    specs: tuple[WriteSpec, ...]
     """Where the rows of each table go."""
-    quarantine: Target
+    quarantine: WriteSpec
     point: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -64,7 +64,7 @@ class FoldKernel:
         done: list[TableOutcome] = []
         fold: _TableFold | None = None
         try:
-            with collector_at_rest():
+            with gc_paused():
                 for rows in _groups(conform(batch, ROW_EVENTS) for batch in batches):
                     for number, part in _tables(rows):
                         if number < 0:
@@ -87,7 +87,7 @@ class FoldKernel:
         yield pa.record_batch([pa.array(map(msgspec.json.encode, done), pa.binary())], schema=OUTCOME)
 
     def _fold(self, number: int) -> "_TableFold":
-        return _TableFold(number, self.tables[number], self.targets[number], self.quarantine, self.point)
+        return _TableFold(number, self.tables[number], self.specs[number], self.quarantine, self.point)
 
 
 def merged(parts: Iterable[TableOutcome]) -> dict[int, TableOutcome]:
@@ -177,9 +177,9 @@ def _tables(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
 class _TableFold:
     """Folds the groups of one table."""
 
-    def __init__(self, number: int, table: FoldTable, target: Target, quarantine: Target, point: int) -> None:
+    def __init__(self, number: int, table: FoldTable, spec: WriteSpec, quarantine: WriteSpec, point: int) -> None:
         self.number, self._table = number, table
-        self._row_writer = RowWriter(table, Writer(target), Writer(quarantine), point)
+        self._row_writer = RowWriter(table, Writer(spec), Writer(quarantine), point)
         self._events = self._ties = 0
         self._moves: set[tuple[str, str]] = set()
         self._unsettled = 0
@@ -187,8 +187,8 @@ class _TableFold:
     def take(self, rows: pa.Table) -> None:
         """Folds complete groups."""
         self._events += rows.num_rows
-        if self._table.listed:
-            self._row_writer.listed(rows)
+        if self._table.append_only:
+            self._row_writer.append(rows)
             return
         starts = _starts(rows)
         alone = starts | _differs(rows, "position")
@@ -197,7 +197,7 @@ class _TableFold:
             self._ties += ties
             rows = rows.filter(pa.array(~repetitions))
             starts = _starts(rows)
-        if not self._table.floor.is_end:
+        if not self._table.start_after.is_end:
             rows = rows.filter(pa.array(self._behind_floor(rows)))
             starts = _starts(rows)
         if not rows.num_rows:
@@ -212,16 +212,16 @@ class _TableFold:
 
     def _behind_floor(self, rows: pa.Table) -> np.ndarray:
         """Which events come after the truncate that the fold begins with."""
-        floor = self._table.floor
-        found = np.asarray(pc.greater(rows.column("position"), floor.position))
+        start = self._table.start_after
+        found = np.asarray(pc.greater(rows.column("position"), start.position))
         here = np.flatnonzero(~found)
-        found[here] = [rank > floor for rank in ranks(rows.take(pa.array(here, pa.int64())))]
+        found[here] = [rank > start for rank in ranks(rows.take(pa.array(here, pa.int64())))]
         return found
 
     def _fold(self, rows: pa.Table, starts: np.ndarray) -> None:
         """A row whose last event contains all of it needs no other event; the rest is folded event by event."""
         effects = rows.column("effect").combine_chunks()
-        decided = np.asarray(pc.is_in(effects, pa.array([Effect.WHOLE.value, Effect.GONE.value])))
+        decided = np.asarray(pc.is_in(effects, pa.array([Effect.REPLACE.value, Effect.DELETE.value])))
         mixed = ~np.asarray(rows.column("origin").combine_chunks().is_null())
         mixed |= np.asarray(pc.is_in(effects, pa.array([UNPLACED, UNSETTLED])))
         if self._table.groups:
@@ -230,7 +230,7 @@ class _TableFold:
         lasts = np.append(bounds[1:], len(starts)) - 1
         plain = decided[lasts] & ~np.logical_or.reduceat(mixed, bounds)
         winners = rows.take(pa.array(lasts[plain], pa.int64()))
-        gone = np.asarray(pc.equal(winners.column("effect").combine_chunks(), Effect.GONE.value))
+        gone = np.asarray(pc.equal(winners.column("effect").combine_chunks(), Effect.DELETE.value))
         self._row_writer.wholes(winners.filter(pa.array(~gone)))
         self._row_writer.gone(winners.filter(pa.array(gone)))
         for start, last in zip(bounds[~plain].tolist(), lasts[~plain].tolist(), strict=True):

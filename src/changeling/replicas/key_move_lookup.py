@@ -81,7 +81,7 @@ def _positions(halves: Iterable[Half]) -> pa.Table:
 
 
 def _counted(halves: Iterable[Half], step: int) -> pa.Table:
-    """What transactions count so many places after some halves."""
+    """What transactions count `step` places after some halves."""
     counted = {
         (half.transaction.id, half.transaction.total + step)
         for half in halves
@@ -127,11 +127,11 @@ def with_halves_merged_before(changes: Changes, delta: "Delta", tasks: "Iterable
 def _first_merged_before(changes: Changes, delta: "Delta", task: "MergeTask") -> str | None:
     """The first delete that was merged before the fold began, and whose create the fold has."""
     folded = task.folded
-    if task.from_scratch or folded.listed or len(folded.moved.deletes) == len(folded.moved.origins):
+    if task.from_scratch or folded.append_only or len(folded.moved.deletes) == len(folded.moved.origins):
         return None
     limit, batch = delta.limits.get(task.delta.source), delta.point.of(task.delta.source).batch
-    whole = settled(changes.where(between("", limit, batch)), folded, folded.floor.position)
-    return min((position for position, _ in whole.deletes if position <= folded.floor.position), default=None)
+    whole = settled(changes.where(between("", limit, batch)), folded, folded.start_after.position)
+    return min((position for position, _ in whole.deletes if position <= folded.start_after.position), default=None)
 
 
 def _earlier(one: str | None, other: str | None) -> str | None:

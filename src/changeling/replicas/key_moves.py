@@ -50,7 +50,7 @@ def moved(creates: Iterable[Half], deletes: Iterable[Half]) -> Moved:
     """Which row each create was before: the one that its record names, else the one whose delete has the same position.
 
     Where several deletes have that position, the one that the transaction counts just before the create. A delete belongs to one
-    create: where several claim it, nobody knows whose it is.
+    create: where several claim it, it is not known whose it is.
     """
     wanted = {create.place: create for create in creates}
     known = _Deletes(deletes)

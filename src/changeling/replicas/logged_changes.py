@@ -69,7 +69,7 @@ class Changes(Protocol):
         """
 
     def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most so many."""
+        """What a fold reads of them, of at most `most`."""
 
     def folded(self, spread: "Kernel", fold: "Kernel", small: Sequence[int]) -> pa.Table:
         """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it.

@@ -1,7 +1,7 @@
 """The merge: what is new in the log, folded into the replicas, up to a point that is one state of all of them.
 
 A row whose changes are all newer than what is stored is changed on top of it; every other row is folded again, from the
-nearest earlier point that the late changes do not disturb. The state in a replica's commit says which point it belongs to:
+nearest earlier point that the late changes do not invalidate. The state in a replica's commit says which point it belongs to:
 an interrupted merge is finished by the next one, and no replica is changed twice.
 """
 
@@ -16,7 +16,7 @@ from time import monotonic
 import msgspec
 
 from changeling.iceberg.failpoints import reach
-from changeling.iceberg.parquet_files import Target, discard
+from changeling.iceberg.parquet_files import WriteSpec, discard
 from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.model.errors import UsageError
@@ -25,10 +25,10 @@ from changeling.replicas.commits import Committer
 from changeling.replicas.fold_job import fold
 from changeling.replicas.fold_task import TableOutcome
 from changeling.replicas.key_move_lookup import with_halves_merged_before
+from changeling.replicas.local_or_spark_changes import LocalOrSparkChanges
 from changeling.replicas.logged_changes import after, last_version, of_table, some_key
 from changeling.replicas.merge_plan import Modes, Planner
 from changeling.replicas.merge_tasks import MergeTask
-from changeling.replicas.nearby_changes import NearbyChanges
 from changeling.replicas.pending_changes import Delta, PendingChanges, TableDelta
 from changeling.replicas.points import BASE, Point, Points, points_of
 from changeling.replicas.quarantine import Quarantine
@@ -62,7 +62,7 @@ class Merged:
     changes: int
     late: int
     ties: int
-    asides: int
+    quarantined: int
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Merge:
         self._tables = ReplicaTables(self._lake)
         self._committer = Committer(self._lake, self._tables, self._quarantine)
         self._planner = Planner(self._lake, self._points, self._tables, self._inference, self._mode)
-        self._pending = self._cut_off()
+        self._pending = self._interrupted_plan()
         self._staging: str | None = None
         """Where the rows and the plan of the merge are whose point is recorded next."""
         if self._pending is None:
@@ -111,8 +111,8 @@ class Merge:
             yield
             self._failed = False
 
-    def _cut_off(self) -> Delta | None:
-        """The plan of a merge that is committed to some replicas and not to others."""
+    def _interrupted_plan(self) -> Delta | None:
+        """The plan of an interrupted merge: it is committed to some replicas and not to others."""
         last = self._points.last.number
         plans = [known.state.plan for known in self._tables.known.values() if known.state.point > last]
         return msgspec.json.decode(read_plan(plans[0]), type=Delta) if plans else None
@@ -124,16 +124,16 @@ class Merge:
 
     def _step(self, end: bool) -> Report | None:
         begun = monotonic()
-        # Sources go on meanwhile: what they add from here on is for the next point.
+        # Sources continue meanwhile: what they add from here on is for the next point.
         known = self._log.progress
         batches = {name: state.batch for name, state in known.state.sources.items()}
         delta = self._pending or self._pending_changes.next(
-            self._points.last, batches, known.stats, known.looked, end=end
+            self._points.last, batches, known.stats, known.polled_at, end=end
         )
         if delta is None:
             return None
         tasks = self._planner.tasks(delta)
-        delta = _disturbed(delta, tasks)
+        delta = _invalidating_bases(delta, tasks)
         delta, merged = self._merge(tasks, delta)
         point = self._record(delta)
         self._pending = None
@@ -146,22 +146,22 @@ class Merge:
         places = {(task.folded.source, task.folded.table, task.folded.history): task for task in tasks}
         staging = place_of_merge(self._lake.load(layout.POINTS).location(), delta.point.number)
 
-        def prepared(table: FoldTable) -> tuple[FoldTable, Target]:
+        def prepared(table: FoldTable) -> tuple[FoldTable, WriteSpec]:
             task = places[table.source, table.table, table.history]
             self._fit(task, table)
             table = replace(table, staged=table.stored or table.history)
             if table.staged:
                 place = f"{staging}/{tasks.index(task)}"
-                return table, Target(place, staged_layout(table.shape, table.history))
-            return table, self._tables.target(task.replica, table.shape)
+                return table, WriteSpec(place, staged_layout(table.shape, table.history))
+            return table, self._tables.write_spec(task.replica, table.shape)
 
-        changes = NearbyChanges.of(self._lake).where(self._planner.changes(tasks, delta))
+        changes = LocalOrSparkChanges.of(self._lake).where(self._planner.changes(tasks, delta))
         wanted = [task.folded.reduced for task in tasks]
         outcomes = fold(
             changes,
             [task.folded for task in tasks],
             prepared,
-            self._quarantine.target(),
+            self._quarantine.write_spec(),
             delta.point.number,
             self._widened(delta, tasks),
         )
@@ -169,11 +169,11 @@ class Merge:
             task.folded = folded
             if reduced and not folded.reduced:
                 self._planner.unordered.add(folded.source)
-        later = with_halves_merged_before(NearbyChanges.of(self._lake), delta, tasks)
+        later = with_halves_merged_before(LocalOrSparkChanges.of(self._lake), delta, tasks)
         if later is not None:
             discard([file for _, outcome in outcomes for file in (*outcome.files, *outcome.quarantine_files)])
             tasks = self._planner.tasks(later)
-            return self._merge(tasks, _disturbed(later, tasks))
+            return self._merge(tasks, _invalidating_bases(later, tasks))
         plan = write_plan(staging, msgspec.json.encode(delta))
         found = [
             (task, self._committer.with_lost_origins(task, outcome, delta.point.number))
@@ -246,10 +246,10 @@ class Merge:
         limit = after(last.of(source).position or "")
         sources = {**last.sources, source: msgspec.structs.replace(last.of(source), late=None)}
         point = Point(last.number + 1, last.made_at, last.complete, sources)
-        changes = NearbyChanges.of(self._lake)
+        changes = LocalOrSparkChanges.of(self._lake)
         key, version = some_key(changes, source, name), last_version(changes.where(of_table(source, name)))
         delta = Delta(point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, key, *version)])
-        tasks = [self._planner.again(known, delta) for known in own]
+        tasks = [self._planner.rebuilt(known, delta) for known in own]
         self._merge(tasks, delta)
         self._record(delta)
         rows = self._tables.known.get(Identity(source, name), tasks[0].replica)
@@ -284,8 +284,8 @@ class Merge:
             point=point,
             applied=before.applied + task.delta.changes,
             late=before.late + task.delta.late,
-            ties=outcome.ties + (before.ties if task.folded.goes_on else 0),
-            asides=before.asides + outcome.quarantined + outcome.stale,
+            ties=outcome.ties + (before.ties if task.folded.is_incremental else 0),
+            quarantined=before.quarantined + outcome.quarantined + outcome.stale,
             shape=task.folded.shape,
             version=task.version,
             version_at=task.version_at,
@@ -304,11 +304,11 @@ class Merge:
         if self._staging is not None:
             remove_place(self._staging)
             self._staging = None
-        self._log.forget_stats({name: one.whole_batch for name, one in point.sources.items()})
+        self._log.forget_stats({name: one.last_complete_batch for name, one in point.sources.items()})
         return point
 
 
-def _disturbed(delta: Delta, tasks: list[MergeTask]) -> Delta:
+def _invalidating_bases(delta: Delta, tasks: list[MergeTask]) -> Delta:
     """The delta, whose point makes earlier ones unusable as bases for sources with a table whose columns were renamed."""
     renamed = {task.delta.source for task in tasks if task.renamed}
     if not renamed:

@@ -11,10 +11,10 @@ from changeling.model.table import TableName
 from changeling.replicas.bases import Base, Bases
 from changeling.replicas.change_order import Rank, Truncate
 from changeling.replicas.key_move_lookup import reassigned
+from changeling.replicas.local_or_spark_changes import LocalOrSparkChanges
 from changeling.replicas.logged_changes import all_truncates, between, is_part, of_table
 from changeling.replicas.merge_tasks import MergeTask, late_keys
 from changeling.replicas.metadata_columns import SERVICE
-from changeling.replicas.nearby_changes import NearbyChanges
 from changeling.replicas.pending_changes import Delta, TableDelta
 from changeling.replicas.points import Points, SourcePoint
 from changeling.replicas.replica_reader import Identity, Replica
@@ -28,9 +28,9 @@ from changeling.replicas.tables import ReplicaTables
 Modes = Callable[[str, TableName], str]
 """merge, history, append, or typed where every change becomes a row; by source and table."""
 _FEW_CHANGES = 10_000
-"""So many are folded by one task."""
+"""Up to this many are folded by one task."""
 _FEW_TABLES = 20
-"""So many have conditions of their own, which skip more of the log."""
+"""Up to this many have conditions of their own, which skip more of the log."""
 _KINDS = {"merge": ("rows",), "history": ("rows", "history"), "append": (), "typed": ("changes",)}
 
 
@@ -47,9 +47,9 @@ class Planner:
         """The sources whose changes came in several places at one position."""
 
     @property
-    def _changes(self) -> NearbyChanges:
+    def _changes(self) -> LocalOrSparkChanges:
         """The changes of the log as it is now."""
-        return NearbyChanges.of(self._lake)
+        return LocalOrSparkChanges.of(self._lake)
 
     def warnings(self) -> list[str]:
         """Warnings for the user; each is returned once."""
@@ -86,7 +86,7 @@ class Planner:
 
         Of a source whose changes do not come in the order of their positions, they were not left out before.
         """
-        is_kept = folded.history or folded.listed or not folded.shape.key or not folded.columns.shapes
+        is_kept = folded.history or folded.append_only or not folded.shape.key or not folded.columns.shapes
         return not is_kept and folded.source not in self.unordered
 
     def changes(self, tasks: Sequence[MergeTask], delta: Delta) -> Condition:
@@ -113,7 +113,7 @@ class Planner:
 
     def _changes_of_all(self, source: str, tasks: Sequence[MergeTask], delta: Delta) -> Condition:
         """The changes of many tables, by one condition: each fold skips what comes before its own start."""
-        first = at_least("position", min(task.folded.floor.position for task in tasks))
+        first = at_least("position", min(task.folded.start_after.position for task in tasks))
         names = one_of("table.name", {task.delta.table.name for task in tasks})
         span = between("", delta.limits.get(source), delta.point.of(source).batch)
         return all_of([equals("source", source), names, first, span])
@@ -121,22 +121,22 @@ class Planner:
     def _takes_new(self, task: MergeTask) -> bool:
         """Whether a table needs only changes that the last point does not have: all of them where it has nothing of the source."""
         last = self._points.last.of(task.delta.source)
-        on_top = task.folded.floor == Rank(last.position or "")
-        return not last.batch or (not task.from_scratch and (task.folded.listed or on_top))
+        on_top = task.folded.start_after == Rank(last.position or "")
+        return not last.batch or (not task.from_scratch and (task.folded.append_only or on_top))
 
     def _own_changes(self, task: MergeTask, delta: Delta) -> Condition:
         source = task.delta.source
         span = between("", delta.limits.get(source), delta.point.of(source).batch)
-        return all_of([of_table(source, task.delta.table), task.folded.floor.at_or_after(), span])
+        return all_of([of_table(source, task.delta.table), task.folded.start_after.at_or_after(), span])
 
     def _new(self, before: SourcePoint, delta: Delta, source: str) -> Condition:
         """Changes that the last point does not have, late or not."""
-        span = between("", delta.limits.get(source), delta.point.of(source).batch, before.whole_batch)
+        span = between("", delta.limits.get(source), delta.point.of(source).batch, before.last_complete_batch)
         if before.position is None:
             return span
         return all_of([span, any_of([above("batch", before.batch), above("position", before.position)])])
 
-    def again(self, replica: Replica, delta: Delta) -> MergeTask:
+    def rebuilt(self, replica: Replica, delta: Delta) -> MergeTask:
         """Rebuilds a replica from the first change on."""
         (table,) = delta.tables
         if not self._bases.log_is_whole():
@@ -169,10 +169,10 @@ class Planner:
         columns = self._inference.columns(table.source, table.table, table.key, key)
         shape = columns.shape(columns.version_at(*_version(table, replica)))
         last = self._points.last.of(table.source)
-        counted = last.whole_batch, last.batch, last.position or ""
-        folded = FoldTable(table.source, table.table, columns, shape, stored=True, counted=counted)
+        already_folded = last.last_complete_batch, last.batch, last.position or ""
+        folded = FoldTable(table.source, table.table, columns, shape, stored=True, already_folded=already_folded)
         if replica.identity.kind == "changes":
-            return replace(folded, shape=Shape(shape.columns), stored=False, listed=True)
+            return replace(folded, shape=Shape(shape.columns), stored=False, append_only=True)
         return replace(folded, history=replica.identity.kind == "history")
 
     def _task(self, table: TableDelta, replica: Replica, delta: Delta) -> MergeTask:
@@ -186,9 +186,9 @@ class Planner:
             # Rows that are no longer in the log keep their column names.
             named = folded.columns.identified(replica.shape, replica.state.version)
             replica = self._tables.note(replace(replica, shape=named))
-        if folded.listed:
+        if folded.append_only:
             return MergeTask(table, replica, folded)
-        folded = replace(folded, floor=Rank(held))
+        folded = replace(folded, start_after=Rank(held))
         if folded.history:
             folded = replace(folded, truncates=self._truncates(table, delta, held))
         reads = Reads()
@@ -211,17 +211,17 @@ class Planner:
 
     def _from_scratch(self, table: TableDelta, replica: Replica, delta: Delta) -> MergeTask:
         """All changes, or those after the last truncate, or from the last complete snapshot of a table without a key on."""
-        folded = replace(self._folded(table, replica, delta), stored=False, counted=(0, 0, ""))
+        folded = replace(self._folded(table, replica, delta), stored=False, already_folded=(0, 0, ""))
         before = self._points.last.of(table.source).batch
-        if not (folded.shape.key or folded.listed) and (table.reads or before):
+        if not (folded.shape.key or folded.append_only) and (table.reads or before):
             reads = self._reads(table, delta)
             folded = replace(folded, attempts=reads.attempts, contained=reads.contain)
         truncates = self._truncates(table, delta, "")
         if folded.history:
             folded = replace(folded, truncates=truncates)
-        elif truncates and not folded.listed:
-            folded = replace(folded, floor=truncates[-1].rank, truncates=truncates[-1:])
-        if not (folded.floor.position or folded.contained or self._bases.log_is_whole()):
+        elif truncates and not folded.append_only:
+            folded = replace(folded, start_after=truncates[-1].rank, truncates=truncates[-1:])
+        if not (folded.start_after.position or folded.contained or self._bases.log_is_whole()):
             self._warnings.append(
                 f"the log does not reach back to the first change of every table: the replica of {table.table} is built from the "
                 "changes that it still has"
@@ -230,7 +230,7 @@ class Planner:
 
     def _late(self, table: TableDelta, replica: Replica, folded: FoldTable, delta: Delta, reads: Reads) -> MergeTask:
         """Rows that late changes touch are folded again, and so are those of another attempt at a snapshot."""
-        there, held = self._tables.snapshots(replica), folded.floor.position
+        there, held = self._tables.snapshots(replica), folded.start_after.position
         base = None
         if table.first_late is not None:
             base = self._bases.before(replica, table.first_late, there)
@@ -249,7 +249,7 @@ class Planner:
         elif truncates:
             base, start = Base(), truncates[-1].rank
             folded = replace(folded, truncates=truncates[-1:])
-        folded = replace(folded, floor=start)
+        folded = replace(folded, start_after=start)
         late = self._came_late(table, delta, start, with_reads=bool(reads.attempts))
         if folded.shape.key:
             span = between("", delta.limits.get(table.source), delta.point.of(table.source).batch)
@@ -257,7 +257,7 @@ class Planner:
             late = late if moved is None else any_of([late, all_of([span, moved])])
         keys = late_keys(self._changes.where(late), folded)
         if keys is not None:
-            folded = replace(folded, top=held, again=keys)
+            folded = replace(folded, applied_up_to=held, refold_keys=keys)
             return MergeTask(table, replica, folded, base)
         if folded.history:
             return self._from_scratch(table, replica, delta)
@@ -266,7 +266,7 @@ class Planner:
 
     def _replaces_stored(self, table: TableDelta, delta: Delta, reads: Reads) -> bool:
         """Whether a snapshot is complete since the last point, and rows from before it may be stored."""
-        if not reads.completed_since(self._points.last.of(table.source).whole_batch):
+        if not reads.completed_since(self._points.last.of(table.source).last_complete_batch):
             return False
         if len(reads.attempts) > 1 or not self._bases.log_is_whole():
             return True
@@ -295,7 +295,7 @@ class Planner:
     def _came_late(self, table: TableDelta, delta: Delta, start: Rank, *, with_reads: bool) -> Condition:
         """The changes for which rows are folded again."""
         last = self._points.last.of(table.source)
-        new = [above("batch", last.whole_batch), at_most("batch", delta.point.of(table.source).batch)]
+        new = [above("batch", last.last_complete_batch), at_most("batch", delta.point.of(table.source).batch)]
         # A new row with a partial image may come from one whose delete was merged before.
         behind = [at_most("position", last.position or ""), is_part()]
         if with_reads:

@@ -15,7 +15,7 @@ def without_deletes_of_moves(
     """The changes and their effects, without deletes that only report that a row moved away."""
     if not moved.deletes:
         return batch, effects
-    kept = effects != CODES[Effect.GONE]
+    kept = effects != CODES[Effect.DELETE]
     for row in np.flatnonzero(~kept).tolist():
         kept[row] = _place(batch, row) not in moved.deletes
     return batch.filter(pa.array(kept)), effects[kept]
@@ -28,7 +28,7 @@ def settled(
 
     What is known goes into `moves`: the key that the row had, by the number of the change.
     """
-    unknown = [row for row in np.flatnonzero(effects == CODES[Effect.PART]).tolist() if row not in moves]
+    unknown = [row for row in np.flatnonzero(effects == CODES[Effect.PARTIAL_INSERT]).tolist() if row not in moves]
     if not unknown:
         return effects
     effects = effects.copy()

@@ -59,17 +59,17 @@ class PendingChanges:
         last: Point,
         batches: Mapping[str, int],
         stats: Mapping[str, Mapping[int, BatchStats]] | None = None,
-        looked: Mapping[str, datetime] | None = None,
+        polled_at: Mapping[str, datetime] | None = None,
         *,
         end: bool,
     ) -> Delta | None:
         """What is new up to these batches; None where there is nothing, or nothing complete.
 
         With `end`, the end of the log is the end of every transaction in it. Where the stats of all these batches are known and
-        nothing in them is late or open, the log is not looked at. `looked` says up to which time all that a source had is in
+        nothing in them is late or open, the log is not looked at. `polled_at` says up to which time all that a source had is in
         the log: only so far has anything been waited for.
         """
-        fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).whole_batch}
+        fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).last_complete_batch}
         if not fresh:
             return None
         known = {name: stats_since(last.of(name), batch, (stats or {}).get(name, {})) for name, batch in fresh.items()}
@@ -82,7 +82,7 @@ class PendingChanges:
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
         if not end:
-            limits, complete = self._limits(new, last, fresh, looked or {})
+            limits, complete = self._limits(new, last, fresh, polled_at or {})
         return self._delta(new, last, fresh, limits, complete)
 
     def _new(self, last: Point, batches: Mapping[str, int]) -> Condition:
@@ -90,8 +90,8 @@ class PendingChanges:
         wanted = []
         for name, batch in batches.items():
             known = last.of(name)
-            parts = [equals("source", name), above("batch", known.whole_batch), at_most("batch", batch)]
-            if known.position is not None and known.batch > known.whole_batch:
+            parts = [equals("source", name), above("batch", known.last_complete_batch), at_most("batch", batch)]
+            if known.position is not None and known.batch > known.last_complete_batch:
                 # The marks of a transaction that was left say where it ends, wherever they arrived.
                 marks = all_of([one_of("op", ("begin", "commit")), equals("arrived", True)])
                 parts.append(any_of([above("batch", known.batch), above("position", known.position), marks]))
@@ -99,7 +99,7 @@ class PendingChanges:
         return any_of(wanted)
 
     def _limits(
-        self, new: NewChanges, last: Point, batches: Mapping[str, int], looked: Mapping[str, datetime]
+        self, new: NewChanges, last: Point, batches: Mapping[str, int], polled_at: Mapping[str, datetime]
     ) -> tuple[dict[str, str | None], bool]:
         """Where the first transaction begins that is not complete, for each source, and whether all ends are known.
 
@@ -118,7 +118,7 @@ class PendingChanges:
                 complete = False
                 continue
             # A run may be slow, or its source unreachable: records that were not read yet may be the rest of the transaction.
-            if one.source in looked and one.seen + self._settle <= looked[one.source]:
+            if one.source in polled_at and one.seen + self._settle <= polled_at[one.source]:
                 complete = False
                 continue
             known = limits[one.source]
@@ -152,7 +152,7 @@ class PendingChanges:
             name: _advanced(last.of(name), batch, [row for row in rows if row.source == name])
             for name, batch in batches.items()
         }
-        if not any(row.seen for row in rows) and all(one.whole_batch < one.batch for one in sources.values()):
+        if not any(row.seen for row in rows) and all(one.last_complete_batch < one.batch for one in sources.values()):
             return None
         tables = [_table_delta(row) for row in rows if row.changes or row.altered]
         point = Point(last.number + 1, datetime.now(UTC), complete, {**last.sources, **sources})
@@ -161,8 +161,8 @@ class PendingChanges:
 
 def stats_since(before: SourcePoint, batch: int, known: Mapping[int, BatchStats]) -> BatchStats | None:
     """The statistics of all batches after a point; None where they are not all known, or where a change is late."""
-    numbers = range(before.whole_batch + 1, batch + 1)
-    if before.batch != before.whole_batch or any(number not in known for number in numbers):
+    numbers = range(before.last_complete_batch + 1, batch + 1)
+    if before.batch != before.last_complete_batch or any(number not in known for number in numbers):
         return None
     found = together(known[number] for number in numbers)
     held = before.position
@@ -206,7 +206,7 @@ def _advanced(before: SourcePoint, batch: int, rows: list[TableSummary]) -> Sour
     left = min((row.left for row in rows if row.left is not None), default=None)
     return SourcePoint(
         batch=batch,
-        whole_batch=batch if left is None else left - 1,
+        last_complete_batch=batch if left is None else left - 1,
         position=position,
         transaction=transaction,
         commit_time=max(filter(None, (before.commit_time, *(row.commit_time for row in rows))), default=None),

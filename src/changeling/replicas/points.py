@@ -1,7 +1,7 @@
 """Points: states of all replicas together, each up to a position of every source, and with the snapshots that hold it.
 
-A point is a base for later work: what changed since is applied on top of it. It is one only as long as nothing came in that
-belongs before its end; such a change is noted at the point that brought it in.
+A point is a base for later work: what changed since is applied on top of it. It stays valid until a late change
+precedes its end; such a change is noted at the point that brought it in.
 
 The row of a point has the replicas whose snapshot changed since the point before. Now and then one has all of them, so that the
 last points are known from the last rows.
@@ -30,8 +30,8 @@ class SourcePoint(msgspec.Struct, frozen=True):
     """How far one source is in the replicas."""
 
     batch: int = 0
-    """The last batch of the log that was looked at."""
-    whole_batch: int = 0
+    """The last batch of the log that was considered."""
+    last_complete_batch: int = msgspec.field(default=0, name="whole_batch")
     """The last batch up to which everything is applied."""
     position: str | None = None
     """The furthest position that is applied."""
@@ -70,7 +70,7 @@ class Point(msgspec.Struct, frozen=True):
             "point": self.number,
             "made_at": self.made_at,
             "complete": self.complete,
-            "sources": [{"source": name, **msgspec.structs.asdict(one)} for name, one in self.sources.items()],
+            "sources": [{"source": name, **msgspec.to_builtins(one)} for name, one in self.sources.items()],
             "tables": [{"name": name, "snapshot": snapshot} for name, snapshot in tables.items()],
             "base": self.base,
         }
@@ -112,7 +112,7 @@ class Points:
         """Adds a recorded point."""
         self._last.append(point)
         if self._read_earlier is not None and len(self._last) > _MOST_KEPT:
-            # A run may go on for months: what is far behind is read again where it is asked for.
+            # A run may last for months: what is far behind is read again where it is asked for.
             whole = [place for place, one in enumerate(self._last[:-_MOST_ROWS]) if one.base is None]
             self._last, self._earlier = self._last[whole[-1] :], None
 
@@ -136,7 +136,7 @@ class Points:
     def _since(self, number: int) -> list[Point]:
         return self._last if self._last and self._last[0].number <= number else self.all()
 
-    def undisturbed(self, source: str, late: str | None = None) -> Iterator[Point]:
+    def valid_bases(self, source: str, late: str | None = None) -> Iterator[Point]:
         """The points, newest first, to which no late changes of a source belong; `late` is the first late position now."""
         earliest = late
         for point in self._newest_first():
@@ -178,7 +178,10 @@ def _read(tables: StoredTables, where: Condition) -> list[Point]:
 
 def _sources(rows: Iterable[Mapping[str, Any]] | None) -> dict[str, SourcePoint]:
     return {
-        one["source"]: SourcePoint(**{name: value for name, value in one.items() if name != "source"})
+        one["source"]: SourcePoint(
+            last_complete_batch=one["whole_batch"],
+            **{name: value for name, value in one.items() if name not in ("source", "whole_batch")},
+        )
         for one in rows or ()
     }
 

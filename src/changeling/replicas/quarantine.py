@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from changeling.iceberg import row_delta
 from changeling.iceberg.data_files import DataFile, OpenFile, listed
 from changeling.iceberg.lake import Lake
-from changeling.iceberg.parquet_files import Target, Writer, Written
+from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile
 from changeling.iceberg.row_delta import RowDelta
 from changeling.log.layout import QUARANTINE
 from changeling.replicas import staged_rows
@@ -48,7 +48,7 @@ class EntriesAfter:
 class RowsWritten:
     """The rows of a table that a fold wrote."""
 
-    files: Sequence[Written]
+    files: Sequence[WrittenFile]
     """As they are staged."""
     shape: Shape
     moves: bool
@@ -69,7 +69,7 @@ class RowsWritten:
             if there is not None and entry["point"] < point and _is_carried(entry, there):
                 removed.append(place)
                 moved.append(self._moved(entry, there))
-            elif any(_is_over(entry, row, point, moves=self.moves) for row in by_row[entry["row"]]):
+            elif any(_is_resolved(entry, row, point, moves=self.moves) for row in by_row[entry["row"]]):
                 removed.append(place)
         return EntriesAfter(removed, moved)
 
@@ -96,7 +96,7 @@ class QuarantineUpdate:
     """What the fold of a table means for its quarantine."""
 
     identity: Identity
-    added: Sequence[Written]
+    added: Sequence[WrittenFile]
     written: RowsWritten | None = None
     """The entries of these rows may be over; without rows those of the whole table are."""
     any_before: bool = True
@@ -109,9 +109,9 @@ class Quarantine:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
 
-    def target(self) -> Target:
+    def write_spec(self) -> WriteSpec:
         """Where its files are written."""
-        return self._lake.target(QUARANTINE, datetime.now(UTC))
+        return self._lake.write_spec(QUARANTINE, datetime.now(UTC))
 
     def forget(self, after: int) -> None:
         """Removes what interrupted merges quarantined: no replica is past this point."""
@@ -128,14 +128,14 @@ class Quarantine:
             java, jvm = self._lake.load(QUARANTINE), self._lake.jvm
             current = java.currentSnapshot()
             planned = None if current is None else current.snapshotId()
-            target = self._lake.target_of(java, QUARANTINE, datetime.now(UTC))
+            spec = self._lake.write_spec_of(java, QUARANTINE, datetime.now(UTC))
             there = [update for update in updates if update.any_before]
             files = listed(java, jvm, planned) if there else []
-            removed, moved = _after(files, target.columns, there, point)
-            deleted = vectors(target.location, files, removed)
+            removed, moved = _after(files, spec.columns, there, point)
+            deleted = vectors(spec.location, files, removed)
             added = [file for update in updates for file in update.added]
             if moved:
-                writer = Writer(target)
+                writer = Writer(spec)
                 writer.write(pa.RecordBatch.from_pylist(moved, QUARANTINE.columns))
                 added += writer.close()
             if added or deleted:
@@ -187,8 +187,8 @@ def _place(identity: Identity) -> tuple[str | None, ...]:
     return identity.source, table.catalog, table.schema, table.name
 
 
-def _is_over(entry: dict[str, Any], row: dict[str, Any], point: int, *, moves: bool) -> bool:
-    """Whether an entry of a row is over now that the row was written."""
+def _is_resolved(entry: dict[str, Any], row: dict[str, Any], point: int, *, moves: bool) -> bool:
+    """Whether an entry is resolved now that its row was written."""
     effect = row[staged_rows.EFFECT]
     if entry["point"] >= point or effect not in (Effect.PATCH.value, Effect.TOUCH.value):
         return True

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from changeling.iceberg.parquet_files import Target, Writer, Written
+from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile
 from changeling.replicas.history_replacement import HistoryRange, replaced_states
 from changeling.replicas.row_replacement import MOST_ROWS, Scan, Stored, completed, read_staged, recounted, scan_keyed
 from changeling.replicas.shape import Shape
@@ -21,7 +21,7 @@ from changeling.replicas.staged_rows import staged_layout
 from changeling.spark.adapter import run
 
 FEW_ROWS = 50_000
-"""So many staged rows are not worth a Spark job, nor a task of their own."""
+"""Up to this many staged rows are not worth a Spark job, nor a task of their own."""
 _REPLACED = pa.schema([("added", pa.string()), ("path", pa.string()), ("rows", pa.list_(pa.int64()))])
 """What a task replaced: a row with its files, as JSON, then a row for each data file with the positions of deleted rows."""
 
@@ -29,7 +29,7 @@ _REPLACED = pa.schema([("added", pa.string()), ("path", pa.string()), ("rows", p
 class Replaced(NamedTuple):
     """What a replacement brings into a table."""
 
-    added: list[Written]
+    added: list[WrittenFile]
     deleted: dict[str, np.ndarray]
     """The positions of deleted rows, by data file."""
 
@@ -70,28 +70,30 @@ class ReplacedStates:
 class Replacement:
     """The staged rows of one table, and how they replace stored ones."""
 
-    staged: Sequence[Written]
+    staged: Sequence[WrittenFile]
     shape: Shape
     rule: Rule
     history: bool = False
     together: bool = False
     """All staged rows have to be known at once."""
 
-    def written(self, spark: SparkSession, current: Stored, target: Target) -> Replaced:
+    def written(self, spark: SparkSession, current: Stored, spec: WriteSpec) -> Replaced:
         """Writes the rows that are added; what is deleted is up to the commit."""
         tasks = [] if self.together else _shared_out(self.staged, spark.sparkContext.defaultParallelism)
         if len(tasks) < 2:
-            return written(self.staged, self, current, target)
-        kernel = _ReplacementKernel(tasks, self, current, target)
+            return written(self.staged, self, current, spec)
+        kernel = _ReplacementKernel(tasks, self, current, spec)
         found = run(spark.range(0, len(tasks), 1, len(tasks)), kernel, _REPLACED).toArrow()
-        added = [msgspec.json.decode(text, type=list[Written]) for text in found.column("added").to_pylist() if text]
+        added = [
+            msgspec.json.decode(text, type=list[WrittenFile]) for text in found.column("added").to_pylist() if text
+        ]
         deleted = zip(found.column("path").to_pylist(), found.column("rows"), strict=True)
         return Replaced(
             [file for files in added for file in files],
             _united((path, rows.values.to_numpy()) for path, rows in deleted if path is not None),
         )
 
-    def parts(self, staged: Sequence[Written]) -> Iterator[pa.Table]:
+    def parts(self, staged: Sequence[WrittenFile]) -> Iterator[pa.Table]:
         """The rows of staged files, in parts of bounded size."""
         if not staged:
             yield staged_layout(self.shape, self.history).empty_table()
@@ -99,15 +101,15 @@ class Replacement:
         yield from read_staged(staged, self.shape, self.history, None if self.together else MOST_ROWS)
 
 
-def written(staged: Sequence[Written], replacement: Replacement, current: Stored, target: Target) -> Replaced:
+def written(staged: Sequence[WrittenFile], replacement: Replacement, current: Stored, spec: WriteSpec) -> Replaced:
     """Looks up the rows of some staged files, and writes those that are added."""
-    writer = Writer(target)
+    writer = Writer(spec)
     deleted: list[tuple[str, np.ndarray]] = []
     try:
         for part in replacement.parts(staged):
             scan, rows = replacement.rule(part, current)
             deleted += scan.deleted.items()
-            for batch in pa.table(rows.columns, names=target.columns.names).to_batches():
+            for batch in pa.table(rows.columns, names=spec.columns.names).to_batches():
                 writer.write(batch)
         return Replaced(writer.close(), _united(deleted))
     except BaseException:
@@ -119,15 +121,15 @@ def written(staged: Sequence[Written], replacement: Replacement, current: Stored
 class _ReplacementKernel:
     """The numbers of tasks into what each of them replaced."""
 
-    tasks: list[list[Written]]
+    tasks: list[list[WrittenFile]]
     replacement: Replacement
     current: Stored
-    target: Target
+    spec: WriteSpec
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                done = written(self.tasks[number], self.replacement, self.current, self.target)
+                done = written(self.tasks[number], self.replacement, self.current, self.spec)
                 columns = [
                     [msgspec.json.encode(done.added).decode(), *(None for _ in done.deleted)],
                     [None, *done.deleted],
@@ -137,10 +139,10 @@ class _ReplacementKernel:
                 yield pa.record_batch(made, schema=_REPLACED)
 
 
-def _shared_out(staged: Sequence[Written], cores: int) -> list[list[Written]]:
+def _shared_out(staged: Sequence[WrittenFile], cores: int) -> list[list[WrittenFile]]:
     """The staged files of each task: about two tasks a core, none of them with few rows."""
     most = max(FEW_ROWS, sum(file.rows for file in staged) // (2 * cores))
-    tasks: list[list[Written]] = []
+    tasks: list[list[WrittenFile]] = []
     room = 0
     for file in staged:
         if file.rows > room:

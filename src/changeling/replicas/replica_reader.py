@@ -43,7 +43,7 @@ class ReplicaState(msgspec.Struct, frozen=True):
     late: int = 0
     ties: int = 0
     """Changes that were taken for repetitions, though other changes of their row have the same position."""
-    asides: int = 0
+    quarantined: int = msgspec.field(default=0, name="asides")
     """How many values were ever quarantined."""
     shape: Shape = Shape(())
     """The columns that the rows of this snapshot have."""

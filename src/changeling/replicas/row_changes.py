@@ -36,7 +36,7 @@ from changeling.replicas.row_events import (
 )
 from changeling.replicas.snapshot_attempts import Assignment
 
-_BASED = (CODES[Effect.PATCH], CODES[Effect.PART])
+_BASED = (CODES[Effect.PATCH], CODES[Effect.PARTIAL_INSERT])
 """The effects on rows that keep columns of the row that they were before."""
 
 
@@ -77,8 +77,8 @@ class _RowChanges:
             batch, effects = batch.filter(pa.array(rows)), effects[rows]
         versions = self._versions(batch)
         spread = self._keyed_events if self._keyed else self._counted_events
-        if self.table.listed:
-            spread = self._listed_events
+        if self.table.append_only:
+            spread = self._appended_events
         for encoding, version, part, kinds in alike(batch, versions, effects):
             events = spread(part, kinds, encoding, version)
             if events.num_rows:
@@ -112,7 +112,7 @@ class _RowChanges:
             values = pc.if_else(unplaced, _plain(batch.column("key")), values)
             keys = pc.fill_null(keys, "")
         # A row with a full image leaves one key and appears under another: two events that need not be folded together.
-        leaving = [place for place in moves if effects[place] == CODES[Effect.WHOLE]]
+        leaving = [place for place in moves if effects[place] == CODES[Effect.REPLACE]]
         based = {place: old for place, old in moves.items() if effects[place] in _BASED}
         origins = pa.array(map(based.get, range(len(keys))), pa.string()) if based else pa.nulls(len(keys), pa.string())
         if leaving:
@@ -120,7 +120,7 @@ class _RowChanges:
             batch = batch.take(pa.array([*range(len(keys)), *leaving], pa.int64()))
             keys = pa.concat_arrays([keys, pa.array([moves[place] for place in leaving], pa.string())])
             origins, values = (pa.concat_arrays([column, nothing]) for column in (origins, values))
-            effects = np.append(effects, [CODES[Effect.GONE]] * len(leaving))
+            effects = np.append(effects, [CODES[Effect.DELETE]] * len(leaving))
         return self._made(batch, keys, origins, _kinds().take(pa.array(effects)), values, version, len(leaving))
 
     def _counted_events(
@@ -144,7 +144,9 @@ class _RowChanges:
         rows = batch.take(pa.array(places, pa.int64()))
         return self._made(rows, own, pa.nulls(len(keys), pa.string()), effect_names, texts, version)
 
-    def _listed_events(self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int) -> pa.RecordBatch:
+    def _appended_events(
+        self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int
+    ) -> pa.RecordBatch:
         """Each change as it came: the row after it, or where there is none the row before."""
         names = ("key", "before", "after", "before_image", "after_image")
         values, images = [], []
@@ -197,31 +199,31 @@ class _RowChanges:
             self._attempts(batch, count),
         ]
         events = pa.record_batch([_plain(column) for column in columns], schema=ROW_EVENTS)
-        if table.floor.position:
+        if table.start_after.position:
             # Changes of the position of a truncate show which of those after it are repetitions.
-            reaches = pc.greater if table.floor.is_end else pc.greater_equal
-            events = events.filter(reaches(events.column("position"), table.floor.position))
+            reaches = pc.greater if table.start_after.is_end else pc.greater_equal
+            events = events.filter(reaches(events.column("position"), table.start_after.position))
         if table.contained:
             events = events.filter(pc.greater_equal(events.column("position"), table.contained))
-        if not table.top:
+        if not table.applied_up_to:
             return events
-        wanted = pc.or_(events.column("again"), pc.greater(events.column("position"), table.top))
+        wanted = pc.or_(events.column("again"), pc.greater(events.column("position"), table.applied_up_to))
         # A row that may have left a key which is folded again.
         return events.filter(pc.or_(wanted, pc.equal(events.column("effect"), UNSETTLED)))
 
     def _again(self, keys: pa.Array, origins: pa.Array) -> pa.Array:
         """A row that left a key which is folded again appears there, so its new key is folded again too."""
-        if not self.table.again:
+        if not self.table.refold_keys:
             return pa.repeat(False, len(keys))
         return pc.or_(pc.is_in(keys, self._folded_again), pc.is_in(origins, self._folded_again))
 
     @functools.cached_property
     def _folded_again(self) -> pa.Array:
-        return pa.array(list(self.table.again), pa.string())
+        return pa.array(list(self.table.refold_keys), pa.string())
 
     def _attempts(self, batch: pa.RecordBatch, count: int) -> pa.Array:
         """The attempts at a snapshot that rows belong to."""
-        if not self.table.attempts or self._keyed or self.table.listed:
+        if not self.table.attempts or self._keyed or self.table.append_only:
             return pa.nulls(count, pa.int32())
         places = zip(*(batch.column(name).to_pylist() for name in ("op", *ARRIVAL)), strict=True)
         return pa.array([self._attempt(*place) if op == Operation.READ else None for op, *place in places], pa.int32())
@@ -241,7 +243,7 @@ def _plain(column: pa.Array) -> pa.Array:
 def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: pa.Array, reader: KeyReader) -> dict[int, str]:
     """The changes that move a row, and the key that it had."""
     befores = batch.column("before")
-    written = np.isin(effects, [CODES[Effect.WHOLE], *_BASED])
+    written = np.isin(effects, [CODES[Effect.REPLACE], *_BASED])
     found = written & ~np.asarray(befores.is_null()) & ~np.asarray(batch.column("key").is_null())
     candidates = pa.array(np.flatnonzero(found), pa.int64())
     moved: dict[int, str] = {}

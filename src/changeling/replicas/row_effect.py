@@ -8,18 +8,18 @@ from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
 
 class Effect(StrEnum):
-    """The effect on the row of a change's key."""
+    """The effect on the row of a change's key. Events at one position are sorted by the values, and rows are staged with them: they stay."""
 
-    WHOLE = "whole"
+    REPLACE = "whole"
     """The row is what the change contains; columns that the change does not mention are NULL."""
     PATCH = "patch"
     """The columns that the change mentions are written, the others stay; a missing row is created."""
-    PART = "part"
-    """It is new with a partial image: the other columns are those of the row that it was under another key. Where nobody knows
-    which row that was, it is stale."""
+    PARTIAL_INSERT = "part"
+    """It is new with a partial image: the other columns are those of the row that it was under another key. Where it is not
+    known which row that was, it is stale."""
     TOUCH = "touch"
     """It changed, and the change does not say how: it keeps its values and is stale from now on."""
-    GONE = "gone"
+    DELETE = "gone"
 
 
 _COMING = frozenset({Operation.INSERT, Operation.READ})
@@ -30,13 +30,13 @@ def effect(op: Operation, before_image: Image, after_image: Image, encoding: str
     if op not in ROW_OPERATIONS:
         return None
     if op is Operation.DELETE or _is_first_half(op, before_image, after_image, encoding):
-        return Effect.GONE
+        return Effect.DELETE
     if after_image is Image.NONE:
         return Effect.TOUCH
     if op in _COMING and after_image is Image.PARTIAL:
-        return Effect.PART
+        return Effect.PARTIAL_INSERT
     if after_image is Image.FULL or op is Operation.REPLACE or op in _COMING:
-        return Effect.WHOLE
+        return Effect.REPLACE
     return Effect.PATCH
 
 

@@ -20,7 +20,7 @@ PLUS, MINUS, UNPLACED, UNSETTLED = "plus", "minus", "unplaced", "unsettled"
 with a partial image whose origin has not been looked up yet."""
 
 KINDS = (*(one.value for one in Effect), UNPLACED, UNSETTLED)
-"""The effects of changes of rows with a key; while changes are spread, each goes by its place here."""
+"""The effects of changes of rows with a key; in the shuffle each is identified by its index."""
 CODES = {kind: place for place, kind in enumerate(KINDS)}
 
 READ_COLUMNS = (
@@ -109,11 +109,11 @@ class FoldTable:
     shape: Shape
     stored: bool
     """The fold starts on top of stored rows."""
-    floor: Rank = START
+    start_after: Rank = START
     """It begins after this place: the end of a position, or a truncate."""
-    top: str = ""
+    applied_up_to: str = ""
     """Row events up to this position are in the stored rows already."""
-    again: frozenset[str] = frozenset()
+    refold_keys: frozenset[str] = frozenset()
     """Keys that are folded from an earlier state on, whatever the stored rows say."""
     groups: dict[str, str] = field(default_factory=dict)
     """Keys that must be folded together, since rows moved between them: one name for all of them."""
@@ -122,13 +122,13 @@ class FoldTable:
     staged: bool = True
     """Rows are staged with their effects; otherwise they are written as final rows, which requires that nothing is stored."""
     history: bool = False
-    listed: bool = False
+    append_only: bool = False
     """Nothing is folded: every change is a row."""
     attempts: tuple[Attempt, ...] = ()
     """Attempts at a snapshot of a table without a key: the rows of each count, and one attempt counts for all."""
     contained: str = ""
     """Changes before this position are in the rows of a complete snapshot, and do not count in addition."""
-    counted: tuple[int, int, str] = (0, 0, "")
+    already_folded: tuple[int, int, str] = (0, 0, "")
     """What was folded before: all of the batches up to the first number, and of those up to the second the changes up to the position."""
     truncates: tuple[Truncate, ...] = ()
     """In order; histories have all of them. Other folds begin after the last one, and have only that."""
@@ -138,19 +138,19 @@ class FoldTable:
     """So few changes that one task folds all of its rows: tasks write files of their own."""
 
     @property
-    def goes_on(self) -> bool:
+    def is_incremental(self) -> bool:
         """Whether the result of earlier folds stays, and this one adds to it."""
-        return self.counted[1] > 0
+        return self.already_folded[1] > 0
 
     def is_new(self, batch: int, position: str) -> bool:
         """Whether no earlier fold had this change."""
-        whole, last, held = self.counted
+        whole, last, held = self.already_folded
         return batch > last or (batch > whole and position > held)
 
     def truncates_by_position(self) -> dict[str, list[Rank]]:
         """All truncates, repeated ones as well, in order."""
         return {one.rank.position: [one.rank, *one.repeated] for one in self.truncates}
 
-    def truncates_of(self, again: bool) -> list[Truncate]:
-        """Those that concern rows which are folded again, or the others: for them, earlier ones are in the stored rows."""
-        return [one for one in self.truncates if again or one.rank.position > self.top]
+    def truncates_of(self, refolded: bool) -> list[Truncate]:
+        """Those that concern rows which are folded again, or the others: the stored rows contain the earlier ones."""
+        return [one for one in self.truncates if refolded or one.rank.position > self.applied_up_to]

@@ -110,7 +110,9 @@ def _content(change: Change) -> tuple[str, ...]:
 
 def _delete_and_create_moves(changes: Sequence[Change], events: Sequence[RowEvent | None]) -> Moved:
     """The moves that appear as a delete and a create."""
-    creates = [change for change, event in zip(changes, events, strict=True) if event and event.effect is Effect.PART]
+    creates = [
+        change for change, event in zip(changes, events, strict=True) if event and event.effect is Effect.PARTIAL_INSERT
+    ]
     if not creates:
         return Moved()
     return moved(map(_half, creates), (_half(change) for change in changes if change.op is Operation.DELETE))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from changeling.iceberg import deletion_vectors
 from changeling.iceberg.bounds import may_hold
 from changeling.iceberg.data_files import DataFile, OpenFile
-from changeling.iceberg.parquet_files import Written, filesystem
+from changeling.iceberg.parquet_files import WrittenFile, filesystem
 from changeling.iceberg.row_matching import codes, matching
 from changeling.replicas import staged_rows as staged
 from changeling.replicas.row_effect import Effect
@@ -55,7 +55,7 @@ class Scan:
 
 
 def read_staged(
-    files: Sequence[Written],
+    files: Sequence[WrittenFile],
     shape: Shape,
     history: bool = False,
     most: int | None = MOST_ROWS,
@@ -172,7 +172,7 @@ def together(scans: Iterable[Scan]) -> Scan:
 
 def standing(rows: pa.Table) -> np.ndarray:
     """The places of the rows of a fold that exist now, in the order in which `completed` returns them."""
-    return np.concatenate([_places(rows, Effect.WHOLE), _places(rows, Effect.PATCH)])
+    return np.concatenate([_places(rows, Effect.REPLACE), _places(rows, Effect.PATCH)])
 
 
 def _places(rows: pa.Table, effect: Effect) -> np.ndarray:
@@ -181,7 +181,7 @@ def _places(rows: pa.Table, effect: Effect) -> np.ndarray:
 
 def completed(rows: pa.Table, scan: Scan, columns: pa.Schema, key: Sequence[int]) -> pa.Table:
     """The rows of a fold as they are now, without those that are gone or were only touched."""
-    whole, patched = _places(rows, Effect.WHOLE), _places(rows, Effect.PATCH)
+    whole, patched = _places(rows, Effect.REPLACE), _places(rows, Effect.PATCH)
     names = [staged.column_name(place) for place in range(len(columns))]
     plain = rows.select(names).take(pa.array(whole)).cast(_bare(columns, names))
     if not len(patched):

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.iceberg.parquet_files import Writer, Written
+from changeling.iceberg.parquet_files import Writer, WrittenFile
 from changeling.log.layout import QUARANTINE
 from changeling.model.layout import tables_array
 from changeling.replicas import staged_rows
@@ -88,7 +88,7 @@ class RowWriter:
         copies = pa.array(np.repeat(np.arange(len(keys)), np.maximum(count.to_numpy(), 0)), pa.int64())
         self._write([array.take(copies) for array in arrays], [], [], {})
 
-    def listed(self, rows: pa.Table) -> None:
+    def append(self, rows: pa.Table) -> None:
         """Changes, each a row of its own."""
         service = service_names(self._table.shape, "changes")
         for start in range(0, rows.num_rows, _FLUSH):
@@ -117,7 +117,7 @@ class RowWriter:
             if self._table.stored:
                 self._add(
                     Row(base=key),
-                    {staged_rows.KEY: key, staged_rows.EFFECT: Effect.GONE.value, staged_rows.AGAIN: again},
+                    {staged_rows.KEY: key, staged_rows.EFFECT: Effect.DELETE.value, staged_rows.AGAIN: again},
                 )
             return
         if not self._table.staged and not row.exists:
@@ -227,7 +227,7 @@ class RowWriter:
             layout = staged_rows.staged_layout(self._table.shape, self._table.history)
             effects = known.get(staged_rows.EFFECT)
             if effects is None:
-                known[staged_rows.EFFECT] = pa.repeat(pa.scalar(Effect.WHOLE.value), count)
+                known[staged_rows.EFFECT] = pa.repeat(pa.scalar(Effect.REPLACE.value), count)
             else:
                 written = pc.is_in(effects, pa.array([Effect.PATCH.value, Effect.TOUCH.value]))
                 self.patched += pc.sum(written).as_py() or 0
@@ -256,7 +256,7 @@ class RowWriter:
         self.quarantined += sum(entry[2] is not None for entry in entries)
         self._quarantine.write(quarantine_rows(self._table, entries, self._point))
 
-    def close(self) -> tuple[list[Written], list[Written]]:
+    def close(self) -> tuple[list[WrittenFile], list[WrittenFile]]:
         """The files of rows, and those of quarantined values."""
         return self._writer.close(), self._quarantine.close()
 
@@ -283,8 +283,8 @@ _OWN = {
 def _effect(row: Row) -> str:
     if not row.exists:
         # A row that was removed and only touched since does not exist, whatever is stored.
-        return (Effect.GONE if row.base is None else Effect.TOUCH).value
-    return (Effect.WHOLE if row.base is None else Effect.PATCH).value
+        return (Effect.DELETE if row.base is None else Effect.TOUCH).value
+    return (Effect.REPLACE if row.base is None else Effect.PATCH).value
 
 
 def readable(row: str, shape: Shape) -> str:

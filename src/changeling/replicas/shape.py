@@ -151,7 +151,7 @@ def columns_of(
 
     `key` names the key columns where no schema does.
     """
-    chain = _Chain([version for version in versions if version.status != "aside"])
+    chain = _Chain([version for version in versions if not version.incompatible])
     extra = _extra(chain.names, undeclared, policy)
     by_name = {column.name: column.id for column in extra}
     if chain.last is not None:

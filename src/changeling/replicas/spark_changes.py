@@ -109,7 +109,7 @@ class SparkChanges:
         return [(row.position, row.schema_id) for row in rows]
 
     def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most so many."""
+        """What a fold reads of them, of at most `most`."""
         return read_columns(self.frame).limit(most).toArrow()
 
     def folded(self, spread: Kernel, fold: Kernel, small: Sequence[int] = ()) -> pa.Table:

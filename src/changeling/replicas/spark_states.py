@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 
-from changeling.iceberg.parquet_files import Written
+from changeling.iceberg.parquet_files import WrittenFile
 from changeling.log import layout
 from changeling.log.change_log import Log
 from changeling.replicas.commits import Committer
@@ -62,7 +62,7 @@ class SparkStore:
         finally:
             remove_place(place)
 
-    def on_top(self, files: Sequence[Written], below: DataFrame | None, shape: Shape) -> DataFrame:
+    def on_top(self, files: Sequence[WrittenFile], below: DataFrame | None, shape: Shape) -> DataFrame:
         """The rows that a fold staged, on top of those below them, under the names of a shape.
 
         The files are no longer needed then.

@@ -52,9 +52,9 @@ def place_of_reader(points: str) -> str:
 
 
 def remove_leftovers(points: str, last: int, before: datetime) -> tuple[int, int]:
-    """Removes what nobody needs any more; returns the number of files found and removed.
+    """Removes what is no longer needed; returns the number of files found and removed.
 
-    A merge has released its rows when its point exists, be it `last` or an earlier one: no clock is asked, since a merge may
+    A merge has released its rows when its point exists, whether `last` or earlier; time is not considered, since a merge may
     take any time. Readers leave no such trace: theirs go when nothing of them was written since `before`.
     """
     store, path = filesystem(f"{points}/{_FOLDER}")

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from changeling.iceberg.lake import quoted
-from changeling.iceberg.parquet_files import Written
+from changeling.iceberg.parquet_files import WrittenFile
 from changeling.replicas import staged_rows
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import ReplicaColumn, Shape
@@ -21,7 +21,7 @@ INSERT = "insert"
 """One more row without a key."""
 
 
-def staged_frame(spark: SparkSession, files: Sequence[Written]) -> DataFrame:
+def staged_frame(spark: SparkSession, files: Sequence[WrittenFile]) -> DataFrame:
     """The staged rows of a fold."""
     return spark.read.parquet(*(written.path for written in files))
 
@@ -69,11 +69,11 @@ def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, service: Se
     names, effect, whole = (
         columns(shape),
         f.col(staged_rows.EFFECT),
-        f.lit(Effect.WHOLE.value).alias(staged_rows.EFFECT),
+        f.lit(Effect.REPLACE.value).alias(staged_rows.EFFECT),
     )
     patched = effect == Effect.PATCH.value
     if base is None:
-        written = f.when(patched, Effect.WHOLE.value).otherwise(effect).alias(staged_rows.EFFECT)
+        written = f.when(patched, Effect.REPLACE.value).otherwise(effect).alias(staged_rows.EFFECT)
         return rows.where(effect != Effect.TOUCH.value).select(*names, written, *service)
     plain = rows.where(~effect.isin(Effect.PATCH.value, Effect.TOUCH.value)).select(*names, effect, *service)
     below = base.select(*(f.col(name).alias(f"t{name}") for name in names))
@@ -101,7 +101,7 @@ def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFram
         changed = changed.join(below, on, "left")
         now = now + f.coalesce(f.col("stored"), f.lit(0))
     counted = changed.select(*names, now.alias("now"))
-    going = counted.select(*names, f.lit(Effect.GONE.value).alias(staged_rows.EFFECT))
+    going = counted.select(*names, f.lit(Effect.DELETE.value).alias(staged_rows.EFFECT))
     coming = counted.where("now > 0").select(
         *names,
         f.explode(f.sequence(f.lit(1), f.col("now").cast("int"))).alias("copy"),
@@ -113,7 +113,7 @@ def recounted(rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFram
 def together(base: DataFrame | None, now: DataFrame, shape: Shape) -> DataFrame:
     """A complete state: unchanged stored rows, and the rows that `completed` or `recounted` returned."""
     names = columns(shape)
-    coming = now.where(f.col(staged_rows.EFFECT) != Effect.GONE.value).select(*names)
+    coming = now.where(f.col(staged_rows.EFFECT) != Effect.DELETE.value).select(*names)
     if base is None:
         return coming
     keys = key_places(shape) or names

@@ -14,7 +14,7 @@ import pyarrow as pa
 from changeling.iceberg import row_delta
 from changeling.iceberg.data_files import DataFile, listed
 from changeling.iceberg.lake import CONFLICTS, PAUSES, Lake
-from changeling.iceberg.parquet_files import Written
+from changeling.iceberg.parquet_files import WrittenFile
 from changeling.iceberg.row_delta import RowDelta
 from changeling.model.errors import ChangelingError
 from changeling.replicas.replacement import Replacement
@@ -68,16 +68,16 @@ class StoredRows:
             self._tables.transaction(self._lake.load(replica.table), replica, shape).commitTransaction()
         return self._tables.note(replace(replica, shape=shape))
 
-    def add(self, replica: Replica, files: Sequence[Written], state: ReplicaState) -> Replica:
+    def add(self, replica: Replica, files: Sequence[WrittenFile], state: ReplicaState) -> Replica:
         """Commits files of new rows, with a state and its columns; returns the new replica."""
         return self._commit_files(replica, files, state, row_delta.commit_added)
 
-    def overwrite(self, replica: Replica, files: Sequence[Written], state: ReplicaState) -> Replica:
+    def overwrite(self, replica: Replica, files: Sequence[WrittenFile], state: ReplicaState) -> Replica:
         """Commits files that replace all rows, with a state and its columns; returns the new replica."""
         return self._commit_files(replica, files, state, row_delta.commit_all)
 
     def _commit_files(
-        self, replica: Replica, files: Sequence[Written], state: ReplicaState, commit: row_delta.CommitFiles
+        self, replica: Replica, files: Sequence[WrittenFile], state: ReplicaState, commit: row_delta.CommitFiles
     ) -> Replica:
         with translated_errors():
             java = self._lake.load(replica.table)
@@ -111,10 +111,10 @@ class StoredRows:
         planned = None if current is None else current.snapshotId()
         files = self._files(replica.name, java, planned)
         change = self._tables.transaction(java, replica, state.shape)
-        target = self._lake.target_of(change.table(), replace(replica, shape=state.shape).table)
-        stored = Stored(files, pa.schema(list(target.columns)), _key(state.shape))
-        added, deleted = replacement.written(self._lake.spark, stored, target)
-        delta = RowDelta(added, vectors(target.location, files, deleted))
+        spec = self._lake.write_spec_of(change.table(), replace(replica, shape=state.shape).table)
+        stored = Stored(files, pa.schema(list(spec.columns)), _key(state.shape))
+        added, deleted = replacement.written(self._lake.spark, stored, spec)
+        delta = RowDelta(added, vectors(spec.location, files, deleted))
         # After a failure the outcome is unknown: the files stay, since they may be in the table.
         there = row_delta.commit(change.table(), jvm, planned, delta, _said(state))
         change.commitTransaction()

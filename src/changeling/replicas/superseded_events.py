@@ -98,7 +98,7 @@ def without_superseded(events: pa.Table, table: FoldTable) -> pa.Table:
     keys = events.column("key").combine_chunks().dictionary_encode()
     codes, ranks = np.asarray(keys.indices, np.int64), _ranks(events.column("position").combine_chunks())
     effects = events.column("effect")
-    decides = np.asarray(pc.is_in(effects, pa.array([Effect.WHOLE.value, Effect.GONE.value])))
+    decides = np.asarray(pc.is_in(effects, pa.array([Effect.REPLACE.value, Effect.DELETE.value])))
     decided = np.full(len(keys.dictionary), -1, np.int64)
     np.maximum.at(decided, codes[decides], ranks[decides])
     superseded = ranks < decided[codes]

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from changeling.iceberg.lake import PROPERTIES, Lake, quoted
-from changeling.iceberg.parquet_files import Target
+from changeling.iceberg.parquet_files import WriteSpec
 from changeling.iceberg.table import Table
 from changeling.log import layout
 from changeling.replicas.metadata_columns import SERVICE, service_names
@@ -151,11 +151,11 @@ class ReplicaTables:
             change.updateProperties().set(SHAPE, msgspec.json.encode(shape).decode()).commit()
         return change
 
-    def target(self, replica: Replica, shape: Shape) -> Target:
+    def write_spec(self, replica: Replica, shape: Shape) -> WriteSpec:
         """Where files of a replica are written that are committed together with the columns of a shape."""
         with translated_errors():
             altered = self.transaction(self.lake.load(replica.table), replica, shape).table()
-            return self.lake.target_of(altered, replace(replica, shape=shape).table)
+            return self.lake.write_spec_of(altered, replace(replica, shape=shape).table)
 
     def _alter(self, update: Any, former: Shape, shape: Shape) -> None:
         before = {column.id: column for column in former.columns}

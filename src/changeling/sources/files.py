@@ -12,7 +12,7 @@ from changeling.files.reading import Carrier
 from changeling.model.printable import printable
 from changeling.sources import files_plan
 from changeling.sources.files_plan import File
-from changeling.sources.source import Foreseen, Input, Records, Spread
+from changeling.sources.source import Input, KnownSchema, PlanSize, Records
 from changeling.spark.files import reader_of
 
 
@@ -95,7 +95,7 @@ class FilesSource:
         """The files are opened in the tasks, or by the driver where they are small."""
         first, places = self.planned(plan)
         reader = reader_of(spark, places, self.format, self.options, carrier=self.carrier, first=first)
-        return Input(reader.frame(spark), reader, here=reader.few())
+        return Input(reader.frame(spark), reader, driver_rows=reader.few())
 
     def planned(self, plan: str) -> tuple[int, list[Place]]:
         """The number of a plan's first file among all files of the source, and its files."""
@@ -107,14 +107,14 @@ class FilesSource:
         """How records are framed in the files."""
         return self._carrier
 
-    def foreseen(self, plan: str) -> list[Foreseen]:
+    def known_schemas(self, plan: str) -> list[KnownSchema]:
         """Empty: records carry their schemas."""
         return []
 
-    def spread(self, plan: str) -> Spread:
+    def plan_size(self, plan: str) -> PlanSize:
         """Files and bytes."""
         files = files_plan.parse_plan(plan).files
-        return Spread(bytes=sum(file.size or 0 for file in files), files=len(files))
+        return PlanSize(bytes=sum(file.size or 0 for file in files), files=len(files))
 
     def close(self) -> None:
         """Nothing is kept open between batches."""
@@ -125,7 +125,7 @@ class FilesSource:
         return warnings
 
     def _plan(self, files: list[File]) -> str:
-        return msgspec.json.encode(files_plan.Plan(len(self._known), tuple(files))).decode()
+        return msgspec.json.encode(files_plan.FilesPlan(len(self._known), tuple(files))).decode()
 
     def _is_changing(self, file: File) -> bool:
         """Whether it may still be written: it was seen changing, and differs from when it was last listed."""

@@ -16,14 +16,14 @@ class File(msgspec.Struct, frozen=True, array_like=True):
     """When it was last changed, in nanoseconds since 1970."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class FilesPlan(msgspec.Struct, frozen=True):
     """Files to read, and the number of the first among all files of the source."""
 
     first: int
     files: tuple[File, ...]
 
 
-parse_plan: Callable[[str], Plan] = msgspec.json.Decoder(Plan).decode
+parse_plan: Callable[[str], FilesPlan] = msgspec.json.Decoder(FilesPlan).decode
 
 
 def unread(listed: Iterable[File], plans: Iterable[str]) -> list[File]:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from changeling.sources import kafka_settings
 from changeling.sources.kafka_cluster import Cluster
 from changeling.sources.kafka_columns import TRANSFER, KafkaReader, for_transfer
-from changeling.sources.kafka_plan import Plan
+from changeling.sources.kafka_plan import KafkaPlan
 from changeling.sources.kafka_planner import KafkaPlanner, Subscription
 from changeling.sources.source import Input, Records
 from changeling.spark.adapter import spark_schema
@@ -40,11 +40,11 @@ class KafkaSource(KafkaPlanner):
 
     def input(self, spark: SparkSession, plan: str) -> Input:
         """The batch of a plan. A task fails where offsets are gone; gaps of transactions and compaction are not a loss."""
-        parsed = Plan.parse(plan)
+        parsed = KafkaPlan.parse(plan)
         several = not self.has_one_topic or len(parsed.topics) > 1
         return Input(self._frame(spark, parsed), KafkaReader(parsed.ordinals()), parsed.ordinals() if several else None)
 
-    def _frame(self, spark: SparkSession, plan: Plan) -> DataFrame:
+    def _frame(self, spark: SparkSession, plan: KafkaPlan) -> DataFrame:
         starts: dict[str, dict[int, int]] = {}
         ends: dict[str, dict[int, int]] = {}
         for topic, partition, span in plan.spans():
@@ -68,7 +68,7 @@ class KafkaSource(KafkaPlanner):
         return for_transfer(spark.read.format("kafka").options(**options).load())
 
 
-def _tasks(plan: Plan, cores: int) -> int:
+def _tasks(plan: KafkaPlan, cores: int) -> int:
     """About one task per `_RECORDS_A_TASK`, and at least one for each partition and, if worthwhile, for each core."""
     records, partitions = plan.records, sum(1 for _ in plan.spans())
     return max(partitions, -(-records // _RECORDS_A_TASK), min(cores, -(-records // _RECORDS_WORTH_A_CORE)))

@@ -42,16 +42,16 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     id: str | None = None
 
 
-class Plan(msgspec.Struct, frozen=True):
+class KafkaPlan(msgspec.Struct, frozen=True):
     """One batch: all topics that were planned so far, in the order of their appearance, and what to read of them now."""
 
     topics: tuple[Seen, ...]
     ranges: dict[str, dict[int, Span]]
 
     @staticmethod
-    def parse(text: str) -> "Plan":
+    def parse(text: str) -> "KafkaPlan":
         """The plan of its JSON text."""
-        return msgspec.json.decode(text, type=Plan)
+        return msgspec.json.decode(text, type=KafkaPlan)
 
     def text(self) -> str:
         """Its JSON text."""
@@ -154,13 +154,13 @@ class Progress:
         self._seen: tuple[Seen, ...] = ()
         self._ends: dict[str, dict[int, int]] = {}
 
-    def remember(self, plan: Plan) -> None:
+    def remember(self, plan: KafkaPlan) -> None:
         """Adds a plan, after all those before it."""
         self._see(plan)
         for name, partitions in plan.ranges.items():
             self._ends.setdefault(name, {}).update({partition: span.end for partition, span in partitions.items()})
 
-    def miss(self, plan: Plan) -> None:
+    def miss(self, plan: KafkaPlan) -> None:
         """Adds a plan that cannot be read: its records are still needed from where it begins."""
         if len(plan.topics) < len(self._seen):
             # Later plans are known: this one was read once.
@@ -169,9 +169,9 @@ class Progress:
         for name, partition, span in plan.spans():
             self._ends.setdefault(name, {}).setdefault(partition, span.start)
 
-    def nothing(self) -> Plan:
+    def nothing(self) -> KafkaPlan:
         """A plan that reads nothing."""
-        return Plan(self._seen, {})
+        return KafkaPlan(self._seen, {})
 
     def gaps(self, current: Mapping[str, Topic], wanted: Iterable[str]) -> list[Gap]:
         """The gaps that prevent the wanted topics from being continued."""
@@ -193,7 +193,7 @@ class Progress:
         skipped: Iterable[Gap],
         limit: int,
         start: Literal["earliest", "latest"],
-    ) -> Plan | None:
+    ) -> KafkaPlan | None:
         """The next plan of at most `limit` records (but one of each partition that has any); None where nothing is new.
 
         `skipped` are all current gaps; where nothing follows them, the plan only records that they are skipped.
@@ -208,7 +208,7 @@ class Progress:
                 }
                 for name, topic in sorted(current.items())
             }
-            return Plan(tuple(Seen(name, current[name].id) for name in ends), ends)
+            return KafkaPlan(tuple(Seen(name, current[name].id) for name in ends), ends)
         skipped = list(skipped)
         spans = self._spans(current, skipped)
         if not spans:
@@ -219,9 +219,9 @@ class Progress:
             ranges.setdefault(name, {})[partition] = Span(span.start, span.start + count)
         known = {topic.name for topic in self._seen} - {gap.topic for gap in skipped if gap.renewed}
         added = tuple(Seen(name, current[name].id) for name in ranges if name not in known)
-        return Plan(self._seen + added, ranges)
+        return KafkaPlan(self._seen + added, ranges)
 
-    def _see(self, plan: Plan) -> None:
+    def _see(self, plan: KafkaPlan) -> None:
         now = _ids(plan.topics)
         for name, former in _ids(self._seen).items():
             if now.get(name) != former:

@@ -7,8 +7,8 @@ from typing import Literal, Protocol
 
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.sources import kafka_settings
-from changeling.sources.kafka_plan import Gap, Plan, Progress, Span, Topic, gaps, is_pattern, is_wanted, limited
-from changeling.sources.source import Foreseen, Records, Spread
+from changeling.sources.kafka_plan import Gap, KafkaPlan, Progress, Span, Topic, gaps, is_pattern, is_wanted, limited
+from changeling.sources.source import KnownSchema, PlanSize, Records
 
 # A broker that has just taken over a partition may briefly not know all of it.
 _DOUBTS = (0.5, 1.0, 1.5)
@@ -59,7 +59,7 @@ class KafkaPlanner:
 
     def remember(self, plan: str) -> None:
         """Adds an earlier plan, in the order of batches: its records are not planned again."""
-        self._progress.remember(Plan.parse(plan))
+        self._progress.remember(KafkaPlan.parse(plan))
 
     def next(self) -> str | None:
         """The plan of the next batch; None where there is nothing new. The plan is not remembered yet.
@@ -106,7 +106,7 @@ class KafkaPlanner:
         The records of a broken plan still count as missing: `next` finds a gap there, and `on_gap` applies. Compaction is
         not noticed: it keeps the offsets, and drops records that have later ones of their key.
         """
-        parsed = Plan.parse(plan)
+        parsed = KafkaPlan.parse(plan)
         needed: dict[str, dict[int, Span]] = {}
         for topic, partition, span in parsed.spans():
             needed.setdefault(topic, {})[partition] = span
@@ -118,13 +118,13 @@ class KafkaPlanner:
         self._progress.miss(parsed)
         return _describe(found)
 
-    def foreseen(self, plan: str) -> list[Foreseen]:
+    def known_schemas(self, plan: str) -> list[KnownSchema]:
         """Empty: records carry their schemas."""
         return []
 
-    def spread(self, plan: str) -> Spread:
+    def plan_size(self, plan: str) -> PlanSize:
         """The size of a plan: transaction markers and aborted records count as records."""
-        return Spread(records=Plan.parse(plan).records)
+        return PlanSize(records=KafkaPlan.parse(plan).records)
 
     @property
     def has_one_topic(self) -> bool:

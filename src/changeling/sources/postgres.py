@@ -20,15 +20,15 @@ from changeling.postgres.readiness import Server
 from changeling.postgres.slot import ExportedSnapshot
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_capture import Capture
-from changeling.sources.postgres_crowd import Crowd
 from changeling.sources.postgres_known import AlteredTables, KnownTables
-from changeling.sources.postgres_plan import Plan, Snapshot, Stream
+from changeling.sources.postgres_lock_contention import LockContention
+from changeling.sources.postgres_plan import PostgresPlan, Snapshot, Stream
 from changeling.sources.postgres_reading import StreamReader
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
 from changeling.sources.postgres_snapshot import RunningSnapshot
 from changeling.sources.postgres_snapshot_reading import SnapshotReader, unreadable
-from changeling.sources.source import Foreseen, Input, Spread
+from changeling.sources.source import Input, KnownSchema, PlanSize
 
 _PATIENCE = 60.0
 """Seconds until a snapshot that open transactions prevented is tried again."""
@@ -52,10 +52,10 @@ class PostgresSource:
         requests: Requests,
         *,
         stored: str | None = None,
-        kept: str | None = None,
+        own_state: str | None = None,
         resnapshot: bool = False,
     ) -> None:
-        """`stored` is the last position in the log, `kept` the state that the log keeps for this source.
+        """`stored` is the last position in the log, `own_state` the state that the log stores for this source.
 
         `resnapshot`: all tables are snapshotted again.
         """
@@ -65,12 +65,12 @@ class PostgresSource:
         self._resnapshot = resnapshot
         self._system: str | None = None
         self._position: int | None = None
-        self._done = KnownTables(kept)
+        self._done = KnownTables(own_state)
         self._altered = AlteredTables(self._capture, self._done)
         self._present: int | None = None
         self._opened: Server | None = None
         self._snapshot: RunningSnapshot | None = None
-        self._crowd = Crowd()
+        self._contention = LockContention()
         self._ended: dict[int, str] = {}
         """Why snapshots ended before all was read, by their LSN."""
         self._slot_lost = False
@@ -89,18 +89,18 @@ class PostgresSource:
             self._position = known.end
             self._done.alter(known)
             return
-        if known.anew or self._position is None:
+        if known.slot_recreated or self._position is None:
             self._position = known.start
-        if known.anew:
+        if known.slot_recreated:
             self._done.clear()
             self._slot_lost = False
         self._done.add(known)
         if self._snapshot is not None and self._snapshot.took(known):
             self._requests.answer(self._snapshot.asked)
-            self._crowd.forget(self._snapshot.locked.prints)
+            self._contention.forget(self._snapshot.locked.prints)
             self._end_snapshot()
 
-    def kept(self, plan: str, notes: Sequence[str]) -> str:
+    def state_after(self, plan: str, notes: Sequence[str]) -> str:
         """Tables that the stream described differently from their snapshots."""
         return self._done.note(plans.parse_plan(plan), notes, self._snapshot, self._capture.chosen.left_out)
 
@@ -147,7 +147,7 @@ class PostgresSource:
             found = unreadable(self._reader(known))
             if found is None:
                 return None
-            self._crowd.meet(found.awaited)
+            self._contention.count(found.awaited)
             self._end_snapshot()
             self._ended[known.point] = f"is gone ({found.why})"
         why = self._ended.get(known.point, "ended with its run")
@@ -165,26 +165,26 @@ class PostgresSource:
         known = plans.parse_plan(plan)
         if isinstance(known, Snapshot):
             reader = self._reader(known)
-            return _input(spark, len(known.parts), reader, here=reader.held is not None)
+            return _input(spark, len(known.parts), reader, in_driver=reader.held is not None)
         # An empty range needs no reader that queries the server.
         rows = 1 if known.start < known.end or known.altered else 0
         stream = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
-        return _input(spark, rows, stream, here=known.end - known.start <= _LEAST_BYTES)
+        return _input(spark, rows, stream, in_driver=known.end - known.start <= _LEAST_BYTES)
 
-    def foreseen(self, plan: str) -> list[Foreseen]:
+    def known_schemas(self, plan: str) -> list[KnownSchema]:
         """The schemas of the tables in a snapshot."""
         known = plans.parse_plan(plan)
         if isinstance(known, Stream) or self._snapshot is None:
             return []
-        return self._snapshot.foreseen(known, self._capture.tables())
+        return self._snapshot.known_schemas(known, self._capture.tables())
 
-    def spread(self, plan: str) -> Spread:
+    def plan_size(self, plan: str) -> PlanSize:
         """About how many bytes of the log, or which tables of the snapshot."""
         known = plans.parse_plan(plan)
         if isinstance(known, Stream):
-            return Spread(bytes=plans.bytes_of(known))
+            return PlanSize(bytes=plans.bytes_of(known))
         # The last part of a table has no end: its size is not known.
-        return Spread(snapshot=None if self._snapshot is None else self._snapshot.share(known))
+        return PlanSize(snapshot=None if self._snapshot is None else self._snapshot.share(known))
 
     def warnings(self) -> list[str]:
         """Warnings for the user, each returned once."""
@@ -203,7 +203,7 @@ class PostgresSource:
             self._capture.close()
             self._opened = None
 
-    def _next(self) -> Plan | None:
+    def _next(self) -> PostgresPlan | None:
         self.took_all = False
         server = self._open()
         assert self._position is not None
@@ -225,7 +225,7 @@ class PostgresSource:
         So does what others wait for, once the stream has come to its point: else the changes before it would come late.
         """
         running = self._snapshot
-        if running is None or not running.again or running.slot_lost or not self._done:
+        if running is None or not running.replaces_rows or running.slot_lost or not self._done:
             return False
         return not running.held or (self._position or 0) < running.point.lsn
 
@@ -267,7 +267,7 @@ class PostgresSource:
         if status is None or lost is not None:
             known, point = self._position is not None, self._capture.create_slot()
             self._position, self._slot_lost = point.lsn, known
-            self._take(point, again=known)
+            self._take(point, replaces_rows=known)
         elif self._position is None:
             self._position = status.confirmed
         if self._resnapshot:
@@ -277,21 +277,21 @@ class PostgresSource:
         self._opened = server
         return server
 
-    def _take(self, point: ExportedSnapshot, *, again: bool) -> None:
-        """Starts a snapshot of tables that are not completed: all of them, as long as nobody else comes for one."""
+    def _take(self, point: ExportedSnapshot, *, replaces_rows: bool) -> None:
+        """Starts a snapshot of tables that are not completed: all of them, unless others wait for the lock of one."""
         if self._slot_lost:
             self._done.clear()
-        chosen, asked = self._crowd.chosen(self._wanted()), self._requests.pending()
+        chosen, asked = self._contention.next_tables(self._wanted()), self._requests.pending()
         locked = self._capture.lock_tables(point, chosen)
         if locked is None:
             # A table was rewritten between the snapshot and our lock on it: the snapshot would show it empty.
             point.close()
-            self._take(self._capture.export_snapshot(), again=True)
+            self._take(self._capture.export_snapshot(), replaces_rows=True)
             return
         asked = {name: mark for name, mark in asked.items() if name in locked.prints}
         parts = [part for table, leaves in locked.leaves.items() for part in plans.parts_of(table, leaves)]
-        held = self._crowd.waits_for(locked)
-        self._snapshot = RunningSnapshot(point, locked, parts, asked, again, self._slot_lost, held)
+        held = self._contention.blocks_ddl(locked)
+        self._snapshot = RunningSnapshot(point, locked, parts, asked, replaces_rows, self._slot_lost, held)
         if not parts:
             self._end_snapshot()
 
@@ -304,7 +304,7 @@ class PostgresSource:
         if not self._wanted() or monotonic() < self._not_before:
             return
         try:
-            self._take(self._capture.export_snapshot(), again=True)
+            self._take(self._capture.export_snapshot(), replaces_rows=True)
         except ChangelingError as error:
             if not self._done:
                 raise
@@ -344,7 +344,7 @@ class PostgresSource:
             self._snapshot = None
 
 
-def _input(spark: SparkSession, rows: int, reader: SnapshotReader | StreamReader, *, here: bool) -> Input:
+def _input(spark: SparkSession, rows: int, reader: SnapshotReader | StreamReader, *, in_driver: bool) -> Input:
     """A task a row, or all in the driver."""
     numbers = pa.record_batch({"id": pa.array(range(rows), pa.int64())})
-    return Input(spark.range(0, rows, 1, max(1, rows)), reader, here=numbers if here else None)
+    return Input(spark.range(0, rows, 1, max(1, rows)), reader, driver_rows=numbers if in_driver else None)

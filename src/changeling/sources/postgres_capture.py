@@ -108,7 +108,7 @@ class Capture:
     def oldest_unread(self, position: int) -> datetime | None:
         """When the first published transaction committed that the slot has from a position on; None where it has none.
 
-        Only for a slot that nobody reads at present. It has a connection of its own.
+        Only for a slot that has no reader now. It has a connection of its own.
         """
         with connect(self._settings.url) as connection:
             try:

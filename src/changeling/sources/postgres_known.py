@@ -13,7 +13,7 @@ from changeling.postgres.published_table import PublishedTable
 from changeling.postgres.relation_messages import from_texts
 from changeling.postgres.table_drift import Drift, SnapshottedTable
 from changeling.sources.postgres_capture import Capture
-from changeling.sources.postgres_plan import Altered, Plan, Snapshot, Stream
+from changeling.sources.postgres_plan import Altered, PostgresPlan, Snapshot, Stream
 from changeling.sources.postgres_snapshot import RunningSnapshot
 
 
@@ -53,7 +53,7 @@ class KnownTables:
         self._columns |= {one.table.spelled(): one.columns for one in plan.altered}
 
     def note(
-        self, plan: Plan, notes: Sequence[str], running: RunningSnapshot | None, left_out: Collection[TableName]
+        self, plan: PostgresPlan, notes: Sequence[str], running: RunningSnapshot | None, left_out: Collection[TableName]
     ) -> str:
         """Adds what the stream described; returns the state to keep. Noting it twice changes nothing.
 

@@ -57,27 +57,27 @@ class Snapshot(msgspec.Struct, frozen=True, tag_field="kind", tag="snapshot"):
     """The server's clock when it was taken, in nanoseconds."""
     prints: dict[str, Fingerprint]
     """The fingerprints of the tables that it completes, by their spelled names."""
-    again: bool = False
+    replaces_rows: bool = msgspec.field(default=False, name="again")
     """It replaces all earlier rows of these tables."""
-    anew: bool = False
+    slot_recreated: bool = msgspec.field(default=False, name="anew")
     """The slot was lost: the stream begins again at `start`."""
 
 
-Plan = Stream | Snapshot
-_read: Callable[[str], Plan] = msgspec.json.Decoder(Plan).decode
+PostgresPlan = Stream | Snapshot
+_read: Callable[[str], PostgresPlan] = msgspec.json.Decoder(PostgresPlan).decode
 
 
-def parse_plan(text: str) -> Plan:
+def parse_plan(text: str) -> PostgresPlan:
     """The plan of its JSON text."""
     return _read(text)
 
 
-def format_plan(plan: Plan) -> str:
+def format_plan(plan: PostgresPlan) -> str:
     """Its JSON text."""
     return msgspec.json.encode(plan).decode()
 
 
-def bytes_of(plan: Plan) -> int:
+def bytes_of(plan: PostgresPlan) -> int:
     """About how many bytes of the log or of tables it reads."""
     if isinstance(plan, Stream):
         return plan.end - plan.start

@@ -8,7 +8,7 @@ from changeling.postgres.slot import ExportedSnapshot
 from changeling.sources.postgres_capture import LockedTables
 from changeling.sources.postgres_plan import Part, Snapshot, batch
 from changeling.sources.postgres_reading import Tables
-from changeling.sources.source import Foreseen, SnapshotShare
+from changeling.sources.source import KnownSchema, SnapshotShare
 
 
 @dataclass
@@ -20,10 +20,11 @@ class RunningSnapshot:
     left: list[Part]
     asked: dict[str, str]
     """The requests that were open when it began."""
-    again: bool
+    replaces_rows: bool
+    """Of the earlier rows of its tables none stays."""
     slot_lost: bool
     held: bool = False
-    """It is read over the connection that has the locks: whoever comes to alter its table waits."""
+    """It is read over the connection that has the locks: DDL on its tables waits."""
     begun: bool = False
 
     def plan(self, system: str, position: int, most: int) -> Snapshot:
@@ -36,18 +37,18 @@ class RunningSnapshot:
             position,
             self.locked.time,
             {name: self.locked.prints[name] for name in (part.table.spelled() for part in parts if part.last)},
-            again=self.again,
-            anew=self.slot_lost and not self.begun,
+            replaces_rows=self.replaces_rows,
+            slot_recreated=self.slot_lost and not self.begun,
         )
 
-    def foreseen(self, plan: Snapshot, tables: Tables) -> list[Foreseen]:
+    def known_schemas(self, plan: Snapshot, tables: Tables) -> list[KnownSchema]:
         """The schemas of the tables in a plan."""
         found = {part.table.spelled(): part.table for part in plan.parts}
         published = {
             name: PublishedTable(self.locked.relations[name], tables.rules_of(table.schema or "", table.name))
             for name, table in found.items()
         }
-        return [Foreseen(table, published[name].schema_text, encode(plan.point, 0)) for name, table in found.items()]
+        return [KnownSchema(table, published[name].schema_text, encode(plan.point, 0)) for name, table in found.items()]
 
     def share(self, plan: Snapshot) -> SnapshotShare:
         """Which of its tables a plan reads."""

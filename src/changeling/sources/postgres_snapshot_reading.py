@@ -1,4 +1,4 @@
-"""Runs in the tasks: reads parts of tables under a snapshot, which lives while nobody has to be let through to alter them."""
+"""Runs in the tasks: reads parts of tables under a snapshot, which lives until DDL on them has to be let through."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
@@ -47,7 +47,7 @@ class SnapshotReader:
         url, relation = self.tables.url, self.relations[part.table.spelled()]
         schema, name = part.table.schema or "", part.table.name
         rules, condition = self.tables.rules_of(schema, name), dict(self.tables.filters).get((schema, name))
-        if part.last and self.plan.again:
+        if part.last and self.plan.replaces_rows:
             yield _truncation(self.tables.source, part, self.plan), NO_REJECTS
         if not part.name:
             # A partitioned table that has no partitions yet.

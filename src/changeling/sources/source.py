@@ -15,7 +15,7 @@ from changeling.model.table import TableName
 Reader: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]]
 """Runs in a task over its part of the frame, and returns records and rejected input, in the layouts `RECORDS` and `REJECTS`; the
 reader of a source without a format returns changes instead of records. It is sent to the tasks, so it must be picklable. If it
-has a list `notes`, its content after the read is passed to the source, which is then a `NotedSource`."""
+has a list `notes`, its content after the read is passed to the source, which is then a `StatefulSource`."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Input:
     reader: Reader
     topics: dict[str, int] | None = None
     """Numbers of the topics, where there are several: partition and offset alone do not identify a record then."""
-    here: pa.RecordBatch | None = None
+    driver_rows: pa.RecordBatch | None = None
     """All rows of the frame, where reading them is too little work for a Spark job: the driver does it."""
 
 
@@ -40,7 +40,7 @@ class Records:
     options: ReadOptions
 
 
-class Foreseen(msgspec.Struct, frozen=True):
+class KnownSchema(msgspec.Struct, frozen=True):
     """A schema that the changes of a plan will carry."""
 
     table: TableName
@@ -61,7 +61,7 @@ class SnapshotShare(msgspec.Struct, frozen=True):
         return f"snapshot of {tables} of {self.of}"
 
 
-class Spread(msgspec.Struct, frozen=True):
+class PlanSize(msgspec.Struct, frozen=True):
     """The size of a plan, for progress reports."""
 
     records: int | None = None
@@ -80,19 +80,19 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 @runtime_checkable
-class NotedSource(Protocol):
+class StatefulSource(Protocol):
     """A source that needs what the readers of a batch noted, also after a restart."""
 
-    def kept(self, plan: str, notes: Sequence[str]) -> str:
-        """The state to keep after all batches up to this one; it is stored with the batch, and passed to the source after a restart."""
+    def state_after(self, plan: str, notes: Sequence[str]) -> str:
+        """Its state after all batches up to this one; it is stored with the batch, and passed to the source after a restart."""
 
 
 @runtime_checkable
-class LeavingSource(Protocol):
+class SkippingSource(Protocol):
     """A source that continues without the tables that cannot be captured."""
 
     def left_out(self) -> dict[str, str]:
-        """These tables and the reasons, as of its last look."""
+        """These tables and the reasons, as of its last poll."""
 
 
 class Source(Protocol):
@@ -134,10 +134,10 @@ class Source(Protocol):
     def input(self, spark: SparkSession, plan: str) -> Input:
         """The batch of a plan."""
 
-    def foreseen(self, plan: str) -> list[Foreseen]:
+    def known_schemas(self, plan: str) -> list[KnownSchema]:
         """Schemas that are known before the plan is read: a batch with others is read twice."""
 
-    def spread(self, plan: str) -> Spread:
+    def plan_size(self, plan: str) -> PlanSize:
         """The size of a plan."""
 
     def warnings(self) -> list[str]:

@@ -11,7 +11,7 @@ from changeling.formats.arcion_csv import envelope
 from changeling.formats.arcion_csv.options import ArcionCsvRead
 from changeling.formats.arcion_csv.rows import Field, Row, RowStyle
 from changeling.formats.arcion_json import images
-from changeling.formats.arcion_json.assembly import Plan, Shown, change_of, key_of, known, table_of_topic
+from changeling.formats.arcion_json.assembly import RecordPlan, Shown, change_of, key_of, known, table_of_topic
 from changeling.formats.framing import HEADER, CsvRows
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, UsageError
@@ -71,9 +71,9 @@ class _Frame:
         self._null_text = options.null_text
         self.plan = functools.lru_cache(maxsize=4096)(self._plan)
 
-    def _plan(self, bits: tuple[Field, ...]) -> Plan:
+    def _plan(self, bits: tuple[Field, ...]) -> RecordPlan:
         shown = (self._null_text if bit is None else bit for bit in bits)
-        return Plan(self.table, b"", images.presence(quote(dict(zip(self.columns, shown, strict=True)))))
+        return RecordPlan(self.table, b"", images.presence(quote(dict(zip(self.columns, shown, strict=True)))))
 
 
 def _frame(options: ArcionCsvRead, style: RowStyle, header: bytes | None, topic: str | None) -> _Frame:
@@ -132,7 +132,7 @@ def _realtime(frame: _Frame, row: Row, text: str) -> ChangeCells:
     return change._replace(meta=ONE.sparse(meta))
 
 
-def _look(cells: Cells, plan: Plan, op: Operation, old: Members | None, new: Members | None) -> Shown:
+def _look(cells: Cells, plan: RecordPlan, op: Operation, old: Members | None, new: Members | None) -> Shown:
     exists = plan.exists or images.presence(b"{}")
     (before, no_rest), (after, none_either) = (
         _side(columns or {}, present) for columns, present in ((old, exists.before), (new, exists.after))

@@ -39,7 +39,7 @@ def table_of_topic(options: ReadOptions, topic: str | None) -> TableName | None:
     return options.table if options.table is not None or topic is None else TableName(None, None, topic)
 
 
-class Plan(NamedTuple):
+class RecordPlan(NamedTuple):
     """What is known of records before their images are looked at."""
 
     table: Table
@@ -59,11 +59,11 @@ class Shown(NamedTuple):
     """The record need not be kept as it was."""
 
 
-Look = Callable[[Cells, Plan, Operation, Members | None, Members | None], Shown]
+Look = Callable[[Cells, RecordPlan, Operation, Members | None, Members | None], Shown]
 
 
 class _Kind(NamedTuple):
-    plan: Plan
+    plan: RecordPlan
     op: Operation
     note: Note | None
 
@@ -96,7 +96,7 @@ def change_of(
     return change, usual
 
 
-def _kind(plan: Plan, letter: str, note: Note | None) -> _Kind:
+def _kind(plan: RecordPlan, letter: str, note: Note | None) -> _Kind:
     op = OPERATIONS.get(letter)
     if op is None:
         raise Rejected(f"unknown opType {letter!r}: Arcion has I, U and D")
@@ -109,11 +109,11 @@ def _operation(kind: _Kind) -> Operation:
     return kind.op if kind.note is None or kind.note.op is None else kind.note.op
 
 
-def _name(plan: Plan) -> TableName | None:
+def _name(plan: RecordPlan) -> TableName | None:
     return plan.table.name
 
 
-def _schema(plan: Plan) -> str | None:
+def _schema(plan: RecordPlan) -> str | None:
     return plan.table.schema
 
 
@@ -139,7 +139,7 @@ def _row(look: Look, cells: Cells, kind: _Kind, before: Cell, after: Cell) -> Se
 
 
 def key_of(cells: Cells, names: Sequence[str], before: Members | None, after: Members | None) -> Cell:
-    """The canonical key from the cells that show it, those after the change first; None where nobody names its columns."""
+    """The canonical key from the cells that show it, those after the change first; None where its columns are not known."""
     shown = {**(before or {}), **(after or {})}
     for name in names:
         if name not in shown:

@@ -11,7 +11,15 @@ from changeling.envelope.cells import Cell, Cells, Members
 from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats.arcion_json import images, table_name
-from changeling.formats.arcion_json.assembly import Plan, Shown, change_of, key_of, known, table_of_topic, without_nulls
+from changeling.formats.arcion_json.assembly import (
+    RecordPlan,
+    Shown,
+    change_of,
+    key_of,
+    known,
+    table_of_topic,
+    without_nulls,
+)
 from changeling.formats.arcion_json.envelope import MEMBERS, NULL_CELL
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text
@@ -36,9 +44,9 @@ def reader(options: ArcionJsonRead) -> Reader:
     table_of = functools.lru_cache(maxsize=4096)(functools.partial(known, options))
 
     @functools.lru_cache(maxsize=4096)
-    def plan_of(raw_table: bytes, exists: bytes) -> Plan:
+    def plan_of(raw_table: bytes, exists: bytes) -> RecordPlan:
         name = table_name.read(raw_table) or options.table
-        return Plan(table_of(name), json_text.compact(raw_table), images.presence(exists))
+        return RecordPlan(table_of(name), json_text.compact(raw_table), images.presence(exists))
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         value = record.value
@@ -91,7 +99,7 @@ def side_of(cells: Cells, members: Members, side: str) -> Cell:
     return raw
 
 
-def _look(cells: Cells, plan: Plan, op: Operation, old: Members | None, new: Members | None) -> Shown:
+def _look(cells: Cells, plan: RecordPlan, op: Operation, old: Members | None, new: Members | None) -> Shown:
     exists = plan.exists or images.presence(b"{}")
     before, usual_before = _shown(cells, "before", old, exists, exists.before)
     after, usual_after = _shown(cells, "after", new, exists, exists.after)
@@ -124,7 +132,7 @@ def _shown(
     return without_nulls(cells, {name: value for name, value in columns.items() if name in present}), usual
 
 
-def _meta_head(plan: Plan, exists: bytes) -> bytes:
+def _meta_head(plan: RecordPlan, exists: bytes) -> bytes:
     head = b'{"tableName":%b' % plan.raw_table
     presence = plan.exists or images.presence(exists)
     full = len(presence.columns) in (len(presence.before), len(presence.after)) and presence.columns

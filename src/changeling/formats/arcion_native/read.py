@@ -1,17 +1,24 @@
 """Arcion's NATIVE records into changes: the envelope, and the bare row of a snapshot."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cells, Members
 from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats.arcion_json import table_name
-from changeling.formats.arcion_json.assembly import Plan, Shown, change_of, key_of, known, table_of_topic, without_nulls
+from changeling.formats.arcion_json.assembly import (
+    RecordPlan,
+    Shown,
+    change_of,
+    key_of,
+    known,
+    table_of_topic,
+    without_nulls,
+)
 from changeling.formats.arcion_json.envelope import NULL_CELL
 from changeling.formats.arcion_json.read import letter_of, side_of
-from changeling.formats.arcion_native.images import completeness
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text
 from changeling.model.change import Change, Record
@@ -33,11 +40,11 @@ def reader(options: ArcionNativeRead) -> Reader:
     table_of = functools.lru_cache(maxsize=4096)(functools.partial(known, options))
 
     @functools.lru_cache(maxsize=4096)
-    def plan_of(raw_table: bytes) -> Plan:
+    def plan_of(raw_table: bytes) -> RecordPlan:
         name = table_name.read(raw_table)
         raw = json_text.compact(raw_table)
         usual = raw == json_text.compact(table_name.write(name))
-        return Plan(table_of(name or options.table), b"" if usual else raw)
+        return RecordPlan(table_of(name or options.table), b"" if usual else raw)
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         value = record.value
@@ -69,11 +76,11 @@ def reader(options: ArcionNativeRead) -> Reader:
     return read
 
 
-def _raw_table(plan: Plan) -> bytes | None:
+def _raw_table(plan: RecordPlan) -> bytes | None:
     return plan.raw_table or None
 
 
-def _look(cells: Cells, plan: Plan, op: Operation, old: Members | None, new: Members | None) -> Shown:
+def _look(cells: Cells, plan: RecordPlan, op: Operation, old: Members | None, new: Members | None) -> Shown:
     if op is Operation.DELETE and new:
         cells.refuse(f"a delete with {', '.join(new)} in after: it must be null")
     table, columns = plan.table, tuple(dict.fromkeys([*(new or ()), *(old or ())]))
@@ -102,3 +109,33 @@ def _bare_row(
         meta=json_text.join({**meta, **message_keys.kept(ONE, message_key, key)}.items()),
         schema=table.schema,
     )
+
+
+def completeness(
+    op: Operation, before: Set[str], after: Set[str], key: Collection[str], columns: Set[str]
+) -> tuple[Image, Image]:
+    """How complete `before` and `after` are, given the columns that they show: NATIVE records have no `exists`.
+
+    `columns` are all of the table, empty where they are not known. An insert is always full. Without columns, a delete is
+    full unless it shows only the key, and an update is full if both sides show the same columns and more than the key; else
+    it has its key before, and what it changed after.
+    """
+    if columns:
+        smaller = Image.FULL if op is Operation.INSERT else Image.PARTIAL
+        return _by_columns(before, key, columns, Image.KEY), _by_columns(after, (), columns, smaller)
+    is_key = before == set(key)
+    if op is Operation.UPDATE:
+        if before and before == after and not is_key:
+            return Image.FULL, Image.FULL
+        by_key = Image.KEY if is_key or not key else Image.FULL
+        return by_key if before else Image.NONE, Image.PARTIAL if after else Image.NONE
+    known_before = Image.KEY if is_key else Image.FULL
+    return known_before if before else Image.NONE, Image.FULL if after else Image.NONE
+
+
+def _by_columns(shown: Set[str], key: Collection[str], columns: Set[str], smaller: Image) -> Image:
+    if not shown:
+        return Image.NONE
+    if shown >= columns:
+        return Image.FULL
+    return smaller if not key or shown == set(key) else Image.PARTIAL

@@ -1,10 +1,9 @@
 """`dataworks`: the rows of DataWorks' real-time synchronization, five metadata fields before the columns (seed 001)."""
 
 from changeling.formats.capabilities import carrying
-from changeling.formats.dataworks.envelope import AFTER, ALIASES, BEFORE, OPERATION, SEQUENCE, is_header_or_row
+from changeling.formats.dataworks.envelope import AFTER, ALIASES, BEFORE, OPERATION, SEQUENCE, TYPES, is_header_or_row
 from changeling.formats.dataworks.options import DataworksRead, DataworksWrite
 from changeling.formats.dataworks.read import reader
-from changeling.formats.dataworks.types import TYPES
 from changeling.formats.dataworks.write import writer
 from changeling.formats.format import Format
 from changeling.formats.framing import CsvRows, JsonOrCsv, JsonValues

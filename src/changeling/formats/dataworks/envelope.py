@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from changeling.formats.nested_text import NESTED, NestedAsText, from_text
 from changeling.model.errors import Rejected
 from changeling.model.operation import Operation
 
@@ -18,6 +19,9 @@ METADATA = (SEQUENCE, OPERATION, TIME, BEFORE, AFTER)
 
 ALIASES = {SEQUENCE: "_log_file_name_offset_", TIME: "_excute_time_"}
 """Older names, read where a record does not have the one of today."""
+
+TYPES = NestedAsText(read={"json": from_text}, write=NESTED)
+"""The values of rows: JSON has numbers and booleans, CSV has texts, and both spell all else as canonical text."""
 
 RESERVED = frozenset({*METADATA, SOURCE_TABLE})
 

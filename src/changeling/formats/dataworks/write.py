@@ -21,11 +21,11 @@ from changeling.formats.dataworks.envelope import (
     SEQUENCE,
     SOURCE_TABLE,
     TIME,
+    TYPES,
     roles_of,
 )
 from changeling.formats.dataworks.options import DataworksWrite
 from changeling.formats.dataworks.rows import sides
-from changeling.formats.dataworks.types import TYPES
 from changeling.formats.format import Outgoing
 from changeling.formats.framing import HEADER
 from changeling.model import json_text, position

@@ -116,7 +116,7 @@ def _is_not_ydb(connector: str | None) -> bool:
 
 
 def transaction_id(given: Number) -> str:
-    """The id of a transaction: PostgreSQL's connector puts the LSN of each operation behind it (`571:53195832`)."""
+    """The id of a transaction: PostgreSQL's connector appends the LSN of each operation (`571:53195832`)."""
     text = str(given)
     match = _POSTGRES_ID.fullmatch(text)
     return text if match is None else match[1]

@@ -6,11 +6,11 @@ import msgspec
 
 from changeling.envelope.cells import Cell, Cells
 from changeling.envelope.writing import RecordCells, Writer
-from changeling.formats.debezium_json.as_it_was import as_it_was
+from changeling.formats.debezium_json.control_writing import ControlEventWriter
 from changeling.formats.debezium_json.envelope import LETTERS, NEW_KEY, OLD_KEY, OPERATIONS, Marks, Placeholder
 from changeling.formats.debezium_json.images import Columns, before_image, with_key, with_placeholders
-from changeling.formats.debezium_json.marks import MarkWriter
 from changeling.formats.debezium_json.options import DebeziumWrite
+from changeling.formats.debezium_json.round_trip import original_message
 from changeling.formats.debezium_json.source import clock, server_name, source_of, topic_of, transaction_text
 from changeling.formats.debezium_json.wire import Wire, WireTypes
 from changeling.formats.key_changes import rows_to_write
@@ -24,18 +24,18 @@ _ROWS = [operation.value for operation in ROW_OPERATIONS]
 
 def writer(options: DebeziumWrite) -> Writer:
     """A function from a change to its messages: a change of the key is a delete, its tombstone, and a create."""
-    rows, marks = _RowWriter(options), MarkWriter(options)
+    rows, control = _RowWriter(options), ControlEventWriter(options)
 
     def write(cells: Cells, out: Cell) -> list[RecordCells]:
         if out.native and out.change.meta is not None:
             meta = cells.members(out.change.meta)
             if "record" in meta or "envelope" in meta:
-                return [as_it_was(cells, out, meta, options)]
+                return [original_message(cells, out, meta, options)]
         if cells.only(cells.one_of(out.change.op, _ROWS)):
             return rows.records(cells, out)
         if out.change.op is Operation.TRUNCATE:
             return [rows.record(cells, out, out.change)]
-        return marks.records(out)
+        return control.records(out)
 
     return write
 
@@ -120,11 +120,11 @@ class _RowWriter:
     def _marks(self, cells: Cells, change: Cell, before: Cell, after: Cell, key: Cell) -> Cell:
         """What a reader cannot see from the event itself, with a comma in front."""
         seen = cells.by_names(before_image, before, after, key)
-        told = ~cells.present(change.before) | ~cells.present(seen) | cells.equal(seen, change.before_image)
+        visible = ~cells.present(change.before) | ~cells.present(seen) | cells.equal(seen, change.before_image)
         in_part = cells.equal(change.after_image, Image.PARTIAL)
         if cells.any(in_part) and after is not None:
             in_part &= self._placeholder.plain not in json_text.members(after).values()
-        return cells.each(_mark, change.op, cells.where(told, None, change.before_image), in_part)
+        return cells.each(_mark, change.op, cells.where(visible, None, change.before_image), in_part)
 
 
 def _images(cells: Cells, change: Cell) -> tuple[Cell, Cell]:

@@ -11,7 +11,7 @@ from changeling.formats.options import ReadOptions
 from changeling.formats.transferia import control, row_plan, schemas
 from changeling.formats.transferia.envelope import INT64, KINDS, MEMBERS, ROW_KINDS, Extras, Item, OldKeys
 from changeling.formats.transferia.row_plan import RowPlan
-from changeling.formats.transferia.schemas import Plan, remember
+from changeling.formats.transferia.schemas import TablePlan, remember
 from changeling.model import json_text
 from changeling.model.change import Change, Transaction
 from changeling.model.errors import Rejected
@@ -39,7 +39,7 @@ class ItemReader:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._plans: dict[tuple[object, ...], Plan] = {}
+        self._plans: dict[tuple[object, ...], TablePlan] = {}
         self._rows: dict[tuple[object, ...], RowPlan] = {}
 
     def decode(self, value: bytes) -> Change:
@@ -66,7 +66,7 @@ class ItemReader:
             change.meta = json_text.join(meta.items())
         return change
 
-    def _plan(self, item: Item, extras: Extras | None) -> Plan:
+    def _plan(self, item: Item, extras: Extras | None) -> TablePlan:
         raw = None if item.table_schema is UNSET else bytes(item.table_schema)
         catalog = None if extras is None else extras.catalog
         known = (raw, catalog, item.schema, item.table)
@@ -75,7 +75,7 @@ class ItemReader:
             table = TableName(catalog, item.schema or None, item.table) if item.table else self._options.table
             if table is None:
                 raise Rejected("the item names no table: say which with --table")
-            found = remember(self._plans, known, schemas.plan(raw, table, self._options))
+            found = remember(self._plans, known, schemas.table_plan(raw, table, self._options))
         return found
 
     def _row_plan(self, item: Item, extras: Extras | None) -> RowPlan:

@@ -9,7 +9,7 @@ import msgspec
 from changeling.envelope.cells import Cell, Cells
 from changeling.formats.transferia import schemas
 from changeling.formats.transferia.envelope import ROW_KINDS
-from changeling.formats.transferia.schemas import Plan
+from changeling.formats.transferia.schemas import TablePlan
 from changeling.model import json_text
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
@@ -22,7 +22,7 @@ _names, _old_names = json_text.named("columnnames", _list), json_text.named("old
 class RowPlan(NamedTuple):
     """How to assemble the values of such a row."""
 
-    table: Plan
+    table: TablePlan
     kind: str
     new_count: int
     old_count: int
@@ -37,7 +37,7 @@ class RowPlan(NamedTuple):
     """Each key column, whether its value is an old one, and which."""
 
 
-def make(plan: Plan, kind: str, columns: bytes, old_columns: bytes) -> RowPlan:
+def make(plan: TablePlan, kind: str, columns: bytes, old_columns: bytes) -> RowPlan:
     """The plan of rows of a kind with these lists of names; raises `Rejected` where they cannot be rows of the table."""
     new, old = _checked(_names(columns)), _checked(_old_names(old_columns))
     op = ROW_KINDS[kind]

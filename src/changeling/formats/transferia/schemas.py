@@ -28,7 +28,7 @@ _FORM = 'a table schema is a list of columns, or {"SchemaID": number}'
 _number = msgspec.json.Decoder(int).decode
 
 
-class Plan(NamedTuple):
+class TablePlan(NamedTuple):
     """What is known of a table before its rows are read."""
 
     table: TableName | None
@@ -48,12 +48,12 @@ def remember(known: dict[Key, Value], key: Key, value: Value) -> Value:
     return value
 
 
-def plan(raw: bytes | None, table: TableName | None, options: ReadOptions) -> Plan:
+def table_plan(raw: bytes | None, table: TableName | None, options: ReadOptions) -> TablePlan:
     """The plan of a record with this schema text; raises `Rejected` where a registry number is unknown."""
     declared = options.schema_of(table)
     if raw is None or raw in (b"null", b"[]"):
         columns = () if declared is None else tuple(column.name for column in declared.columns)
-        return Plan(table, None if declared is None else declared.to_json(), columns, options.key_of(table), raw)
+        return TablePlan(table, None if declared is None else declared.to_json(), columns, options.key_of(table), raw)
     number = _registry_number(raw)
     kept = json_text.compact(raw)
     found = _listed(raw, options.key_of(table)) if number is None else options.schema_with_id(number)
@@ -70,7 +70,7 @@ def plan(raw: bytes | None, table: TableName | None, options: ReadOptions) -> Pl
         fitting = (name for name, form in _FORMS.items() if columns_text(text, schema.key, True, form, table) == kept)
         kept = next(fitting, kept)
     names = tuple(column.name for column in schema.columns)
-    return Plan(table, text, names, schema.key or options.key_of(table), kept)
+    return TablePlan(table, text, names, schema.key or options.key_of(table), kept)
 
 
 def _registry_number(raw: bytes) -> int | None:

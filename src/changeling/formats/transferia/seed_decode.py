@@ -9,7 +9,7 @@ from changeling.formats.member_order import is_usual
 from changeling.formats.options import ReadOptions
 from changeling.formats.transferia import schemas, table_text
 from changeling.formats.transferia.envelope import INT64, SEED_KINDS, SEED_MEMBERS, SeedRecord
-from changeling.formats.transferia.schemas import Plan
+from changeling.formats.transferia.schemas import TablePlan
 from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.errors import Rejected, nearest
@@ -26,7 +26,7 @@ class SeedReader:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._plans: dict[tuple[bytes | None, str | None], Plan] = {}
+        self._plans: dict[tuple[bytes | None, str | None], TablePlan] = {}
 
     def decode(self, value: bytes) -> Change:
         """The change of one record; raises `Rejected` or another ValueError with the reason."""
@@ -62,14 +62,14 @@ class SeedReader:
         change.meta = json_text.join(meta.items())
         return change
 
-    def _plan(self, found: SeedRecord) -> Plan:
+    def _plan(self, found: SeedRecord) -> TablePlan:
         raw = None if found.table_schema is UNSET else bytes(found.table_schema)
         plan = self._plans.get((raw, found.table))
         if plan is None:
             table = table_text.parse(found.table) if found.table else self._options.table
             if table is None:
                 raise Rejected("the record names no table: say which with --table")
-            plan = schemas.plan(raw, table, self._options)
+            plan = schemas.table_plan(raw, table, self._options)
             if not plan.columns:
                 raise Rejected(
                     "no TableSchema: the columns of Values are unknown; give them with --columns or --schema"
@@ -86,7 +86,7 @@ class SeedReader:
         change.meta = json_text.join(meta.items())
         return change
 
-    def _keep(self, found: SeedRecord, value: bytes, plan: Plan, meta: dict[str, bytes]) -> None:
+    def _keep(self, found: SeedRecord, value: bytes, plan: TablePlan, meta: dict[str, bytes]) -> None:
         if plan.kept is not None and plan.kept != b'"seed"':
             meta["TableSchema"] = plan.kept
         members = json_text.members(value)
@@ -113,7 +113,7 @@ def _row(names: Sequence[str], values: list[Raw], which: str) -> dict[str, bytes
     return {name: bytes(value) for name, value in zip(names, values, strict=True)}
 
 
-def _key(row: dict[str, bytes], plan: Plan) -> bytes | None:
+def _key(row: dict[str, bytes], plan: TablePlan) -> bytes | None:
     if not plan.key:
         return None
     missing = [name for name in plan.key if name not in row]
@@ -122,7 +122,7 @@ def _key(row: dict[str, bytes], plan: Plan) -> bytes | None:
     return json_text.canonical_key((name, row[name]) for name in plan.key)
 
 
-def _old(row: dict[str, bytes], plan: Plan) -> tuple[Image, bytes]:
+def _old(row: dict[str, bytes], plan: TablePlan) -> tuple[Image, bytes]:
     """Old values: if only the key's are filled, the image is the key."""
     if plan.key and all(value == b"null" for name, value in row.items() if name not in plan.key):
         return Image.KEY, json_text.join((name, row[name]) for name in plan.key)

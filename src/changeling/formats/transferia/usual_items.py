@@ -122,7 +122,7 @@ class UsualItems:
         name = TableName(catalog, _text(schema) or None, _text(table))
         if _text(kind) not in _USUAL_KINDS or not name.name:
             return None
-        plan = schemas.plan(table_schema, name, self._options)
+        plan = schemas.table_plan(table_schema, name, self._options)
         made = row_plan.make(plan, _text(kind), columns, old_columns or b"null")
         is_old = made.before is not None and not made.before_in_columns
         return made if is_old is (old_columns is not None) and plan.kept is not None else None
@@ -168,7 +168,7 @@ def _old_keys(cells: Cells, there: bool, text: Cell) -> Sequence[Cell]:
 
 
 def _row(cells: Cells, plan: RowPlan, values: Cell, old_values: Cell, names: Cell, types: Cell) -> Sequence[Cell]:
-    """The key and the images of rows of one plan, and what `meta` keeps of their columns, each member with a comma behind it."""
+    """The key and the images of rows of one plan, and what `meta` keeps of their columns, each member followed by a comma."""
     new, old = _cells(cells, values, plan.new_count, "column"), _cells(cells, old_values, plan.old_count, "key")
     noted: list[Cell] = [b""]
     if not plan.after:
@@ -189,7 +189,7 @@ def _row(cells: Cells, plan: RowPlan, values: Cell, old_values: Cell, names: Cel
 
 
 def _cells(cells: Cells, values: Cell, count: int, what: str) -> list[Cell]:
-    """The values of rows of so many columns, which may be missing where there are none."""
+    """The values of rows of `count` columns, which may be missing where there are none."""
     if not count and cells.common(cells.present(values)) is False:
         return []
     return cells.items(

@@ -41,7 +41,7 @@ def writer(options: ChangefeedWrite) -> Writer:
             return [RecordCells(None, _key(change, meta), topic, headers_of(meta))]
         if meta and mode is None:
             _check_key(cells, out, cells.present(change.before) | cells.present(change.after), options.keyed)
-            return [RecordCells(_as_it_was(change, meta), _key(change, meta), topic, headers_of(meta))]
+            return [RecordCells(_original_value(change, meta), _key(change, meta), topic, headers_of(meta))]
         records = []
         rows = rows_to_write(cells, out)
         kept = members(meta["payload"]).get("source") if meta else None
@@ -86,7 +86,7 @@ def _check_key(cells: Cells, out: Cell, shown: Condition, keyed: bool) -> None:
         )
 
 
-def _as_it_was(change: Change, meta: Members) -> Cell:
+def _original_value(change: Change, meta: Members) -> Cell:
     payload = members(meta["payload"])
     rows = {"before": change.before, "after": change.after}
     if change.op is Operation.READ and "after" not in payload:

@@ -54,7 +54,7 @@ def writer(options: YdbDynamodbWrite) -> Writer:
             return [RecordCells(None, key, topic)]
         record.pop(BATCH, None)
         if "dynamodb" in record and mode is None:
-            return [RecordCells(_as_it_was(cells, change, record, options), change.key, topic)]
+            return [RecordCells(_original_value(cells, change, record, options), change.key, topic)]
         if "dynamodb" in record:
             cells.alone()
         body = json_text.members(record["dynamodb"]) if "dynamodb" in record else {}
@@ -72,7 +72,7 @@ def writer(options: YdbDynamodbWrite) -> Writer:
     return write
 
 
-def _as_it_was(cells: Cells, change: Cell, record: Members, options: YdbDynamodbWrite) -> Cell:
+def _original_value(cells: Cells, change: Cell, record: Members, options: YdbDynamodbWrite) -> Cell:
     body = cells.members(record["dynamodb"])
     filling = {}
     if "Keys" in body:

@@ -120,5 +120,5 @@ def _updates(out: Outgoing, flag: str, before: Columns | None, after: Columns | 
         named = {**dict.fromkeys(before, b"null"), **after}
         return {name: value for name, value in named.items() if value != before.get(name, b"null")}
     if change.op is Operation.REPLACE and out.schema is None:
-        out.lose("replace", "without a schema nobody knows which columns become NULL; write with reset=true")
+        out.lose("replace", "without a schema it is not known which columns become NULL; write with reset=true")
     return _with_nulls(out, after) if change.after_image is Image.FULL else after

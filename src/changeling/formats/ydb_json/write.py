@@ -50,7 +50,7 @@ def writer(options: YdbJsonWrite) -> Writer:
             spelled_out &= cells.present(change.schema)
         if out.native and mode is None and not spelled_out:
             key = _key_array(cells, out, shell)
-            return [RecordCells(_as_it_was(change, shell, key, stamp), key, topic)]
+            return [RecordCells(_original_value(change, shell, key, stamp), key, topic)]
         records = []
         for row in rows_to_write(cells, out):
             out.change = row
@@ -105,7 +105,7 @@ def _key_array(cells: Cells, out: Cell, shell: dict[str, bytes]) -> Cell:
     return json_text.join_array(values[name] for name in names)
 
 
-def _as_it_was(change: Change, shell: dict[str, bytes], key: bytes, stamp: bytes | None) -> bytes:
+def _original_value(change: Change, shell: dict[str, bytes], key: bytes, stamp: bytes | None) -> bytes:
     pairs: list[tuple[str, bytes | str]] = []
     for name, kept in shell.items():
         if name == "key":

@@ -18,7 +18,7 @@ from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Snapshot, Stream, parse_plan
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
-from changeling.sources.source import Spread
+from changeling.sources.source import PlanSize
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture
 
@@ -38,8 +38,8 @@ class Truncates(SilentListener):
         self._database, self._came = database, list[threading.Thread]()
         self.warnings: list[str] = []
 
-    def starts(self, source: str, batch: int, spread: Spread) -> None:
-        if spread.snapshot is not None:
+    def starts(self, source: str, batch: int, size: PlanSize) -> None:
+        if size.snapshot is not None:
             self._came.append(threading.Thread(target=self._truncate, args=(len(self._came),)))
             self._came[-1].start()
             end = time.monotonic() + 10
@@ -69,7 +69,7 @@ def source(tmp_path: Path, database: Database) -> CaptureSettings:
 @contextmanager
 def waiting_truncate(database: Database) -> Iterator[None]:
     other = Truncates(database)
-    other.starts("pg", 1, Spread(snapshot=object()))  # type: ignore[arg-type]
+    other.starts("pg", 1, PlanSize(snapshot=object()))  # type: ignore[arg-type]
     yield
     assert other.went()
 
@@ -88,7 +88,7 @@ def test_a_table_that_is_truncated_all_the_time_is_read_all_the_same(
     assert_equal(made, database, "orders", "users")
 
 
-def test_a_table_that_somebody_keeps_locked_is_told(
+def test_a_table_that_somebody_keeps_locked_is_reported(
     tmp_path: Path, database: Database, source: CaptureSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection._READING, "lock_timeout", "200ms")
@@ -118,7 +118,7 @@ def test_only_the_table_that_others_wait_for_begins_again(
     assert read_tables(plan) == ["orders"]
     made.remember(plan)
     assert set(requests.pending()) == {users}
-    # The changes before the snapshot come first: they would be late behind it.
+    # The changes before the snapshot come first: they would be late after it.
     stream = parse_plan(made.next() or "")
     assert isinstance(stream, Stream)
     plan = next_snapshot(made)
@@ -172,7 +172,9 @@ def test_a_snapshot_after_a_lost_slot_that_begins_again_still_replaces_all(
     plan = again.next() or ""
     snapshot = parse_plan(plan)
     assert isinstance(snapshot, Snapshot)
-    assert snapshot.anew, "a run that only knows the plans would take the tables of the first snapshot for complete"
+    assert snapshot.slot_recreated, (
+        "a run that only knows the plans would take the tables of the first snapshot for complete"
+    )
     again.remember(plan)
     assert read_tables(next_snapshot(again)) == ["users"]
     again.close()

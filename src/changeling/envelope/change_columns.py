@@ -37,7 +37,7 @@ class ChangeView:
         return Distinct([None if row[2] is None else TableName(*row) for row in found], places)
 
 
-class Departures(Many):
+class ChangeColumns(Many):
     """Changes of rows that are written together; `running` and `counts` are those of `Outgoing`, as columns."""
 
     def __init__(self, changes: pa.RecordBatch, native: bool, drop: frozenset[str] = frozenset()) -> None:
@@ -93,7 +93,7 @@ class Departures(Many):
         self.check()
 
 
-class Written(NamedTuple):
+class WrittenRecords(NamedTuple):
     """The records of the plain changes of a batch, and the place of the change of each, in order."""
 
     records: pa.RecordBatch
@@ -122,13 +122,13 @@ def written(
     candidates: Mask,
     native: bool,
     drop: frozenset[str],
-    write: Callable[[Departures], RecordColumns],
-) -> Written | None:
+    write: Callable[[ChangeColumns], RecordColumns],
+) -> WrittenRecords | None:
     """The records of the candidates that `write` takes, group by group; None where it takes none. `drop` may be lost."""
 
     def attempt(group: Places) -> tuple[RecordColumns, dict[str, Mask]]:
-        departures = Departures(rows_of(batch, group), native, drop)
-        return write(departures), departures.lost
+        group_changes = ChangeColumns(rows_of(batch, group), native, drop)
+        return write(group_changes), group_changes.lost
 
     found, others = in_groups(candidates, attempt)
     if not found:
@@ -160,7 +160,7 @@ def written(
     for group, (_, masks) in found:
         for feature, mask in masks.items():
             lost.setdefault(feature, []).append(group[mask])
-    return Written(
+    return WrittenRecords(
         pa.record_batch(columns, schema=layout.RECORDS),
         ordered,
         plain,

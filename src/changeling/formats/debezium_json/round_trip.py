@@ -1,4 +1,4 @@
-"""Messages that were read, as they were: the shell of their envelope with the images in it again."""
+"""Messages written as they were read: the shell of their envelope with the images put back into it."""
 
 import functools
 
@@ -25,10 +25,10 @@ class _Source(msgspec.Struct, gc=False):
 
 _SOURCE = Part("source", _Source)
 _USUAL = {"envelope", "wrapper", "key"}
-"""What is kept of most messages; others are put together by themselves."""
+"""What is kept of most messages; others are rebuilt one at a time."""
 
 
-def as_it_was(cells: Cells, out: Cell, meta: dict[str, Cell], options: DebeziumWrite) -> RecordCells:
+def original_message(cells: Cells, out: Cell, meta: dict[str, Cell], options: DebeziumWrite) -> RecordCells:
     """The message of a change that was read from one."""
     if not (options.keyed and meta.keys() <= _USUAL):
         cells.alone()

@@ -1,4 +1,4 @@
-"""The readers of a pipeline's sources: what the pipeline file says of a source becomes its ingest into the log."""
+"""The sources of a pipeline as ingests: what the pipeline file says of a source becomes its ingest into the log."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,8 +17,8 @@ from changeling.sources.source import Records, Source
 
 
 @dataclass(frozen=True)
-class Reader:
-    """The ingest of one source, and all that it was made from: one whose settings stay goes on when the pipeline file changes."""
+class SourceIngest:
+    """The ingest of one source, and all that it was made from: one whose settings stay continues when the pipeline file changes."""
 
     declared: Declared
     rules: list[TableRule]
@@ -33,11 +33,11 @@ class Reader:
         return (self.declared, self.rules, self.options) == (source, loaded.rules(source.name), options)
 
     @staticmethod
-    def of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = False) -> "Reader":
-        """The reader of a source of the pipeline file."""
+    def of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = False) -> "SourceIngest":
+        """The ingest of a source of the pipeline file."""
         ingest = ingest_of(loaded, log, source, resnapshot=resnapshot)
         options = ingest.source.options if isinstance(source, RecordSource) else None
-        return Reader(source, loaded.rules(source.name), options, ingest)
+        return SourceIngest(source, loaded.rules(source.name), options, ingest)
 
 
 def record_sources(loaded: Loaded) -> list[RecordSource]:
@@ -54,7 +54,7 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
 
         settings, requests = capture_settings(loaded, source, log.lake), requests_of(loaded, source)
         state = log.state.of(source.name)
-        postgres = Postgres(settings, requests, stored=state.position, kept=state.kept, resnapshot=resnapshot)
+        postgres = Postgres(settings, requests, stored=state.position, own_state=state.own_state, resnapshot=resnapshot)
         return Ingest(log, postgres, policy=policy)
     records = _source(loaded, log.lake, source)
     return Ingest(log, records, policy=policy, fail_on_reject=source.on_error == "fail")

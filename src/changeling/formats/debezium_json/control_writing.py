@@ -1,4 +1,4 @@
-"""Changes of other dialects that touch no row: transaction marks, statements, messages, tombstones."""
+"""Control events (changes of other dialects that touch no row) as Debezium messages: transaction marks, statements, messages, tombstones."""
 
 import base64
 
@@ -18,7 +18,7 @@ _STATUS = {Operation.BEGIN: b'"BEGIN"', Operation.COMMIT: b'"END"'}
 _STATEMENTS = ("statement", "ddl", "query")
 
 
-class MarkWriter:
+class ControlEventWriter:
     """Writes control changes with one set of options."""
 
     def __init__(self, options: DebeziumWrite) -> None:

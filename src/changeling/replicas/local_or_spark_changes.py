@@ -1,4 +1,4 @@
-"""Changes of the log where Spark runs: in this process where few have to be read, else by a Spark job."""
+"""Changes of the log, read in this process where they are few, else by a Spark job."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,27 +22,27 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class NearbyChanges:
-    """The changes of a lake that are meant, as they are read in this process."""
+class LocalOrSparkChanges:
+    """Selected changes of a lake: read in this process where they are few, else by Spark."""
 
     lake: Lake
     log: PlannedTable
-    here: ArrowChanges
+    local: ArrowChanges
 
     @staticmethod
-    def of(lake: Lake) -> "NearbyChanges":
+    def of(lake: Lake) -> "LocalOrSparkChanges":
         """All changes of the log as it is now."""
         log = lake.planned(layout.CHANGES)
-        return NearbyChanges(lake, log, ArrowChanges(log))
+        return LocalOrSparkChanges(lake, log, ArrowChanges(log))
 
-    def where(self, *conditions: Condition) -> "NearbyChanges":
+    def where(self, *conditions: Condition) -> "LocalOrSparkChanges":
         """Those of them for which all conditions hold."""
-        return replace(self, here=self.here.where(*conditions))
+        return replace(self, local=self.local.where(*conditions))
 
-    def held(self) -> "NearbyChanges":
+    def held(self) -> "LocalOrSparkChanges":
         """The same changes, read once where they are few."""
         try:
-            return replace(self, here=self.here.held())
+            return replace(self, local=self.local.held())
         except NeedsSpark:
             return self
 
@@ -75,7 +75,7 @@ class NearbyChanges:
         return self._asked(lambda changes: changes.runs(kinds, most))
 
     def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most so many."""
+        """What a fold reads of them, of at most `most`."""
         return self._asked(lambda changes: changes.to_fold(most))
 
     def folded(self, spread: Kernel, fold: Kernel, small: Sequence[int] = ()) -> pa.Table:
@@ -84,18 +84,18 @@ class NearbyChanges:
         Where Spark does it, tasks read the files of the log by themselves.
         """
         try:
-            return self.here.folded(spread, fold, small)
+            return self.local.folded(spread, fold, small)
         except NeedsSpark:
             spark = self.lake.spark
-            parts = self.log.parts(self.here.condition, LOG_COLUMNS, spark.sparkContext.defaultParallelism)
+            parts = self.log.parts(self.local.condition, LOG_COLUMNS, spark.sparkContext.defaultParallelism)
             events = run(parts.frame(spark), _ReadByTasks(parts, spread), ROW_EVENTS)
             return folded_events(events, fold, small)
 
     def _asked(self, question: Callable[[Changes], Answer]) -> Answer:
         try:
-            return question(self.here)
+            return question(self.local)
         except NeedsSpark:
-            return question(SparkChanges.of(self.lake).where(self.here.condition))
+            return question(SparkChanges.of(self.lake).where(self.local.condition))
 
 
 @dataclass(frozen=True)
