@@ -178,7 +178,9 @@ def test_a_folder_that_is_gone_was_not_looked_at(
 
 def row_event(number: int, place: int, position: int, *, connector: str = "postgresql", ts_ms: int = 1) -> str:
     """An event of Debezium's: the row `number`, as the event `place` of the transaction `number // 10`."""
-    where: dict[str, Any] = {"postgresql": {"lsn": position}, "mysql": {"file": "mysql-bin.000003", "pos": position}}[
+    where: dict[str, Any] = {"lsn": position}
+    if connector == "mysql":
+        where = {"file": "mysql-bin.000003", "pos": position}
         connector
     ]
     source = {"connector": connector, "db": "shop", "schema": "public", "table": "items", "ts_ms": ts_ms, **where}
