@@ -181,8 +181,6 @@ def row_event(number: int, place: int, position: int, *, connector: str = "postg
     where: dict[str, Any] = {"lsn": position}
     if connector == "mysql":
         where = {"file": "mysql-bin.000003", "pos": position}
-        connector
-    ]
     source = {"connector": connector, "db": "shop", "schema": "public", "table": "items", "ts_ms": ts_ms, **where}
     transaction = {"id": str(number // 10), "total_order": place, "data_collection_order": place}
     value = {"before": None, "after": {"id": number}, "source": source, "op": "c", "transaction": transaction}
