@@ -187,8 +187,10 @@ def row_event(number: int, place: int, position: int, *, connector: str = "postg
     return json.dumps(value)
 
 
-def mark(status: str, number: int, count: int | None = None) -> str:
-    return json.dumps({"status": status, "id": str(number), "ts_ms": 1, "event_count": count, "data_collections": None})
+def mark(status: str, number: int, count: int | None = None, ts_ms: int = 1) -> str:
+    return json.dumps(
+        {"status": status, "id": str(number), "ts_ms": ts_ms, "event_count": count, "data_collections": None}
+    )
 
 
 DEBEZIUM = {**SOURCE, "format": "debezium-json", "key": ["id"]}
@@ -234,3 +236,21 @@ def test_states_before_a_control_record_are_those_of_the_rows_before_it(spark: S
         assert [row["id"] for row in made.pipeline.rows("items", as_of=time).to_pylist()] == expected
     for number, expected in (("1", [10]), ("2", [10, 20])):
         assert [row["id"] for row in made.pipeline.rows("items", as_of_transaction=number).to_pylist()] == expected
+
+
+@pytest.mark.parametrize("connector", ["postgresql", "mysql"])
+def test_states_of_batches_with_control_records_in_between(spark: SparkSession, tmp_path: Path, connector: str) -> None:
+    """A control record's time is that of the server's clock: it says nothing of the rows of its batch."""
+    made = shop(tmp_path, DEBEZIUM)
+    for number in (1, 2, 3):
+        made.write(
+            f"{number}.json",
+            row_event(10 * number, 1, 100 * number, connector=connector, ts_ms=1_000 * number),
+            json.dumps({"ts_ms": 1_000 * number + 500}),
+            mark("BEGIN", number + 1, ts_ms=1_000 * (number + 1)),
+        )
+        (totals,) = made.pipeline.run(once=True)
+        assert totals.late == 0
+    for number in (1, 2, 3):
+        state = made.pipeline.rows("items", as_of=f"1970-01-01T00:00:0{number}Z").to_pylist()
+        assert sorted(row["id"] for row in state) == [10 * one for one in range(1, number + 1)]

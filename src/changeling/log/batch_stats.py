@@ -39,7 +39,7 @@ class BatchStats(msgspec.Struct, frozen=True):
     last: tuple[str, str | None] | None = None
     """The last position, and its transaction. Control changes that only have their place of arrival do not count."""
     commit_time: int | None = None
-    """The latest."""
+    """The latest of changes that have a position."""
     open: bool = False
     """A transaction began whose end has not arrived."""
     tables: list[TableStats] = []

@@ -20,7 +20,7 @@ from changeling.log.layout import MOMENT
 from changeling.log.reject_ids import reject_id
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
-from changeling.log.stats_counter import StatsCounter
+from changeling.log.stats_counter import StatsCounter, placed_positions
 from changeling.log.task_result import Newest, Outcome, Refused
 from changeling.model import layout, position
 from changeling.sources.source import Reader
@@ -148,9 +148,8 @@ class _Task:
         if not changes.num_rows:
             return
         self._changed += changes.num_rows
-        positions, times = changes.column("position"), changes.column("commit_time")
-        furthest = pc.max(positions).as_py()
-        self._position = furthest if self._position is None else max(self._position, furthest)
+        positions, times = placed_positions(changes), changes.column("commit_time")
+        self._position = max(filter(None, (self._position, pc.max(positions).as_py())), default=None)
         if self._batch.last_position is not None:
             # A snapshot shows rows that existed before, and is not late.
             late = pc.and_(pc.less(positions, self._batch.last_position), pc.not_equal(changes.column("op"), "read"))

@@ -23,7 +23,8 @@ class StatsCounter:
         """Adds changes with the numbers of their schemas."""
         if not changes.num_rows:
             return
-        commit_time = pc.max(changes.column("commit_time")).as_py()
+        times = changes.column("commit_time")
+        commit_time = pc.max(times.filter(placed_positions(changes).is_valid())).as_py()
         self._note_ends(changes.column("op"), changes.column("transaction"))
         stats = BatchStats(_last(changes), commit_time, tables=list(_tables(changes)))
         self._stats = together((self._stats, stats))
@@ -44,14 +45,14 @@ class StatsCounter:
 
 
 def _last(changes: pa.RecordBatch) -> tuple[str, str | None] | None:
-    positions = _placed(changes)
+    positions = placed_positions(changes)
     last = pc.max(positions).as_py()
     if last is None:
         return None
     return last, pc.struct_field(changes.column("transaction"), "id")[pc.index(positions, last).as_py()].as_py()
 
 
-def _placed(changes: pa.RecordBatch) -> pa.Array:
+def placed_positions(changes: pa.RecordBatch) -> pa.Array:
     """Their positions; null for a control change that has none of its own: where it arrived says nothing of the others' order."""
     positions, arrived = changes.column("position"), changes.column("arrived")
     if not pc.any(arrived).as_py():
@@ -88,7 +89,7 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableStats:
     return TableStats(
         table,
         sum(counts.get(op, 0) for op in OF_TABLES),
-        pc.min(_placed(changes)).as_py() or pc.min(positions).as_py(),
+        pc.min(placed_positions(changes)).as_py() or pc.min(positions).as_py(),
         truncated,
         None if key is None else keys[key].as_py(),
         version,

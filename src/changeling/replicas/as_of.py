@@ -159,8 +159,12 @@ class States(Generic[Rows]):
         if not fitting and not self._bases.log_is_whole():
             raise self._too_early(identity, replica, times.to_text(moment))
         start = fitting[0].of(source).position or "" if fitting else ""
-        end = newer.of(source).position if newer is not None else self._points.last.of(source).position
-        limit = first_later(self._changes, source, moment, start, end or "")
+        last = self._points.last.of(source).position or ""
+        end = last if newer is None else newer.of(source).position or ""
+        limit = first_later(self._changes, source, moment, start, end)
+        if limit is None and end < last:
+            # Points of earlier versions have the times of control records, too.
+            limit = first_later(self._changes, source, moment, end, last)
         self._check_is_known(identity, limit, times.to_text(moment))
         base = self._base(identity, replica, limit, times.to_text(moment))
         if base.snapshot is None and limit is not None:

@@ -199,7 +199,7 @@ def _summary(
         any(op == "read" for op, *_ in own),
         None if last is None else last[1],
         None if last is None else last[4],
-        max((moment for *_, moment, _, _ in taken if moment is not None), default=None),
+        max((moment for *_, moment, _, _ in placed if moment is not None), default=None),
         min((batch for *_, batch, _ in left), default=None),
     )
 
@@ -259,7 +259,7 @@ class ManyChanges:
                 f.coalesce(f.max(of_table & (f.col("op") == "read")), f.lit(False)).alias("reads"),
                 f.max(f.when(taken, place)).alias("last"),
                 f.max_by(f.col("transaction.id"), f.when(taken, place)).alias("transaction"),
-                f.max(f.when(taken, f.col("commit_time"))).alias("commit_time"),
+                f.max(f.when(taken & place.isNotNull(), f.col("commit_time"))).alias("commit_time"),
                 f.min(f.when(~taken, f.col("batch"))).alias("left"),
             )
             .collect()
