@@ -25,7 +25,14 @@ def changes(seed: int, count: int) -> pa.Table:
             [None, {"catalog": None, "schema": "s", "name": "t"}, {"catalog": "c", "schema": None, "name": "u"}]
         )
         transaction = made.choice(
-            [None, {"id": str(made.randrange(4)), "complete": made.choice([None, False, made.random() < 0.1])}]
+            [
+                None,
+                {
+                    "id": str(made.randrange(4)),
+                    "complete": made.choice([None, False, made.random() < 0.1]),
+                    "total": made.choice([None, 1, 3, 200]),
+                },
+            ]
         )
         topic = made.choice([None, "bus", "other"])
         rows.append(

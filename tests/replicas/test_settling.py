@@ -254,3 +254,39 @@ def test_states_of_batches_with_control_records_in_between(spark: SparkSession, 
     for number in (1, 2, 3):
         state = made.pipeline.rows("items", as_of=f"1970-01-01T00:00:0{number}Z").to_pylist()
         assert sorted(row["id"] for row in state) == [10 * one for one in range(1, number + 1)]
+
+
+def test_a_transaction_is_waited_for_until_all_is_there_that_its_mark_counts(
+    spark: SparkSession, tmp_path: Path, passes: Callable[[int], None]
+) -> None:
+    """Marks are in a topic of their own, and may be read before what they count."""
+    made = shop(tmp_path, DEBEZIUM, settle="100s")
+
+    def shown_items() -> list[int]:
+        return sorted(row["id"] for row in made.pipeline.rows("items").to_pylist())
+
+    made.write("0.json", row_event(10, 1, 500), mark("END", 1, 1))
+    made.pipeline.run(once=True)
+    made.write("1.json", row_event(21, 1, 601), row_event(22, 2, 602), mark("END", 2, 3))
+    ingest, merge = started(made)
+    assert ingest.step() is not None
+    assert merge.step(end=False) is None
+    made.write("2.json", row_event(23, 3, 603))
+    assert ingest.step() is not None
+    whole = merge.step(end=False)
+    assert whole is not None
+    assert (whole.point.complete, shown_items()) == (True, [10, 21, 22, 23])
+    # What does not come is waited for once: it may be of a table that nobody reads.
+    made.write("3.json", row_event(31, 1, 701), mark("END", 3, 2))
+    assert ingest.step() is not None
+    assert merge.step(end=False) is None
+    passes(100)
+    assert ingest.step() is None
+    part_of_it = merge.step(end=False)
+    assert part_of_it is not None
+    assert (part_of_it.point.complete, shown_items()) == (False, [10, 21, 22, 23, 31])
+    made.write("4.json", row_event(41, 1, 801), mark("END", 4, 2))
+    assert ingest.step() is not None
+    at_once = merge.step(end=False)
+    assert at_once is not None
+    assert (at_once.point.complete, shown_items()) == (True, [10, 21, 22, 23, 31, 41])

@@ -1,5 +1,6 @@
 """Collects the statistics of a task's changes while it writes them."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -16,8 +17,10 @@ class StatsCounter:
 
     def __init__(self) -> None:
         self._stats = BatchStats()
-        self._seen: set[str] = set()
-        self._ended: set[str] = set()
+        self._rows: Counter[str] = Counter()
+        """How many changes of each transaction came, of those whose end may not have arrived."""
+        self._ended: dict[str, int] = {}
+        """How many each has that ended."""
 
     def __call__(self, changes: pa.RecordBatch) -> None:
         """Adds changes with the numbers of their schemas."""
@@ -25,23 +28,36 @@ class StatsCounter:
             return
         times = changes.column("commit_time")
         commit_time = pc.max(times.filter(placed_positions(changes).is_valid())).as_py()
-        self._note_ends(changes.column("op"), changes.column("transaction"))
+        self._note_ends(changes)
         stats = BatchStats(_last(changes), commit_time, tables=list(_tables(changes)))
         self._stats = together((self._stats, stats))
 
     def found(self) -> BatchStats:
         """The statistics so far."""
-        return msgspec.structs.replace(self._stats, open=bool(self._seen - self._ended))
+        return msgspec.structs.replace(self._stats, open=not self._are_complete())
 
-    def _note_ends(self, ops: pa.Array, transactions: pa.StructArray) -> None:
-        ids, complete = (pc.struct_field(transactions, name) for name in ("id", "complete"))
+    def _note_ends(self, changes: pa.RecordBatch) -> None:
+        transactions, ops = changes.column("transaction"), changes.column("op")
+        ids, complete, totals = (pc.struct_field(transactions, name) for name in ("id", "complete", "total"))
+        if ids.null_count == len(ids):
+            return
         ends = pc.or_(pc.fill_null(complete, False), pc.equal(ops, "commit"))
-        self._ended.update(pc.unique(ids.filter(ends)).to_pylist())
-        self._seen.update(pc.unique(ids.drop_null()).to_pylist())
-        if self._seen <= self._ended:
+        # Only of a mark without a position is the total how many changes there are.
+        counted = pc.and_(pc.equal(ops, "commit"), changes.column("arrived"))
+        declared = pc.fill_null(pc.if_else(counted, totals, 0), 0)
+        for number, total in zip(ids.filter(ends).to_pylist(), declared.filter(ends).to_pylist(), strict=True):
+            self._ended[number] = max(self._ended.get(number, 0), total)
+        rows = pc.if_else(pc.is_in(ops, pa.array(OF_TABLES)), ids, None)
+        self._rows.update(dict.fromkeys(pc.unique(ids.drop_null()).to_pylist(), 0))
+        found = pc.value_counts(rows.drop_null())
+        self._rows.update(dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True)))
+        if self._are_complete():
             # A transaction's changes arrive together; otherwise its end is looked up in the log.
-            self._seen.clear()
+            self._rows.clear()
             self._ended.clear()
+
+    def _are_complete(self) -> bool:
+        return all(number in self._ended and count >= self._ended[number] for number, count in self._rows.items())
 
 
 def _last(changes: pa.RecordBatch) -> tuple[str, str | None] | None:

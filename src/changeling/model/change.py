@@ -13,7 +13,7 @@ class Transaction(msgspec.Struct, frozen=True, gc=False):
     order: int | None = None
     """Place inside the transaction."""
     total: int | None = None
-    """Place in the entire log of the source."""
+    """Place in the entire log of the source; of a mark that only ends the transaction, how many changes that has."""
     complete: bool | None = None
     """True on the change that is known to end it."""
 

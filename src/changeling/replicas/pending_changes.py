@@ -53,6 +53,8 @@ class PendingChanges:
     def __init__(self, lake: Lake, settle: timedelta) -> None:
         self._lake, self._settle = lake, settle
         self._partitions: dict[str, dict[tuple[str, int], str]] = {}
+        self._miscounted: set[str] = set()
+        """Sources of which marks counted changes that did not come: of tables that are not read, perhaps."""
 
     def next(
         self,
@@ -103,7 +105,8 @@ class PendingChanges:
     ) -> tuple[dict[str, str | None], bool]:
         """Where the first transaction begins that is not complete, for each source, and whether all ends are known.
 
-        It is complete where its end is marked, or where every partition has gone past it, or after a wait. What is late is not
+        It is complete where its end is marked and all is there that the mark counts, or where every partition has gone past it, or
+        after a wait. What is late is not
         waited for: the last point is behind it, so what is left out there would count as applied.
         """
         self._note_partitions(new, batches)
@@ -113,13 +116,17 @@ class PendingChanges:
         for one in new.open_transactions():
             if one.last < passed.get(one.source, ""):
                 continue
+            if one.is_marked and one.source in self._miscounted:
+                continue
             held = last.of(one.source).position
             if held is not None and one.first <= held:
-                complete = False
+                complete = complete and one.is_marked
                 continue
             # A run may be slow, or its source unreachable: records that were not read yet may be the rest of the transaction.
             if one.source in polled_at and one.seen + self._settle <= polled_at[one.source]:
                 complete = False
+                if one.is_marked:
+                    self._miscounted.add(one.source)
                 continue
             known = limits[one.source]
             limits[one.source] = one.first if known is None else min(known, one.first)

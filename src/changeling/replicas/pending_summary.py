@@ -1,5 +1,6 @@
 """What a merge has to know of new changes before it folds them: on Spark, or in this process where they are few."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,13 +48,14 @@ class Partition(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction whose end is not marked."""
+    """A transaction whose end is not marked, or that has fewer changes than the mark says."""
 
     source: str
     first: str
     last: str
     seen: datetime
     """When the last of its changes was ingested."""
+    is_marked: bool = False
 
 
 class TableSummary(NamedTuple):
@@ -90,7 +92,7 @@ class NewChanges(Protocol):
         """How far each partition is."""
 
     def open_transactions(self) -> Iterable[OpenTransaction]:
-        """The transactions whose end is not among the changes."""
+        """The transactions whose end is not among the changes, or not all of what its mark counts."""
 
     def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
         """The changes by table; `held` says how far each source was merged: what is not behind that is late."""
@@ -121,23 +123,30 @@ class FewChanges:
         return [Partition(*place, last) for place, last in lasts.items()]
 
     def open_transactions(self) -> Iterable[OpenTransaction]:
-        """The transactions whose end is not among the changes."""
+        """The transactions whose end is not among the changes, or not all of what its mark counts."""
         found: dict[tuple[str, str], OpenTransaction] = {}
-        ended = set()
-        for source, number, complete, op, position, seen in self._values(
-            "source", "transaction.id", "transaction.complete", "op", "place", "ingested_at"
+        ended: dict[tuple[str, str], int] = {}
+        counts: Counter[tuple[str, str]] = Counter()
+        for source, number, complete, total, op, position, seen in self._values(
+            "source", "transaction.id", "transaction.complete", "transaction.total", "op", "place", "ingested_at"
         ):
             if number is None:
                 continue
             if complete or op == "commit":
-                ended.add((source, number))
+                declared = (total or 0) if position is None else 0
+                ended[source, number] = max(ended.get((source, number), 0), declared)
             if position is None:
                 continue
+            counts[source, number] += op in OF_TABLES
             one = found.get((source, number), OpenTransaction(source, position, position, seen))
             found[source, number] = OpenTransaction(
                 source, min(one.first, position), max(one.last, position), max(one.seen, seen)
             )
-        return [one for place, one in found.items() if place not in ended]
+        return [
+            one._replace(is_marked=place in ended)
+            for place, one in found.items()
+            if place not in ended or counts[place] < ended[place]
+        ]
 
     def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
         """The changes by table."""
@@ -217,20 +226,26 @@ class ManyChanges:
         return [Partition(row.source, row.topic or "", row.partition or 0, row["last"]) for row in found.collect()]
 
     def open_transactions(self) -> Iterable[OpenTransaction]:
-        """The transactions whose end is not among the changes."""
+        """The transactions whose end is not among the changes, or not all of what its mark counts."""
+        declared = f.when((f.col("op") == "commit") & _place().isNull(), f.col("transaction.total"))
         found = (
             self.frame.where("transaction.id IS NOT NULL")
             .groupBy("source", f.col("transaction.id").alias("id"))
             .agg(
                 f.min(_place()).alias("first"),
                 f.max(_place()).alias("last"),
-                f.max(f.col("transaction.complete") | (f.col("op") == "commit")).alias("ended"),
-                f.max("ingested_at").alias("seen"),
+                f.coalesce(f.max(f.col("transaction.complete") | (f.col("op") == "commit")), f.lit(False)).alias(
+                    "ended"
+                ),
+                f.coalesce(f.max(declared), f.lit(0)).alias("declared"),
+                f.count(f.when(f.col("op").isin(*OF_TABLES), 1)).alias("rows"),
+                f.max(f.when(_place().isNotNull(), f.col("ingested_at"))).alias("seen"),
             )
-            .where("NOT coalesce(ended, false) AND first IS NOT NULL")
+            .where("first IS NOT NULL AND (NOT ended OR rows < declared)")
         )
         return [
-            OpenTransaction(row.source, row["first"], row["last"], row.seen.astimezone(UTC)) for row in found.collect()
+            OpenTransaction(row.source, row["first"], row["last"], row.seen.astimezone(UTC), row.ended)
+            for row in found.collect()
         ]
 
     def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:

@@ -90,11 +90,13 @@ def _transaction_mark(envelope: Members) -> Change:
         raise Rejected(f"a transaction's status is {found.status!r}: it must be BEGIN or END")
     if found.position is not None:
         position.decode(found.position)
+    is_end = op is Operation.COMMIT
+    count = found.event_count if is_end and isinstance(found.event_count, int) else None
     return Change(
         op=op,
         position=found.position,
         commit_time=finest(ONE, found),
-        transaction=Transaction(transaction_id(found.id), complete=True if op is Operation.COMMIT else None),
+        transaction=Transaction(transaction_id(found.id), total=count, complete=is_end or None),
     )
 
 

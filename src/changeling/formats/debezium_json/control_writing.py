@@ -55,7 +55,7 @@ class ControlEventWriter:
             ("status", _STATUS[change.op]),
             ("id", number),
             ("ts_ms", millis),
-            ("event_count", b"null"),
+            ("event_count", quote(change.transaction.total)),
             ("data_collections", b"null" + finer),
         ]
         if change.position is not None and not out.arrived:

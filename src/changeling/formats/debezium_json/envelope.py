@@ -99,6 +99,7 @@ class Boundary(msgspec.Struct, gc=False):
 
     status: str
     id: Number
+    event_count: Number = None
     ts_ms: Number = None
     ts_ns: Number = None
     position: str | None = None
