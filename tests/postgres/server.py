@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from time import monotonic, sleep
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -15,6 +16,7 @@ from changeling.postgres.connection import connect
 from demo.embedded_postgres import EmbeddedPostgres
 from tests.postgres.older_versions import unpack
 
+_LETTING_GO = 20.0
 _numbers = count()
 
 
@@ -78,9 +80,18 @@ class Database:
 
     def drop(self) -> None:
         self.connection.close()
-        with connect(self.server.url) as admin:
-            self._drop_slots(admin)
-            admin.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
+        end = monotonic() + _LETTING_GO
+        while True:
+            with connect(self.server.url) as admin:
+                self._drop_slots(admin)
+                try:
+                    admin.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
+                    break
+                except psycopg.errors.ObjectInUse:
+                    # A session that was closed lets go of its slot when its process ends.
+                    if monotonic() > end:
+                        raise
+            sleep(0.2)
 
     def _drop_slots(self, admin: psycopg.Connection) -> None:
         for (slot,) in admin.execute(
