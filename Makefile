@@ -48,7 +48,7 @@ lint: setup ## Check style, formatting and types
 bench: setup ## Run the benchmarks; ONLY=name runs one
 	@$(PY) -m bench $(ONLY)
 
-soak: setup ## Run the long soak tests, and tell what they covered
+soak: setup ## Run the long soak tests, and report what they covered
 	@$(PY) -m pytest -q $(PARALLEL) -m 'soak or generated' --hypothesis-profile=soak -o time_limit=7200
 
 clean: ## Remove .venv, caches and build products

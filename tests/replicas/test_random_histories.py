@@ -40,7 +40,7 @@ def _events_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is new by the statistics of batches is polled_at up in the log as well."""
+    """Whatever is new by the statistics of batches is looked up in the log as well."""
     following = PendingChanges.next
 
     def both(
