@@ -267,7 +267,9 @@ def test_a_transaction_is_waited_for_until_all_is_there_that_its_mark_counts(
 
     made.write("0.json", row_event(10, 1, 500), mark("END", 1, 1))
     made.pipeline.run(once=True)
-    made.write("1.json", row_event(21, 1, 601), row_event(22, 2, 602), mark("END", 2, 3))
+    # One event twice, and a later transaction that is complete.
+    twice = [row_event(22, 2, 602)] * 2
+    made.write("1.json", row_event(21, 1, 601), *twice, mark("END", 2, 3), row_event(30, 1, 650), mark("END", 3, 1))
     ingest, merge = started(made)
     assert ingest.step() is not None
     assert merge.step(end=False) is None
@@ -275,18 +277,18 @@ def test_a_transaction_is_waited_for_until_all_is_there_that_its_mark_counts(
     assert ingest.step() is not None
     whole = merge.step(end=False)
     assert whole is not None
-    assert (whole.point.complete, shown_items()) == (True, [10, 21, 22, 23])
+    assert (whole.point.complete, shown_items()) == (True, [10, 21, 22, 23, 30])
     # What does not come is waited for once: it may be of a table that nobody reads.
-    made.write("3.json", row_event(31, 1, 701), mark("END", 3, 2))
+    made.write("3.json", row_event(41, 1, 701), mark("END", 4, 2))
     assert ingest.step() is not None
     assert merge.step(end=False) is None
     passes(100)
     assert ingest.step() is None
     part_of_it = merge.step(end=False)
     assert part_of_it is not None
-    assert (part_of_it.point.complete, shown_items()) == (False, [10, 21, 22, 23, 31])
-    made.write("4.json", row_event(41, 1, 801), mark("END", 4, 2))
+    assert (part_of_it.point.complete, shown_items()) == (False, [10, 21, 22, 23, 30, 41])
+    made.write("4.json", row_event(51, 1, 801), mark("END", 5, 2))
     assert ingest.step() is not None
     at_once = merge.step(end=False)
     assert at_once is not None
-    assert (at_once.point.complete, shown_items()) == (True, [10, 21, 22, 23, 31, 41])
+    assert (at_once.point.complete, shown_items()) == (True, [10, 21, 22, 23, 30, 41, 51])

@@ -41,7 +41,7 @@ class BatchStats(msgspec.Struct, frozen=True):
     commit_time: int | None = None
     """The latest of changes that have a position."""
     open: bool = False
-    """A transaction began whose end has not arrived."""
+    """A transaction began whose end may not have arrived, or not all that its end counts."""
     tables: list[TableStats] = []
 
 

@@ -1,6 +1,5 @@
 """Collects the statistics of a task's changes while it writes them."""
 
-from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -17,10 +16,10 @@ class StatsCounter:
 
     def __init__(self) -> None:
         self._stats = BatchStats()
-        self._rows: Counter[str] = Counter()
-        """How many changes of each transaction came, of those whose end may not have arrived."""
-        self._ended: dict[str, int] = {}
-        """How many each has that ended."""
+        self._seen: set[str] = set()
+        self._ended: set[str] = set()
+        self._is_counted = False
+        """The mark of an end counts the changes of its transaction, which may be in other tasks."""
 
     def __call__(self, changes: pa.RecordBatch) -> None:
         """Adds changes with the numbers of their schemas."""
@@ -34,30 +33,21 @@ class StatsCounter:
 
     def found(self) -> BatchStats:
         """The statistics so far."""
-        return msgspec.structs.replace(self._stats, open=not self._are_complete())
+        return msgspec.structs.replace(self._stats, open=self._is_counted or bool(self._seen - self._ended))
 
     def _note_ends(self, changes: pa.RecordBatch) -> None:
         transactions, ops = changes.column("transaction"), changes.column("op")
         ids, complete, totals = (pc.struct_field(transactions, name) for name in ("id", "complete", "total"))
-        if ids.null_count == len(ids):
-            return
-        ends = pc.or_(pc.fill_null(complete, False), pc.equal(ops, "commit"))
-        # Only of a mark without a position is the total how many changes there are.
-        counted = pc.and_(pc.equal(ops, "commit"), changes.column("arrived"))
-        declared = pc.fill_null(pc.if_else(counted, totals, 0), 0)
-        for number, total in zip(ids.filter(ends).to_pylist(), declared.filter(ends).to_pylist(), strict=True):
-            self._ended[number] = max(self._ended.get(number, 0), total)
-        rows = pc.if_else(pc.is_in(ops, pa.array(OF_TABLES)), ids, None)
-        self._rows.update(dict.fromkeys(pc.unique(ids.drop_null()).to_pylist(), 0))
-        found = pc.value_counts(rows.drop_null())
-        self._rows.update(dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True)))
-        if self._are_complete():
+        commits = pc.equal(ops, "commit")
+        ends = pc.or_(pc.fill_null(complete, False), commits)
+        self._ended.update(pc.unique(ids.filter(ends)).to_pylist())
+        self._seen.update(pc.unique(ids.drop_null()).to_pylist())
+        counted = pc.and_(pc.and_(commits, changes.column("arrived")), pc.greater(pc.fill_null(totals, 0), 0))
+        self._is_counted = self._is_counted or bool(pc.any(counted).as_py())
+        if self._seen <= self._ended:
             # A transaction's changes arrive together; otherwise its end is looked up in the log.
-            self._rows.clear()
+            self._seen.clear()
             self._ended.clear()
-
-    def _are_complete(self) -> bool:
-        return all(number in self._ended and count >= self._ended[number] for number, count in self._rows.items())
 
 
 def _last(changes: pa.RecordBatch) -> tuple[str, str | None] | None:

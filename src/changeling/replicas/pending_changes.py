@@ -106,21 +106,20 @@ class PendingChanges:
         """Where the first transaction begins that is not complete, for each source, and whether all ends are known.
 
         It is complete where its end is marked and all is there that the mark counts, or where every partition has gone past it, or
-        after a wait. What is late is not
-        waited for: the last point is behind it, so what is left out there would count as applied.
+        after a wait. What is late is not waited for: the last point is behind it, so what is left out there would count as applied.
         """
         self._note_partitions(new, batches)
         limits: dict[str, str | None] = dict.fromkeys(batches)
         complete = True
         passed = {name: min(places.values()) for name, places in self._partitions.items() if places}
         for one in new.open_transactions():
-            if one.last < passed.get(one.source, ""):
-                continue
-            if one.is_marked and one.source in self._miscounted:
+            # Where a mark counts more, a later position proves nothing: the rest may be on a partition that is not known yet.
+            is_passed = not one.is_marked and one.last < passed.get(one.source, "")
+            if is_passed or (one.is_marked and one.source in self._miscounted):
                 continue
             held = last.of(one.source).position
             if held is not None and one.first <= held:
-                complete = complete and one.is_marked
+                complete = False
                 continue
             # A run may be slow, or its source unreachable: records that were not read yet may be the rest of the transaction.
             if one.source in polled_at and one.seen + self._settle <= polled_at[one.source]:

@@ -1,6 +1,5 @@
 """What a merge has to know of new changes before it folds them: on Spark, or in this process where they are few."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -126,7 +125,7 @@ class FewChanges:
         """The transactions whose end is not among the changes, or not all of what its mark counts."""
         found: dict[tuple[str, str], OpenTransaction] = {}
         ended: dict[tuple[str, str], int] = {}
-        counts: Counter[tuple[str, str]] = Counter()
+        places: dict[tuple[str, str], set[str]] = {}
         for source, number, complete, total, op, position, seen in self._values(
             "source", "transaction.id", "transaction.complete", "transaction.total", "op", "place", "ingested_at"
         ):
@@ -137,7 +136,9 @@ class FewChanges:
                 ended[source, number] = max(ended.get((source, number), 0), declared)
             if position is None:
                 continue
-            counts[source, number] += op in OF_TABLES
+            if op in OF_TABLES:
+                # A change that is delivered again is one.
+                places.setdefault((source, number), set()).add(position)
             one = found.get((source, number), OpenTransaction(source, position, position, seen))
             found[source, number] = OpenTransaction(
                 source, min(one.first, position), max(one.last, position), max(one.seen, seen)
@@ -145,7 +146,7 @@ class FewChanges:
         return [
             one._replace(is_marked=place in ended)
             for place, one in found.items()
-            if place not in ended or counts[place] < ended[place]
+            if place not in ended or len(places.get(place, ())) < ended[place]
         ]
 
     def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
@@ -238,7 +239,7 @@ class ManyChanges:
                     "ended"
                 ),
                 f.coalesce(f.max(declared), f.lit(0)).alias("declared"),
-                f.count(f.when(f.col("op").isin(*OF_TABLES), 1)).alias("rows"),
+                f.count_distinct(f.when(f.col("op").isin(*OF_TABLES), f.col("position"))).alias("rows"),
                 f.max(f.when(_place().isNotNull(), f.col("ingested_at"))).alias("seen"),
             )
             .where("first IS NOT NULL AND (NOT ended OR rows < declared)")
