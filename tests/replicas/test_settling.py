@@ -292,3 +292,17 @@ def test_a_transaction_is_waited_for_until_all_is_there_that_its_mark_counts(
     at_once = merge.step(end=False)
     assert at_once is not None
     assert (at_once.point.complete, shown_items()) == (True, [10, 21, 22, 23, 30, 41, 51])
+
+
+def test_no_state_has_a_part_of_a_transaction_that_a_run_ended_in(spark: SparkSession, tmp_path: Path) -> None:
+    """MySQL's times are those of statements: they differ within a transaction."""
+    made = shop(tmp_path, DEBEZIUM)
+    made.write("1.json", row_event(10, 1, 500, ts_ms=1_000))
+    made.pipeline.run(once=True)
+    made.write("2.json", row_event(21, 1, 601, ts_ms=2_000))
+    made.pipeline.run(once=True)
+    made.write("3.json", row_event(22, 2, 602, ts_ms=3_000), mark("END", 2, 2))
+    made.pipeline.run(once=True)
+    for time, expected in (("01", [10]), ("02.5", [10]), ("03", [10, 21, 22])):
+        state = made.pipeline.rows("items", as_of=f"1970-01-01T00:00:{time}Z").to_pylist()
+        assert sorted(row["id"] for row in state) == expected

@@ -22,6 +22,7 @@ from changeling.replicas.fold_job import fold
 from changeling.replicas.gaps import Unknown, UnknownOf, nothing_unknown
 from changeling.replicas.logged_changes import (
     Changes,
+    Span,
     after,
     all_tables,
     between,
@@ -152,19 +153,22 @@ class States(Generic[Rows]):
         fitting: list[Point] = []
         newer: Point | None = None
         for point in self._points.valid_bases(source):
-            if (point.of(source).commit_time or moment) <= moment:
+            if fitting or (point.of(source).commit_time or moment) <= moment:
                 fitting.append(point)
+            else:
+                newer = point
+            if len(fitting) == 2:
                 break
-            newer = point
         if not fitting and not self._bases.log_is_whole():
             raise self._too_early(identity, replica, times.to_text(moment))
-        start = fitting[0].of(source).position or "" if fitting else ""
+        # A run that ended inside a transaction showed a part of it: its start may be before the last point that fits.
+        start, earlier = ([point.of(source).position or "" for point in fitting] + ["", ""])[:2]
         last = self._points.last.of(source).position or ""
         end = last if newer is None else newer.of(source).position or ""
-        limit = first_later(self._changes, source, moment, start, end)
+        limit = first_later(self._changes, source, moment, Span(earlier, start, end))
         if limit is None and end < last:
             # Points of earlier versions have the times of control records, too.
-            limit = first_later(self._changes, source, moment, end, last)
+            limit = first_later(self._changes, source, moment, Span(earlier, end, last))
         self._check_is_known(identity, limit, times.to_text(moment))
         base = self._base(identity, replica, limit, times.to_text(moment))
         if base.snapshot is None and limit is not None:
@@ -187,7 +191,7 @@ class States(Generic[Rows]):
         """A full load and the changes of the log on top of it, strictly before a time if one is given."""
         identity, _ = self._find(table)
         end = self._points.last.of(identity.source).position or ""
-        limit = None if before is None else first_later(self._changes, identity.source, before - 1, "", end)
+        limit = None if before is None else first_later(self._changes, identity.source, before - 1, Span("", "", end))
         return self._folded(identity, None, Prefix(Base(), limit), base)
 
     def as_of_transaction(self, table: WantedTable, number: str) -> State[Rows]:

@@ -127,14 +127,24 @@ def all_truncates(changes: Changes) -> tuple[Truncate, ...]:
     return truncates_in_order(map(Truncate, log_ranks(rows), rows.column("commit_time").to_pylist()))
 
 
-def first_later(changes: Changes, source: str, moment: int, start: str, end: str) -> str | None:
-    """The start of the first transaction between two positions that is later than a time; None where there is none."""
-    span = changes.where(equals("source", source), is_placed(), above("position", start), at_most("position", end))
-    found = span.where(above("commit_time", moment)).least("position", "transaction.id")
+class Span(NamedTuple):
+    """Positions after `start`, up to `end`; a transaction among them may have begun before, but after `earlier`."""
+
+    earlier: str
+    start: str
+    end: str
+
+
+def first_later(changes: Changes, source: str, moment: int, span: Span) -> str | None:
+    """The start of the first transaction in a span that is later than a time; None where there is none."""
+    own = changes.where(equals("source", source), is_placed(), at_most("position", span.end))
+    found = own.where(above("position", span.start), above("commit_time", moment)).least("position", "transaction.id")
     if found is None:
         return None
     position, number = found
-    begun = None if number is None else span.where(equals("transaction.id", number)).least("position")
+    begun = None
+    if number is not None:
+        begun = own.where(above("position", span.earlier), equals("transaction.id", number)).least("position")
     return str(position if begun is None else begun[0])
 
 
