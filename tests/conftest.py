@@ -25,9 +25,10 @@ settings.load_profile("tests")
 
 # Every JVM that tests start, Spark's and the brokers', lives for seconds or minutes beside others on few cores: quick to
 # start and light beats quick in the long run.
-os.environ.setdefault(
-    "JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -XX:ReservedCodeCacheSize=240m"
-)
+_QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -XX:ReservedCodeCacheSize=240m"
+_given = os.environ.get("JAVA_TOOL_OPTIONS", "")
+if _QUICK_START not in _given:
+    os.environ["JAVA_TOOL_OPTIONS"] = f"{_QUICK_START} {_given}".strip()
 class_archive.use()
 
 
