@@ -74,13 +74,14 @@ def called(call: Callable[[], object]) -> dict[str, None]:
 
 
 def test_a_record_passes_the_walk_step_by_step(spark: SparkSession, tmp_path: Path) -> None:
-    made = shop(tmp_path)
+    feed = {"name": "users_feed", "table": "users", "with": {"FORMAT": "JSON", "MODE": "NEW_AND_OLD_IMAGES"}}
+    made = shop(tmp_path, feeds=[feed])
     made.write("a.json", event(1))
     made.pipeline.run(once=True)
     made.write("b.json", event(2))
     found = list(called(lambda: made.pipeline.run(once=True)))
     walk = [row for row in rows("| step | what happens |") if not modules(row[3])[0].startswith(OTHER_SOURCES)]
-    assert [step for step, *_ in walk] == ["plan", "read", "decode", "write", "commit", "merge"]
+    assert [step for step, *_ in walk] == ["plan", "read", "decode", "write", "commit", "merge", "publish"]
     begins = [found.index(first.strip("`")) for _, _, first, _ in walk]
     assert begins == sorted(begins)
     passed = [module for *_, where in walk for module in modules(where) if not module.startswith(OTHER_SOURCES)]

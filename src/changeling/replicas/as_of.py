@@ -153,11 +153,9 @@ class States(Generic[Rows]):
         fitting: list[Point] = []
         newer: Point | None = None
         for point in self._points.valid_bases(source):
-            if fitting or (point.of(source).commit_time or moment) <= moment:
-                fitting.append(point)
-            else:
+            if not fitting and (point.of(source).commit_time or moment) > moment:
                 newer = point
-            if len(fitting) == 2:
+            elif len(fitting := [*fitting, point]) == 2:
                 break
         if not fitting and not self._bases.log_is_whole():
             raise self._too_early(identity, replica, times.to_text(moment))
