@@ -58,9 +58,9 @@ def _last(changes: pa.RecordBatch) -> tuple[str, str | None] | None:
     return last, pc.struct_field(changes.column("transaction"), "id")[pc.index(positions, last).as_py()].as_py()
 
 
-def placed_positions(changes: pa.RecordBatch) -> pa.Array:
+def placed_positions(changes: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
     """Their positions; null for a control change that has none of its own: where it arrived says nothing of the others' order."""
-    positions, arrived = changes.column("position"), changes.column("arrived")
+    positions, arrived = changes.column("position"), pc.fill_null(changes.column("arrived"), False)
     if not pc.any(arrived).as_py():
         return positions
     is_control = pc.invert(pc.is_in(changes.column("op"), pa.array(OF_TABLES)))

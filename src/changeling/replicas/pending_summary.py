@@ -17,7 +17,9 @@ from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.spark_conditions import spark_condition
 from changeling.log import layout
 from changeling.log.batch_stats import OF_TABLES
+from changeling.log.stats_counter import placed_positions
 from changeling.model.table import TableName
+from changeling.replicas.logged_changes import is_placed
 
 Limits = Mapping[str, str | None]
 """By source, a position: changes before it are meant; all of them where it is None."""
@@ -167,11 +169,7 @@ class FewChanges:
 
     @cached_property
     def _placed(self) -> pa.Table:
-        """With the positions that compare: a control change that has none of its own only has its place of arrival."""
-        op, arrived, positions = (self.rows.column(name) for name in ("op", "arrived", "position"))
-        is_control = pc.invert(pc.is_in(op, pa.array(OF_TABLES)))
-        without = pc.and_(pc.fill_null(arrived, False), is_control)
-        return self.rows.append_column("place", pc.if_else(without, None, positions))
+        return self.rows.append_column("place", placed_positions(self.rows))
 
 
 def _column(rows: pa.Table, name: str) -> pa.ChunkedArray:
@@ -287,8 +285,7 @@ class ManyChanges:
 
 def _place() -> Column:
     """The position, where it compares with others."""
-    is_control = ~f.col("op").isin(*OF_TABLES)
-    return f.when(~(f.coalesce(f.col("arrived"), f.lit(False)) & is_control), f.col("position"))
+    return f.when(spark_condition(is_placed()), f.col("position"))
 
 
 def _any_source(values: Limits, holds: Callable[[str | None], Column]) -> Column:
