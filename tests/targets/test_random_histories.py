@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from changeling.targets import snapshot_diff
 from tests.log.lakes import shop
 from tests.postgres.server import Database
 from tests.replicas import histories
@@ -16,6 +17,8 @@ from tests.replicas.shops import SOURCE
 from tests.targets.postgres_targets import differing, mirror, run, step, there
 
 HISTORIES = 60
+NOTHING = -1
+"""No difference is read in this process, but all on Spark."""
 
 
 def state(rows: list[dict[str, Any]], columns: list[str]) -> State:
@@ -40,10 +43,21 @@ def check(folder: Path, database: Database, seed: int, transactions: int, count:
         assert state(rows, list(rows[0]) if rows else expected.columns) == state(expected.rows, expected.columns), name
 
 
-@pytest.mark.parametrize(("seed", "count", "disorder"), [(11, 4, "ordered"), (12, 4, "late")])
+@pytest.mark.parametrize(
+    ("seed", "count", "disorder", "most_bytes"),
+    [(11, 4, "ordered", NOTHING), (12, 4, "late", snapshot_diff.MOST_BYTES)],
+)
 def test_tables_are_those_of_the_source(
-    seed: int, count: int, disorder: str, spark: SparkSession, database: Database, tmp_path: Path
+    seed: int,
+    count: int,
+    disorder: str,
+    most_bytes: int,
+    spark: SparkSession,
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(snapshot_diff, "MOST_BYTES", most_bytes)
     check(tmp_path, database, seed, 150, count, disorder)
 
 
@@ -54,8 +68,11 @@ def test_tables_are_those_of_the_source_whatever_happens(
     spark: SparkSession,
     database: Database,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
     record_property("seed", seed)
+    # Some differences in this process, the others on Spark.
+    monkeypatch.setattr(snapshot_diff, "MOST_BYTES", 3_000)
     check(tmp_path, database, seed, 800, random.Random(seed).randint(4, 10), disorder)

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
 
 from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.shape import Shape
@@ -22,7 +21,7 @@ from changeling.spark.adapter import run
 from changeling.spark.errors import translated_errors
 from changeling.targets.column_types import type_in
 from changeling.targets.copy_text import copied, copy_text
-from changeling.targets.snapshot_diff import COUNT
+from changeling.targets.snapshot_diff import COUNT, Rows
 from changeling.targets.table_mapping import SERVICE
 from changeling.targets.unsupported_values import any_of, find_unsupported
 
@@ -65,11 +64,14 @@ def create_stage(connection: "psycopg.Connection[tuple[object, ...]]", name: str
     return table
 
 
-def stage(url: str, table: sql.Identifier, rows: DataFrame, shape: Shape) -> Staged:
+def stage(url: str, table: sql.Identifier, rows: Rows, shape: Shape) -> Staged:
     """Copies rows, with `n`, into their staging table; raises `ChangelingError` where a task fails."""
     kernel = CopyKernel(url, table, shape)
-    with translated_errors():
-        copied_parts = run(rows.coalesce(_CONNECTIONS), kernel, _COPIED).toArrow()
+    if isinstance(rows, pa.Table):
+        copied_parts = pa.Table.from_batches(kernel(rows.to_batches()), _COPIED)
+    else:
+        with translated_errors():
+            copied_parts = run(rows.coalesce(_CONNECTIONS), kernel, _COPIED).toArrow()
     counts = {name: pc.sum(copied_parts.column(name)).as_py() or 0 for name in ("rows", "misfits")}
     return Staged(table, tuple(copied_parts.column("part").to_pylist()), counts["rows"], counts["misfits"])
 
