@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from changeling.iceberg.lock import is_held
 from changeling.iceberg.reader import Tables
@@ -31,8 +32,9 @@ _PATIENCE = 600.0
 """How long an active run may take to reach the position at which both are compared."""
 
 
-_ALTERING = 120.0
-"""How long tables may keep being altered during the comparison before that is an error."""
+_ALTERING_SECONDS = 120.0
+_ALTERING_TIMES = 10
+"""How long, and how often at least, tables may be altered during the comparison before that is an error: a comparison may be slow."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +66,15 @@ def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: CatchUp) 
     known: list[TableName] = []
     for source in postgres_sources(loaded):
         done: set[TableName] = set()
-        end = time.monotonic() + _ALTERING
-        while True:
+        end = time.monotonic() + _ALTERING_SECONDS
+        for times in count(1):
             try:
                 for one in _verified(loaded, source, _Wanted(wanted, known, done), most, catch_up):
                     done.add(one.table)
                     yield one
                 break
             except _AlteredError:
-                if time.monotonic() > end:
+                if times >= _ALTERING_TIMES and time.monotonic() > end:
                     raise
                 time.sleep(1)
     check_known(known, wanted)
