@@ -26,6 +26,8 @@ class Table:
     columns: dict[str, str] = field(default_factory=lambda: {"h": "int32", "id": "int32", "a": "utf8", "b": "int32"})
     rows: dict[tuple[int, int], Row] = field(default_factory=dict)
     made: int = 0
+    altered: bool = False
+    """No record has its columns yet."""
 
     def state(self) -> "State":
         return State(list(self.columns), sorted(({**row} for row in self.rows.values()), key=repr))
@@ -84,6 +86,9 @@ class Database:
             if self.random.random() < 0.004:
                 self._truncate(table)
             self._change(table)
+            while table.altered:
+                # What no record shows, no replica can know.
+                self._change(table)
         states = {table.name: table.state() for table in self.tables}
         self.committed.append(Committed(self._number, self._clock, self._records, states))
 
@@ -161,6 +166,7 @@ class Database:
         """Another schema: a column more, one less, another name, a wider type."""
         free = self._free(table)
         table.made += 1
+        table.altered = True
         kind = "add" if table.grows_only else self.random.choice(["add", "drop", "rename", "widen"])
         if kind == "add" or len(free) < 2:
             name = f"c{table.made}"
@@ -211,6 +217,7 @@ class Database:
 
     def _emit(self, table: Table, kind: str, row: Row | None, old: Row | None = None) -> None:
         self._place((table.name, kind, row, old))
+        table.altered &= kind == "truncate"
         schema = [
             {"name": name, "type": of, "key": table.keyed and name in ("h", "id"), "required": False}
             for name, of in table.columns.items()

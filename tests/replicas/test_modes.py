@@ -80,6 +80,20 @@ def test_a_late_change_splits_the_time_of_a_state(spark: SparkSession, tmp_path:
     assert replica(made) == []
 
 
+def test_a_late_truncate_ends_states_that_a_later_one_had_ended(spark: SparkSession, tmp_path: Path) -> None:
+    """It comes together with a truncate that is not late."""
+    made = bus(tmp_path, tables=[{"name": "users", "mode": "history"}])
+    run(made, "a", item(1, "insert", ANN), item(5, "insert", BOB), item(6, "truncate"))
+    run(made, "b", item(3, "truncate"), item(8, "insert", BOB), item(9, "truncate"))
+    names = ("name", "valid_from_position", "valid_to_position")
+    history = [tuple(row[name] for name in names) for row in replica(made, "public__users__history")]
+    assert sorted(history) == [
+        ("Ann", "011.010", "013.010"),
+        ("Bob", "015.010", "016.010"),
+        ("Bob", "018.010", "019.010"),
+    ]
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
 def test_a_full_load_and_the_log_on_top_of_it(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     source: dict[str, Any] = {

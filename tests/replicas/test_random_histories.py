@@ -192,13 +192,13 @@ def test_replicas_are_the_tables(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with by_tasks(monkeypatch) if folds == "on_spark" else nullcontext():
+    with by_tasks(monkeypatch, 4) if folds == "on_spark" else nullcontext():
         check(tmp_path, seed, 120, count, disorder)
 
 
 @contextmanager
-def by_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As of large tables: tasks read the log, fold it, and replace stored rows."""
+def by_tasks(monkeypatch: pytest.MonkeyPatch, least: int) -> Iterator[None]:
+    """As of large tables: tasks read the log, fold it, and replace stored rows, in so many merges at least."""
     jobs = []
 
     def noted(frame: DataFrame, kernel: Kernel, layout: pa.Schema) -> DataFrame:
@@ -216,7 +216,7 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(Lake, "__init__", open_lake)
     yield
-    assert len(jobs) > 3
+    assert len(jobs) >= least
 
 
 @pytest.mark.soak
@@ -232,5 +232,6 @@ def test_replicas_are_the_tables_whatever_happens(
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
     record_property("seed", seed)
-    with by_tasks(monkeypatch) if attempt % 2 else nullcontext():
-        check(tmp_path, seed, 600, random.Random(seed).randint(1, 8), disorder)
+    with by_tasks(monkeypatch, 1) if attempt % 2 else nullcontext():
+        # The first batch replaces nothing.
+        check(tmp_path, seed, 600, random.Random(seed).randint(1 + attempt % 2, 8), disorder)

@@ -21,7 +21,7 @@ class TableStats(msgspec.Struct, frozen=True):
     first: str
     """The first position."""
     truncated: str | None = None
-    """The position of the last truncate."""
+    """The position of the first truncate."""
     key: str | None = None
     """A key of one of its rows."""
     version: tuple[str, int] | None = None
@@ -64,7 +64,7 @@ def _both(one: TableStats, other: TableStats) -> TableStats:
         one.table,
         one.changes + other.changes,
         min(one.first, other.first),
-        max(filter(None, (one.truncated, other.truncated)), default=None),
+        min(filter(None, (one.truncated, other.truncated)), default=None),
         one.key or other.key,
         max(filter(None, (one.version, other.version)), default=None),
         sorted({*one.versions, *other.versions}),

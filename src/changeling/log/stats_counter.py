@@ -83,7 +83,7 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableStats:
     positions, ops, versions = (changes.column(name) for name in ("position", "op", "schema_id"))
     kinds = pc.value_counts(ops)
     counts = dict(zip(kinds.field(0).to_pylist(), kinds.field(1).to_pylist(), strict=True))
-    truncated = pc.max(positions.filter(pc.equal(ops, "truncate"))).as_py() if "truncate" in counts else None
+    truncated = pc.min(positions.filter(pc.equal(ops, "truncate"))).as_py() if "truncate" in counts else None
     keys = changes.column("key")
     key = pc.index(keys.is_valid(), True).as_py() if keys.null_count < len(keys) else None
     with_schema = positions if not versions.null_count else positions.filter(versions.is_valid())

@@ -23,7 +23,7 @@ class TableDelta(msgspec.Struct, frozen=True):
     """How many of them belong before what the replica has."""
     first_late: str | None
     truncated: str | None
-    """The position of the last truncate."""
+    """The position of the first truncate."""
     key: str | None
     """A key of one of its rows, for its columns."""
     version: int | None = None
