@@ -10,11 +10,11 @@ from tests.log.lakes import SMALL, Shop, shop
 from tests.postgres.server import Database
 
 
-def capture(folder: Path, database: Database, **more: Any) -> Shop:
-    """A pipeline that captures all tables of `public`."""
+def capture(folder: Path, database: Database, *others: dict[str, Any], **more: Any) -> Shop:
+    """A pipeline that captures all tables of `public`, and has other sources beside it."""
     settings = {"name": "pg", "type": "postgres", "url": database.url, "tables": ["public.*"], **more.pop("source", {})}
     settings.setdefault("slot", f"slot_{database.name}")
-    return shop(folder, settings, **{"spark": SMALL, **more})
+    return shop(folder, settings, *others, **{"spark": SMALL, **more})
 
 
 def replica(made: Shop, name: str) -> list[dict[str, Any]]:

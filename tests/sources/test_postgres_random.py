@@ -1,4 +1,7 @@
-"""Random writers, and a pipeline that fails, is killed and meets a server that restarts: the replicas are the source."""
+"""Random writers, and a pipeline that fails, is killed and meets a server that restarts: the replicas are the source.
+
+Files are read at the same time, and merged with what the server wrote.
+"""
 
 import json
 import os
@@ -12,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +32,14 @@ from demo.embedded_postgres import EmbeddedPostgres
 from tests.log.lakes import Shop
 from tests.postgres.older_versions import IN_SOAK
 from tests.postgres.server import Database, started
+from tests.replicas.shops import item
 from tests.sources.captures import capture, replica, source
 from tests.sources.workloads import NAMES, TABLES, write_at_once
 
 _ELSEWHERE = ("replay", "rejects", "target", "feed", "kafka", "files", "scan", "retention")
 REACHED = [point for point in FAILPOINTS if not point.startswith(_ELSEWHERE)]
+FILES = {"name": "drop", "type": "files", "path": "in/*.json", "format": "transferia", "batch_files": 1}
+filed_item = partial(item, table="filed", columns={"id": "int64", "n": "int64"})
 ALTERATIONS = (
     "ALTER TABLE keyed ADD COLUMN extra int DEFAULT 7",
     "ALTER TABLE pairs ADD COLUMN more text",
@@ -56,6 +63,18 @@ def _no_failpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def contents(database: Database) -> dict[str, list[dict[str, Any]]]:
     return {name: source(database, name) for name in NAMES}
+
+
+def file_rows(made: Shop, number: int) -> list[dict[str, Any]]:
+    """A file with a row more and an update of every row before; returns the rows that the files have now."""
+    updates = [filed_item(number, "update", {"id": before, "n": number}, {"id": before}) for before in range(number)]
+    made.write(f"{number:04d}.json", filed_item(number, "insert", {"id": number, "n": number}), *updates)
+    return [{"id": one, "n": number} for one in range(number + 1)]
+
+
+def assert_verified(made: Shop) -> None:
+    """What `changeling verify` says: nothing differs in any table."""
+    assert {str(one.table.name): one.different for one in made.pipeline.verify()} == dict.fromkeys(NAMES, 0)
 
 
 def run_and_fail(made: Shop, choose: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +139,8 @@ def as_of(made: Shop, name: str, timestamp: str, *, on_spark: bool) -> list[dict
 def known_from(made: Shop, name: str) -> str:
     """When the first snapshot of a table was taken that came to its end."""
     attempts = sorted(made.table(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
-    for plan in {row["batch"]: json.loads(row["plan"]) for row in attempts}.values():
+    plans = {row["batch"]: json.loads(row["plan"]) for row in attempts if row["source"] == "pg"}
+    for plan in plans.values():
         if any(one.endswith(f".public.{name}") for one in plan.get("prints", ())):
             return datetime.fromtimestamp(plan["moment"] / 1e9, UTC).isoformat()
     raise AssertionError(f"no snapshot of {name}")
@@ -132,11 +152,13 @@ def random_life(
     choose = random.Random(seed)
     database = Database(restarting)
     database.execute(*TABLES)
-    made = capture(folder, database, source={"batch_bytes": choose.choice((20_000, 1_000_000, 100_000_000))})
-    recorded = []
+    made = capture(folder, database, FILES, source={"batch_bytes": choose.choice((20_000, 1_000_000, 100_000_000))})
+    recorded, filed = [], []
     for number in range(rounds):
+        filed = file_rows(made, number)
         threads = write_at_once(database.url, seed * 1000 + number, writers=3, transactions=60)
-        if number == rounds - 1:
+        is_killed = number in (rounds - 1, rounds - 4)
+        if is_killed:
             run_and_kill(made, choose)
         elif number % 2:
             run_and_cut(made, choose, database)
@@ -149,10 +171,13 @@ def random_life(
             database.connection.close()
             restarting.restart(hard=choose.random() < 0.5)
             database.connect_anew()
+        if is_killed:
+            assert_verified(made)
         ((now,),) = database.rows("SELECT clock_timestamp()")
         recorded.append((now.astimezone(UTC).isoformat(), contents(database)))
         time.sleep(0.01)
     made.pipeline.run(once=True)
+    assert replica(made, "filed") == filed
     for name in NAMES:
         assert replica(made, name) == source(database, name), name
     for timestamp, then in recorded:
