@@ -11,7 +11,9 @@ from pyspark.sql import SparkSession
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import layout
 from changeling.model.errors import ChangelingError, UsageError
+from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.loading import load
 from changeling.postgres.connection import connect
 from changeling.sources.source import PlanSize
 from tests.postgres.server import Database
@@ -29,8 +31,9 @@ def test_a_snapshot_then_every_change(spark: SparkSession, tmp_path: Path, datab
     database.execute(USERS, ROWS, "CREATE TABLE empty (id int PRIMARY KEY, x text)")
     made = capture(tmp_path, database)
     (totals,) = made.pipeline.run(once=True)
-    assert (totals.read, totals.rejected) == (500, 0)
-    assert_equal(made, database, "users")
+    # The rows of one table, and the schema of the other.
+    assert (totals.read, totals.rejected) == (500 + 1, 0)
+    assert_equal(made, database, "users", "empty")
     begun = confirmed(database, f"slot_{database.name}")
     database.execute(
         "UPDATE users SET name = 'changed' WHERE id % 7 = 0",
@@ -264,7 +267,7 @@ def test_a_publication_of_others_may_publish_more_than_is_captured(
     made.pipeline.run(once=True)
     assert_equal(made, database, "users")
     log = made.log()
-    assert [(row["op"], row["table"]["name"]) for row in log if row["table"]] == [("insert", "users")]
+    assert [(row["op"], row["table"]["name"]) for row in log if row["table"]] == [("ddl", "users"), ("insert", "users")]
     assert "hush" not in str(log)
     assert [row["transaction"]["complete"] for row in log if row["op"] == "commit"] == [True, True]
 
@@ -294,6 +297,29 @@ def test_a_partitioned_table_without_partitions_is_done(
     )
     made.pipeline.run(once=True)
     assert_equal(made, database, "parts")
+
+
+def test_tables_without_rows_have_replicas_of_their_columns(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    database.execute(
+        "CREATE TABLE users (id int PRIMARY KEY, v text)",
+        "CREATE TABLE bag (a int)",
+        "ALTER TABLE bag REPLICA IDENTITY FULL",
+    )
+    made = capture(tmp_path, database)
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users", "bag")
+    assert made.pipeline.rows("public.users", as_of="2100-01-01T00:00:00Z").column_names == ["id", "v"]
+    assert {str(one.table.name): one.different for one in made.pipeline.verify()} == {"users": 0, "bag": 0}
+    database.execute("INSERT INTO users VALUES (1, 'a')", "INSERT INTO bag VALUES (1), (1)")
+    made.pipeline.run(once=True)
+    database.execute("TRUNCATE users, bag", "ALTER TABLE users ADD COLUMN z int DEFAULT 3")
+    made.pipeline.run(once=True)
+    assert_equal(made, database, "users", "bag")
+    columns = tables_of(load(made.file)).in_namespace("shop_replica").load("public__users")
+    assert columns is not None
+    assert columns.scan().to_arrow().column_names == ["id", "v", "z"]
 
 
 def test_keys_without_digits_are_keys_of_their_own(spark: SparkSession, tmp_path: Path, database: Database) -> None:

@@ -93,13 +93,13 @@ def test_004_07_and_003_05_a_change_comes_when_its_transaction_commits_with_the_
         never.execute("INSERT INTO users VALUES (2)")
         database.execute("INSERT INTO users VALUES (3)")
         made.pipeline.run(once=True)
-        assert [row["key"] for row in made.log()] == ['{"id":3}']
+        assert [row["key"] for row in made.log() if row["op"] != "ddl"] == ['{"id":3}']
         never.rollback()
         opened.commit()
     (before,) = database.rows("SELECT extract(epoch FROM clock_timestamp()) * 1000000000")[0]
     time.sleep(1.1)
     made.pipeline.run(once=True)
-    changes = {row["key"]: row for row in made.table(layout.CHANGES).to_pylist()}
+    changes = {row["key"]: row for row in made.table(layout.CHANGES).to_pylist() if row["op"] != "ddl"}
     assert sorted(changes) == ['{"id":1}', '{"id":3}']
     assert changes['{"id":3}']["commit_time"] < changes['{"id":1}']["commit_time"] <= int(before)
 

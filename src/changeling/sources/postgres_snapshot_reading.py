@@ -16,6 +16,7 @@ from changeling.model.errors import ChangelingError
 from changeling.model.position import encode
 from changeling.postgres.catalog import Connection
 from changeling.postgres.connection import connect, unreachable
+from changeling.postgres.published_table import PublishedTable
 from changeling.postgres.relation import Relation
 from changeling.postgres.rows import Blocks, read_rows
 from changeling.sources.postgres_plan import Part, Snapshot
@@ -51,6 +52,7 @@ class SnapshotReader:
             yield _truncation(self.tables.source, part, self.plan), NO_REJECTS
         if not part.name:
             # A partitioned table that has no partitions yet.
+            yield _schema(self.tables.source, part, self.plan, PublishedTable(relation, rules)), NO_REJECTS
             return
         with ExitStack() as opened:
             try:
@@ -62,6 +64,8 @@ class SnapshotReader:
                 for rows in read_rows(connection, relation, leaf, Blocks(part.first, part.end), rules, condition):
                     yield _reads(rows, count, self.tables.source, part, self.plan), NO_REJECTS
                     count += rows.num_rows
+                if part.last and not count:
+                    yield _schema(self.tables.source, part, self.plan, PublishedTable(relation, rules)), NO_REJECTS
             except psycopg.Error as error:
                 raise unreachable(url, error) from None
 
@@ -92,6 +96,13 @@ def _truncation(source: str, part: Part, plan: Snapshot) -> pa.RecordBatch:
     """A truncate before the snapshot, which contains all rows that the source has."""
     position = pa.array([encode(plan.point, 0)], pa.string())
     return _changes(1, source, part, plan, op="truncate", after_image="none", position=position)
+
+
+def _schema(source: str, part: Part, plan: Snapshot, table: PublishedTable) -> pa.RecordBatch:
+    """The schema alone, so that a table without rows has a replica, too."""
+    position = pa.array([encode(plan.point, 0, part.leaf, part.first)], pa.string())
+    schema = pa.array([table.schema_text], pa.string())
+    return _changes(1, source, part, plan, op="ddl", after_image="none", position=position, schema=schema)
 
 
 def _changes(
