@@ -37,6 +37,7 @@ Declared = dict[str, tuple[str, str, dict[str, Any]]]
 FIRST: Declared = {
     "stamped": ("kafka", "keyed", JSON),
     "events": ("kafka", "keyed", EVENTS),
+    "documents": ("kafka", "whole", {**EVENTS, "FORMAT": "xtdb"}),
     "altered": ("kafka", "shaped", {**JSON, "SCHEMA_CHANGES": True}),
     "filed": ("files", "keyed", {**JSON, "RETENTION_PERIOD": "P1D"}),
     "brief": ("table", "keyed", {**JSON, "RETENTION_PERIOD": "PT15S"}),
@@ -48,9 +49,8 @@ ONCE = ("retention.before", "retention.after")
 """Reached by a run that comes to its end; the others by one that continues."""
 STAGES = (
     *("feed.before", "feed.after", "kafka.sent", "kafka.committed", "files.planned", "files.staged", "files.written"),
-    *ONCE,
+    *("replica.after", "point.after", *ONCE),
 )
-"""Where a feed itself can be killed; a merge is killed in other tests."""
 LINES = (b" batch ", b"replicas: point ", b" feed ", b" feed ")
 """Of the log of a run: it is killed some time after one of them."""
 ALTERED = (
@@ -143,6 +143,11 @@ def of_debezium(record: Any) -> tuple[int, dict[str, Any] | None]:
     return (after or record["before"])["id"], after
 
 
+def of_document(record: Any) -> tuple[str, dict[str, Any] | None]:
+    after, before = (None if record[name] is None else json.loads(record[name]) for name in ("after", "before"))
+    return (after or before)["_id"], after
+
+
 def lives(records: Iterable[Received], read: Callable[[Any], Any], columns: Iterable[str]) -> Lives:
     """What the records tell of each row."""
     found: Lives = defaultdict(list)
@@ -184,7 +189,7 @@ def hostile(seed: int, folder: Path, broker: Broker, database: Database) -> dict
     """
     chance, prefix = random.Random(seed), f"killed{seed}"
     database.execute(*TABLES, *(f"CREATE TABLE {one} (id int PRIMARY KEY, v text)" for one in ("big", "shaped")))
-    for table in ("keyed", "big"):
+    for table in ("keyed", "whole", "big"):
         audit(database, table, ["v"])
     database.execute(f"INSERT INTO big SELECT g, 'row ' || g FROM generate_series(1, {ROWS}) g")
     database.execute("INSERT INTO shaped SELECT g, 'row ' || g FROM generate_series(1, 2000) g")
@@ -224,6 +229,7 @@ def hostile(seed: int, folder: Path, broker: Broker, database: Database) -> dict
         assert EQUAL in found.checks or feed.name == "brief", (feed.name, found.not_checked)
     assert_lived(lives(records["stamped"], of_ydb, ["v"]), audited(database, "keyed"))
     assert_lived(lives(records["events"], of_debezium, ["v"]), audited(database, "keyed"))
+    assert_lived(lives(records["documents"], of_document, ["v"]), audited(database, "whole"))
     assert_lived(lives(records["scanned"], of_ydb, ["v"]), audited(database, "big"))
     made.pipeline.remove()
     assert set(kills.met) >= {*STAGES, *SCAN}, "some stages were never met"

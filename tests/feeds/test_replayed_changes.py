@@ -21,7 +21,7 @@ FEED = {
         "BARRIERS_INTERVAL": "PT1S",
     },
 }
-RULE = {"name": "public.users", "key": ["id"], "columns": {"id": "int64", "name": "string", "n": "int32"}}
+RULE = {"name": "users", "key": ["id"], "columns": {"id": "int64", "name": "string", "n": "int32"}}
 
 
 def of_unknown_schema(*given: Any) -> str:

@@ -208,20 +208,23 @@ def test_every_spelling_of_a_version_has_its_number() -> None:
     assert {text: known.get((ORDERS, text)) for text in spellings} == dict.fromkeys(spellings)
 
 
-def test_a_record_that_names_a_version_by_its_number_has_that_number_in_any_table() -> None:
+def test_a_record_may_name_a_version_of_another_table_or_source_by_its_number() -> None:
+    registry = Registry([version(1, A, "0210")])
+    named = TableSchema(A.columns, A.key, USERS, 1)
+    in_other = seen(named, "0240", table=ORDERS)
+    assert learn(registry, in_other) == [version(2, A, "0240", table=ORDERS, version=1)]
+    assert registry.known("bus", [in_other])[ORDERS, in_other.schema] == 2
+    from_other = registry.learn(
+        "other", [seen(named, "0250")], policy("evolve"), lambda version: None, CarriedSchemas(declared=(named,))
+    )
+    assert from_other == [version(3, A, None, source="other", version=1, origin="declared")]
+    assert registry.known("other", [seen(named, "0250")])[USERS, in_other.schema] == 3
+    assert registry.known("bus", [seen(named, "0250")])[USERS, in_other.schema] == 1
+
+
+def test_each_number_is_that_of_its_own_version() -> None:
     aside = version(2, CLASH, "0220", status="aside", note="does not fit")
-    registry = Registry([version(1, A, "0210"), aside])
-    one, other = (
-        seen(TableSchema(given.columns, given.key, None, number), "0240", table=ORDERS)
-        for number, given in ((1, A), (2, CLASH))
-    )
-    assert (
-        registry.learn("bus", [one, other], policy("evolve"), lambda version: None, CarriedSchemas(by_number=True))
-        == []
-    )
-    known = registry.known("bus", [one, other], by_number=True)
-    assert (known[ORDERS, one.schema], known[ORDERS, other.schema]) == (1, "does not fit")
-    assert registry.by_number() == (
+    assert Registry([version(1, A, "0210"), aside]).by_number() == (
         TableSchema(A.columns, A.key, aside.table, 1),
         TableSchema(CLASH.columns, CLASH.key, aside.table, 2),
     )
@@ -234,15 +237,14 @@ def test_a_number_of_the_source_itself_is_none_of_the_registry() -> None:
     assert registry.known("bus", [same])[ORDERS, same.schema] == 2
 
 
-def test_a_rule_with_a_number_holds_for_every_table_that_it_fits() -> None:
-    rule = version(7, A, None, table=TableName(None, None, "users"), version=1, origin="declared")
-    registry = Registry([rule])
-    fitting, other = (
-        seen(TableSchema(A.columns, A.key, rule.table, 7), "0240", table=name) for name in (USERS, ORDERS)
-    )
-    assert learn(registry, fitting, other) == [version(8, A, "0240", table=ORDERS, version=1)]
-    known = registry.known("bus", [fitting, other])
-    assert (known[USERS, fitting.schema], known[ORDERS, other.schema]) == (7, 8)
+def test_each_table_that_a_rule_with_a_number_fits_has_a_version_of_its_own() -> None:
+    named = TableSchema(A.columns, A.key, TableName(None, None, "users"), 7)
+    registry = Registry([version(7, A, None, table=named.table, version=1, origin="declared")])
+    fitting = seen(named, "0240")
+    found = registry.learn("bus", [fitting], policy("evolve"), lambda version: None, CarriedSchemas(declared=(named,)))
+    assert found == registry.of("bus", USERS) == [version(8, A, None, version=1, origin="declared")]
+    assert registry.known("bus", [fitting])[USERS, fitting.schema] == 8
+    assert learn(registry, fitting) == []
 
 
 def test_numbers_that_are_stored_as_text_are_reported_once_with_what_to_write() -> None:

@@ -15,7 +15,7 @@ from changeling.postgres import connection
 from changeling.postgres.connection import connect
 from changeling.sources import postgres_snapshot_reading
 from changeling.sources.postgres import PostgresSource
-from changeling.sources.postgres_plan import Snapshot, Stream, parse_plan
+from changeling.sources.postgres_plan import Snapshot, Stream, format_plan, parse_plan
 from changeling.sources.postgres_requests import Requests
 from changeling.sources.postgres_settings import CaptureSettings
 from changeling.sources.source import PlanSize
@@ -156,6 +156,30 @@ def test_a_held_snapshot_whose_connection_is_lost_begins_again(
     made.close()
 
 
+@pytest.mark.parametrize("once", [False, True])
+def test_the_changes_before_a_further_snapshot_of_a_table_come_first(
+    tmp_path: Path, database: Database, source: CaptureSettings, once: bool
+) -> None:
+    """They would be late after it: feeds would show one correction instead of each of them."""
+    requests = Requests(tmp_path / "requests")
+    made = PostgresSource(source, requests)
+    made.remember(made.next() or "")
+    # The log had its turn.
+    database.execute("DELETE FROM users WHERE id = 1")
+    made.remember(next_plan(made))
+    if once:
+        made.stop_at_present()
+    database.execute("DELETE FROM users WHERE id = 2")
+    requests.ask([f"{database.name}.public.users"])
+    stream = parse_plan(next_plan(made))
+    assert isinstance(stream, Stream)
+    made.remember(format_plan(stream))
+    snapshot = parse_plan(next_snapshot(made))
+    assert isinstance(snapshot, Snapshot)
+    assert stream.end >= snapshot.point
+    made.close()
+
+
 def test_a_snapshot_after_a_lost_slot_that_begins_again_still_replaces_all(
     tmp_path: Path, database: Database, source: CaptureSettings
 ) -> None:
@@ -178,6 +202,14 @@ def test_a_snapshot_after_a_lost_slot_that_begins_again_still_replaces_all(
     again.remember(plan)
     assert read_tables(next_snapshot(again)) == ["users"]
     again.close()
+
+
+def next_plan(made: PostgresSource) -> str:
+    """The next plan, as soon as the server has its log on disk."""
+    end = time.monotonic() + 10
+    while (plan := made.next()) is None and time.monotonic() < end:
+        time.sleep(0.02)
+    return plan or ""
 
 
 def next_snapshot(made: PostgresSource) -> str:

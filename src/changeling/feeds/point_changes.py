@@ -5,6 +5,7 @@ source that has such pairs keeps its own; for the others the step never goes bac
 feed of a source shows the same stamps: they depend on the log and on what the point before ended with, which is stored.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -77,6 +78,28 @@ def read_point(tables: Tables, source: str, before: Point, after: Point, start: 
     if old.position is not None:
         late = np.asarray(pc.less_equal(rows.column("position"), old.position))
     return _stamped(source, rows, late, after, start)
+
+
+def joined(parts: Sequence[PointChanges]) -> PointChanges:
+    """The changes of successive points as those of one, each with the stamp that it has at its own point.
+
+    What came late to any of them counts as late: it has no place among the stamps of the others.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    rows = pa.concat_tables([part.rows for part in parts])
+    ordered = _in_order(rows.append_column("place", pa.array(range(rows.num_rows), pa.int64())))
+    places = ordered.column("place").to_pylist()
+    late = np.concatenate([part.late for part in parts])
+    stamped = [one for part in parts for one in part.stamped]
+    return PointChanges(
+        parts[0].source,
+        ordered.drop_columns(["place"]),
+        late[places],
+        [stamped[place] for place in places],
+        parts[0].correction,
+        parts[-1].last,
+    )
 
 
 def read_behind(tables: Tables, source: str, point: Point, position: str) -> PointChanges:

@@ -130,7 +130,8 @@ class FeedPublisher:
     def _publish(self, before: Point, after: Point) -> FeedReport | None:
         """Publishes one point; None where it has nothing for this feed."""
         replica = self._replica()
-        changes = self._shared.changes(self._source, before, after)
+        numbers = [number for number in sorted(self._points) if before.number <= number <= after.number]
+        changes = self._shared.changes(self._source, [self._points[number] for number in numbers])
         own = TableChanges(changes, self.feed)
         old, new = (None if replica is None else replica.snapshot_in(point.tables) for point in (before, after))
         state = msgspec.structs.replace(self.state, point=after.number)
@@ -224,7 +225,7 @@ class FeedPublisher:
 
     def _last_barrier(self) -> FeedReport | None:
         point = self._points[self.state.point]
-        stamp = self._due_barrier(self._shared.stamps.at(self._source, point), end=True)
+        stamp = self._due_barrier(self._shared.stamp(self._source, point), end=True)
         if stamp is None or self._replica() is None:
             return None
         return self._commit(self.state, RECORDS.empty_table(), stamp, FeedReport(self.feed.name, point.number, 0))
@@ -243,7 +244,7 @@ class FeedPublisher:
         report = FeedReport(self.feed.name, state.point, 0, len(rows), scanned=True)
         records = RECORDS.empty_table()
         if replica is not None and snapshot is not None:
-            stamp, moment = self._shared.stamps.at(self._source, start), start.of(self._source).commit_time
+            stamp, moment = self._shared.stamp(self._source, start), start.of(self._source).commit_time
             outgoing = [
                 Outgoing(Completed(key, Operation.READ, None, row, None), Stamped(stamp, order), moment)
                 for order, (key, row) in enumerate(rows.items())
@@ -296,7 +297,7 @@ class FeedPublisher:
         if self.state.scan is None or self.state.scan.is_done or self.feed.is_snapshot:
             return
         scan, start = self._scanning(), self._points[self._start]
-        stamp, moment = self._shared.stamps.at(self._source, start), start.of(self._source).commit_time
+        stamp, moment = self._shared.stamp(self._source, start), start.of(self._source).commit_time
         for key in sorted(published if keys is None else keys):
             if scan.touch(key, self.state.scan) and key in published:
                 yield Outgoing(Completed(key, Operation.INSERT, None, published[key], None), Stamped(stamp, 0), moment)

@@ -25,10 +25,17 @@ class Stamps:
         rows = lake.rows(STAMPS).to_pylist()
         self._known = {(row["source"], row["point"]): Stamp(row["step"], row["number"]) for row in rows}
 
-    def at(self, source: str, point: Point) -> Stamp:
-        """The last stamp of a point; where none is stored, counting begins there."""
-        if (source, point.number) not in self._known:
-            self.note(source, point, start_stamp(point, source))
+    def at(self, source: str, point: int) -> Stamp | None:
+        """The last stamp of a point; None where none is stored."""
+        return self._known.get((source, point))
+
+    def last_before(self, source: str, point: int) -> int | None:
+        """The last point before one that has a stamp."""
+        return max((number for name, number in self._known if name == source and number < point), default=None)
+
+    def begin(self, source: str, point: Point) -> Stamp:
+        """Begins to count at a point, unless its stamp is stored already."""
+        self.note(source, point, start_stamp(point, source))
         return self._known[source, point.number]
 
     def note(self, source: str, point: Point, stamp: Stamp) -> None:

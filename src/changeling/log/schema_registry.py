@@ -49,8 +49,6 @@ class CarriedSchemas(msgspec.Struct, frozen=True, kw_only=True):
 
     declared: tuple[TableSchema, ...] = ()
     """Those that the user declared for whatever table comes: they hold from the start."""
-    by_number: bool = False
-    """The numbers that records give to schemas are those of the registry, and not the source's own."""
     with_all_rows: bool = False
     """The source sends the rows of a table again when it was altered: versions are accepted that do not fit the rows before."""
 
@@ -108,11 +106,10 @@ class Registry:
             if version.origin != "inferred"
         )
 
-    def known(self, source: str, seen: Sequence[Seen] = (), *, by_number: bool = False) -> Known:
+    def known(self, source: str, seen: Sequence[Seen] = ()) -> Known:
         """The number of each schema text as records of this source carry it, or why they are rejected.
 
-        Spellings that records may use are foreseen; others are looked up where they were `seen`. The numbers that records give
-        to schemas are those of this registry (`by_number`), or the source's own, which mean nothing here.
+        Spellings that records may use are foreseen; others are looked up where they were `seen`.
         """
         found: Known = {}
         plain: dict[tuple[TableName, TableSchema], int | str] = {}
@@ -124,17 +121,21 @@ class Registry:
             found |= dict.fromkeys(((version.table, text) for text in _spellings(version)), answer)
         for one in seen:
             schema = schema_from_json(one.schema)
-            numbered = self._numbered(one.table, schema, by_number)
+            numbered = self._numbered(source, one.table, schema)
             if numbered is not None:
                 found[one.table, one.schema] = _answer(numbered)
             elif (one.table, _plain(schema)) in plain:
                 found[one.table, one.schema] = plain[one.table, _plain(schema)]
         return found
 
-    def _numbered(self, table: TableName, schema: TableSchema, by_number: bool) -> Version | None:
-        """The version that a record named by its number, whatever its table is called there, or that a rule numbered."""
-        found = (known for known in self.versions if known.id == schema.id and known.schema == _plain(schema))
-        return next((known for known in found if by_number or _is_rule_for(known, table)), None)
+    def _numbered(self, source: str, table: TableName, schema: TableSchema) -> Version | None:
+        """The version of a table that a record named by its number.
+
+        The number may be that of another table's version: of a rule for several tables or sources, too. That says which columns
+        the record has; its own table gets a version of its own.
+        """
+        own = (known for known in self.of(source, table) if known.id == schema.id)
+        return next((known for known in own if known.schema == _plain(schema)), None)
 
     def declare(self, source: str, table: TableName, schema: TableSchema, policy: Policy) -> list[Version]:
         """Registers what the user declares; new versions only. A number that the user gives must be a new one."""
@@ -171,7 +172,7 @@ class Registry:
             schema = schema_from_json(one.schema)
             plain = _plain(schema)
             chosen = policy(one.table)
-            numbered = self._numbered(one.table, schema, carried.by_number) is not None
+            numbered = self._numbered(source, one.table, schema) is not None
             if numbered or not self._is_new(source, one, plain, seen, furthest, chosen):
                 continue
             # Where it is known, it holds again: from here on, whoever named it first.
@@ -287,10 +288,6 @@ class Registry:
 def _answer(version: Version) -> int | str:
     """The number of a version, or why its records are rejected."""
     return version.note or "its schema does not fit the rows of its table" if version.incompatible else version.id
-
-
-def _is_rule_for(version: Version, table: TableName) -> bool:
-    return version.origin == "declared" and version.table.fits(table)
 
 
 def _plain(schema: TableSchema) -> TableSchema:

@@ -121,7 +121,9 @@ class FeedRun:
     def _publisher(self, feed: Feed, merge: Merge) -> FeedPublisher:
         if self._shared is None or self._shared.replicas is not merge.tables:
             # After a failure, a merge reads the replicas again.
-            self._shared = SharedReads(self._log, self._tables, self._policy, merge.tables)
+            self._shared = SharedReads(
+                self._log, self._tables, self._policy, merge.tables, merge.points, self.needed_points
+            )
             self._publishers = {}
         known = self._publishers.get(feed.name)
         if known is None or known.feed.id != feed.id:

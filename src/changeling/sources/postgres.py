@@ -68,6 +68,7 @@ class PostgresSource:
         self._done = KnownTables(own_state)
         self._altered = AlteredTables(self._capture, self._done)
         self._present: int | None = None
+        self._end_was_given = False
         self._opened: Server | None = None
         self._snapshot: RunningSnapshot | None = None
         self._contention = LockContention()
@@ -131,7 +132,7 @@ class PostgresSource:
 
     def stop_at(self, position: int) -> None:
         """What commits from an LSN on is left for another run."""
-        self._present = position
+        self._present, self._end_was_given = position, True
 
     def nothing(self) -> str:
         """A range without transactions."""
@@ -210,24 +211,14 @@ class PostgresSource:
         self._capture.release(self._position)
         if self._snapshot is None:
             self._add_tables()
-        waiting = self._snapshot is not None
-        if waiting and (self._streamed or not self._snapshot_is_added()):
+        running = self._snapshot
+        if running is not None and running.comes_first(self._done, self._position, self._streamed):
             self._streamed = False
             return self._snapshot_plan(server)
         if (plan := self._stream_plan(server)) is not None:
             self._streamed = True
             return plan
-        return self._snapshot_plan(server) if waiting else None
-
-    def _snapshot_is_added(self) -> bool:
-        """Whether it is for tables that were added later: the first tables come before anything else.
-
-        So does what others wait for, once the stream has come to its point: else the changes before it would come late.
-        """
-        running = self._snapshot
-        if running is None or not running.replaces_rows or running.slot_lost or not self._done:
-            return False
-        return not running.held or (self._position or 0) < running.point.lsn
+        return None if running is None else self._snapshot_plan(server)
 
     def _snapshot_plan(self, server: Server) -> Snapshot | None:
         assert self._snapshot is not None
@@ -292,6 +283,9 @@ class PostgresSource:
         parts = [part for table, leaves in locked.leaves.items() for part in plans.parts_of(table, leaves)]
         held = self._contention.blocks_ddl(locked)
         self._snapshot = RunningSnapshot(point, locked, parts, asked, replaces_rows, self._slot_lost, held)
+        if self._present is not None and not self._end_was_given:
+            # It shows what committed since.
+            self._present = max(self._present, point.lsn)
         if not parts:
             self._end_snapshot()
 

@@ -1,6 +1,7 @@
 """A snapshot of tables while it is being read."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from changeling.model.position import encode
 from changeling.postgres.published_table import PublishedTable
@@ -9,6 +10,14 @@ from changeling.sources.postgres_capture import LockedTables
 from changeling.sources.postgres_plan import Part, Snapshot, batch
 from changeling.sources.postgres_reading import Tables
 from changeling.sources.source import KnownSchema, SnapshotShare
+
+
+class KnownNames(Protocol):
+    """Names of tables, or none."""
+
+    def __bool__(self) -> bool: ...
+
+    def __contains__(self, name: str) -> bool: ...
 
 
 @dataclass
@@ -26,6 +35,20 @@ class RunningSnapshot:
     held: bool = False
     """It is read over the connection that has the locks: DDL on its tables waits."""
     begun: bool = False
+
+    def comes_first(self, known: KnownNames, position: int, streamed: bool) -> bool:
+        """Whether its next parts come before what follows in the log, of which all up to a position was read.
+
+        The first tables do; those that were added later take turns with the log (`streamed`: it had its turn). Tables that are
+        snapshotted again, and those that others wait for, come once the log has come to the snapshot: else the changes before it
+        would come late. `known` are the tables that have a snapshot.
+        """
+        if not self.replaces_rows or self.slot_lost or not known:
+            return True
+        has_changes = self.held or any(name in known for name in self.locked.prints)
+        if has_changes and position < self.point.lsn:
+            return False
+        return self.held or streamed
 
     def plan(self, system: str, position: int, most: int) -> Snapshot:
         """The next parts, at most `most`; `position` is where the stream continues."""
