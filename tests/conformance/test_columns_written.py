@@ -18,6 +18,7 @@ from changeling.formats.capabilities import FEATURES
 from changeling.formats.encoding import Encoder, Numbering
 from changeling.formats.transaction_progress import TransactionProgress
 from changeling.formats.user_options import write_options
+from changeling.formats.ydb_json.envelope import Mode
 from changeling.model import layout
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
@@ -33,6 +34,13 @@ LOSSY = ("canal", "dataworks", "dataworks-message", "ydb-debezium", "ydb-dynamod
 """Formats whose places are not those of XTDB's transactions: such changes lose them, where that is allowed."""
 MOVING = ("arcion-json", "arcion-native", "canal", "dataworks", "dataworks-message", "transferia")
 """Formats that have a place for the key before: a moved row is written by columns, too."""
+COLUMNS = {
+    "_id": "string",
+    "age": "int32",
+    "balance": "decimal(18,2)",
+    "created_at": "timestamptz",
+    "items": "json",
+}
 OPTIONS: list[dict[str, Any]] = [{}, {"drop": "all"}, {"drop": "all", "keyed": False}]
 
 
@@ -126,14 +134,7 @@ def test_plain_rows_are_written_by_columns(name: str) -> None:
     assert check_same(name, [plain], options) == 300
     canonical = plain.set_column(8, layout.CHANGES.field(8), pa.repeat(pa.scalar("canonical"), 300))
     assert check_same(name, [canonical], options) == 300
-    columns = {
-        "_id": "string",
-        "age": "int32",
-        "balance": "decimal(18,2)",
-        "created_at": "timestamptz",
-        "items": "json",
-    }
-    known, _ = changeling.decode(list(events(300)), "xtdb", columns=columns, key="_id")
+    known, _ = changeling.decode(list(events(300)), "xtdb", columns=COLUMNS, key="_id")
     assert check_same(name, known.combine_chunks().to_batches(), options) == 300
     typed = canonical.set_column(15, layout.CHANGES.field(15), known["schema"].combine_chunks())
     assert check_same(name, [typed], options) == 300
@@ -180,3 +181,22 @@ def test_a_part_of_a_new_row_whose_record_names_the_old_one_is_looked_at_by_itse
     whole = msgspec.structs.replace(CASES["insert"], meta='{"old_key":{"_id":"o-0"}}')
     for options in OPTIONS:
         check_same(name, [batch([part, whole])], options)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("name", ["ydb-debezium", "ydb-json"])
+def test_every_mode_of_changefeeds(name: str, mode: Mode) -> None:
+    """Of changes of other dialects and of their own, which go by columns, too."""
+    given = _mixed(list(CASES.values()), seed=5)
+    for more in [{}, {"reset": True}, {"reset": False}] if name == "ydb-json" else [{}]:
+        for drop in ("all", ()):
+            check_same(name, given, {"mode": mode, "drop": drop, **more})
+    known, _ = changeling.decode(list(events(300)), "xtdb", columns=COLUMNS, key="_id")
+    # Of a change without the row before it, some modes show nothing.
+    options = {"mode": mode, "drop": "all"}
+    assert check_same(name, known.combine_chunks().to_batches(), options) == 300
+    made, _ = changeling.encode(known, name, **options)
+    for schema in ({}, {"columns": COLUMNS}):
+        own, _ = changeling.decode(made, name, key="_id", mode=mode, table="users", **schema)
+        for chosen in ({}, options, {"mode": Mode.NEW_AND_OLD_IMAGES, "drop": "all"}):
+            assert check_same(name, own.combine_chunks().to_batches(), chosen) == 300

@@ -37,3 +37,22 @@ def test_slices_make_the_same_records(format: str, monkeypatch: pytest.MonkeyPat
         own = [[row for row in made.records.to_pylist() if row["partition"] == partition] for made in (whole, parts)]
         assert own[0] == own[1] != []
     assert whole.rejects.num_rows == parts.rejects.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("format", "kind", "number", "spelled"),
+    [
+        ("ydb-json", "decimal(10,2)", "100.50", '"100.5"'),
+        ("ydb-json", "decimal(10,2)", "100.00", '"100"'),
+        ("ydb-json", "decimal(10,0)", "100", '"100"'),
+        ("ydb-json", "decimal", "-100.50", '"-.1005e3"'),
+        ("debezium-json", "decimal(10,2)", "100.50", '"100.50"'),
+    ],
+)
+def test_numbers_are_spelled_as_the_dialect_does(format: str, kind: str, number: str, spelled: str) -> None:
+    shape = Shape((ReplicaColumn("1", "id", "int64"), ReplicaColumn("2", "n", kind)), ("1",))
+    row = {"1": b"7", "2": f'"{number}"'.encode()}
+    one = Outgoing(Completed("[7]", Operation.INSERT, None, row, 0), Stamped(Stamp(1_700_000_000_000, 1), 0))
+    of = feed(format=format, mode="NEW_AND_OLD_IMAGES")
+    made = FeedEncoder(of, Columns(), shape, None).encode([one], "pg", Counts(), 0)
+    assert f'"n":{spelled}'.encode() in made.records["value"][0].as_py()

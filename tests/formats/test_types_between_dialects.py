@@ -4,13 +4,17 @@ import json
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 import changeling
 from changeling.conformance.cases import CASES, batch
+from changeling.envelope.canonical_cells import are_canonical
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
+from changeling.model.errors import CannotCarry
 from changeling.model.table import Column, TableSchema
+from changeling.model.types import parse
 
 ARCION = (
     '{"tableName":{"namespace":{"catalog":null,"schema":"s","hash":1},"name":"t","hash":2},"opType":"I",'
@@ -126,3 +130,37 @@ def test_a_time_with_a_zone_is_declared_as_one_to_transferia(
 def test_binary_records_are_refused_by_name() -> None:
     _, rejects = changeling.decode([b"\x00\x00\x00\x00\x07\x02\xfe"], "debezium-json")
     assert "Avro" in rejects["reason"][0].as_py()
+
+
+CANONICAL_VALUES = {
+    "date": ['"2026-11-18"', '"0001-02-03"'],
+    "time": ['"10:15:30"', '"10:15:30.120"'],
+    "timestamp": ['"2026-11-18T10:15:30"', '"2026-11-18T10:15:30.120"', '"2026-11-18T10:15:30.000001"'],
+    "timestamptz": ['"2026-11-18T10:15:30Z"', '"2026-11-18T10:15:30.120Z"', '"1026-11-18T10:15:30.000000001Z"'],
+    "decimal(10,2)": ['"0"', '"-12.30"', '"NaN"'],
+    "decimal": ['"0"', '"-12.30"', '"Infinity"'],
+    "float64": ["0", "-1.5", '"NaN"', "1e300"],
+    "float32": ["0", "-1.5", '"-Infinity"'],
+    "int64": ["0", "-7"],
+    "bool": ["true", "false"],
+    "string": ['"a"', '""'],
+    "bytes": ['"AQID/w=="'],
+    "json": ["{}", "[1.50]"],
+    "uuid": ['"550e8400-e29b-41d4-a716-446655440000"'],
+}
+
+
+@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("kind", CANONICAL_VALUES)
+def test_columns_of_canonical_values_are_spelled_as_each_value(kind: str, name: str) -> None:
+    types, column = registry.get(name).types, parse(kind)
+    values = pa.array([value.encode() for value in CANONICAL_VALUES[kind]])
+    plain = values.filter(pa.array(are_canonical(values, column)))
+    one, many = types.writer(column), types.column_writer(column)
+    spelled = plain if many is None else many(plain)
+    for value, found in zip(plain.to_pylist(), spelled.to_pylist(), strict=True):
+        if found is None:
+            with pytest.raises(CannotCarry):
+                (one or bytes)(value)
+        else:
+            assert found == (value if one is None else one(value))

@@ -77,6 +77,10 @@ class Cells(Operations):
         front = self.where(self.equal(one, b"{}"), None, one)
         return self.first(self.with_front(self.without_end(front), other), other, one)
 
+    def with_key(self, image: Cell, key: Cell) -> Cell:
+        """A compact image that has no columns of its key with these in front."""
+        return self.where(self.present(image), self.merged(key, image), None)
+
     def array_of(self, values: Iterable[Cell]) -> Cell:
         """An array of these values."""
         parts: list[Cell] = []

@@ -55,18 +55,25 @@ class ChangeColumns(Many):
         self.placed: tuple[pa.Array, ...] | None = None
         """The components of the positions that the records have, where readers use them: they are the changes' own."""
 
-    def check_rows(self) -> None:
-        """Changes leave that are not one full row each, or whose images cannot be written as they are."""
+    def check_rows(self, *, in_part: bool = False) -> None:
+        """Changes leave that are not one full row each, or whose images cannot be written as they are.
+
+        `in_part`: rows need not be full, nor have the columns of their keys.
+        """
         deleted = self.equal(self.change.op, Operation.DELETE)
         for image, kind in (
             (self.change.before, self.change.before_image),
             (self.change.after, self.change.after_image),
         ):
             self.expect(self.present(image) == ~self.equal(kind, Image.NONE))
-        self.expect(self.equal(self.change.after_image, self.where(deleted, Image.NONE, Image.FULL)))
+        if in_part:
+            new = self.one_of(self.change.op, (Operation.INSERT, Operation.READ))
+            self.expect(~(new & self.equal(self.change.after_image, Image.PARTIAL)))
+        else:
+            self.expect(self.equal(self.change.after_image, self.where(deleted, Image.NONE, Image.FULL)))
         key, names = self.keys()
-        self.check_image(self.change.before, key, names)
-        self.check_image(self.change.after, key, names)
+        self.check_image(self.change.before, key, names, in_part)
+        self.check_image(self.change.after, key, names, in_part)
 
     def keys(self) -> tuple[pa.Array, Names | None]:
         """The keys, and their columns where all changes have the same; keys that are not canonical are not plain."""
@@ -78,8 +85,8 @@ class ChangeColumns(Many):
         self.check()
         return given, names
 
-    def check_image(self, image: pa.Array, key: pa.Array, names: Names | None) -> None:
-        """Images are plain that can be written as they are, and contain the columns of their keys."""
+    def check_image(self, image: pa.Array, key: pa.Array, names: Names | None, in_part: bool) -> None:
+        """Images are plain that can be written as they are, and contain the columns of their keys (`in_part`: or none of them)."""
         there = pc.is_valid(image)
         if image.null_count == len(image):
             return
@@ -87,9 +94,8 @@ class ChangeColumns(Many):
         self.expect(are_objects(given))
         self.check()
         self.expect(are_compact(given))
-        self.expect(
-            pc.or_(pc.invert(there), pa.array(fit_rows(key.cast(pa.binary()), key, names, given.cast(pa.binary()))))
-        )
+        fits = fit_rows(key.cast(pa.binary()), key, names, given.cast(pa.binary()), in_part=in_part)
+        self.expect(pc.or_(pc.invert(there), pa.array(fits)))
         self.check()
 
 

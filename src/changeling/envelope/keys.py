@@ -51,15 +51,6 @@ def values_in(rows: pa.Array, names: Names) -> list[pa.Array]:
     return made
 
 
-def in_rows(rows: pa.Array, names: Names) -> tuple[list[pa.Array], Mask]:
-    """The values of these columns of rows (as binary, or text), and whether each row has all of them in canonical form."""
-    values = values_in(rows, names)
-    plain = np.ones(len(rows), np.bool_)
-    for value in values:
-        plain &= are_canonical(value)
-    return values, plain
-
-
 _NULL = msgspec.Raw(b"null")
 
 
@@ -80,16 +71,19 @@ def behind_key(rows: pa.Array, columns: pa.Array) -> tuple[Mask, pa.Array]:
     return begins & as_mask(pc.or_(pc.starts_with(rest, b","), pc.starts_with(rest, b"}"))), rest
 
 
-def fit_rows(columns: pa.Array, key: pa.Array, names: Names | None, rows: pa.Array) -> Mask:
-    """Whether rows begin with the columns of their keys, or contain equal ones elsewhere.
+def fit_rows(columns: pa.Array, key: pa.Array, names: Names | None, rows: pa.Array, *, in_part: bool = False) -> Mask:
+    """Whether rows begin with the columns of their keys, or contain equal ones elsewhere; `in_part`: or lack some.
 
     `columns` are the keys as they are spelled (compact objects), `key` are the canonical ones, `names` the columns of all of them.
     """
     fits, _ = behind_key(rows, columns)
-    if not fits.all() and names is not None:
-        values, plain = in_rows(rows, names)
-        fits |= plain & as_mask(pc.equal(keys_of(list(zip(names, values, strict=True))), key.cast(pa.binary())))
-    return fits
+    if fits.all() or names is None:
+        return fits
+    same = np.ones(len(rows), np.bool_)
+    for found, wanted in zip(values_in(rows, names), values_in(key.cast(pa.binary()), names), strict=True):
+        equal = pc.equal(found, wanted)
+        same &= as_mask(pc.or_kleene(equal, pc.is_null(found)) if in_part else equal)
+    return fits | same
 
 
 def canonical_objects(texts: pa.Array) -> tuple[pa.Array, Names | None]:

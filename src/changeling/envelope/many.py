@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope import keys
-from changeling.envelope.cells import Absent, Cell, Condition, Members, Part
+from changeling.envelope.cells import Absent, Cell, Cells, Condition, Members, Part
 from changeling.envelope.columns import Structs
 from changeling.envelope.objects import are_objects, are_shallow, in_order
 from changeling.envelope.parts import Parts
@@ -133,6 +133,15 @@ class Many(Parts):
                 own = head + b"null" if name in taken else self.joined(head, pc.fill_null(text, b""))
                 parts.append(pc.if_else(pc.is_valid(text), own, b""))
         return self.joined(*parts, b"}") if parts else b"{}"
+
+    def sparse(self, members: Mapping[str, Cell]) -> Cell:
+        found = {name: text for name, text in members.items() if text is not None}
+        parts = [self.first(self.joined(b"," + json_text.head(name), text), b"") for name, text in found.items()]
+        whole = self.array(self.joined(*parts), pa.binary())
+        lengths = byte_lengths(whole)
+        there = lengths > 0
+        rest = every(cut(whole, np.column_stack((there, lengths - there))), 1, 2)
+        return self.where(there, self.joined(b"{", rest, b"}"), None)
 
     def quoted(self, text: Cell) -> Cell:
         return b"null" if text is None else quoted(self.array(text, pa.string()))
@@ -262,15 +271,15 @@ class Many(Parts):
         if not there.any():
             return None
         begins, rest = keys.behind_key(self.array(self.first(image, key), pa.binary()), self.array(key, pa.binary()))
-        self.only(begins | ~there)
-        return self.where(there, self.joined(b"{", pc.replace_substring_regex(rest, "^,", "")), None)
+        if (begins | ~there).all():
+            return self.where(there, self.joined(b"{", pc.replace_substring_regex(rest, "^,", "")), None)
+        names = self.members(key)
 
-    def with_key(self, image: Cell, key: Cell) -> Cell:
-        if image is None:
-            return None
-        rest = pc.replace_substring_regex(self.array(image, pa.binary()), r"^\{", "")
-        comma = pc.if_else(pc.equal(rest, b"}"), b"", b",")
-        return self.joined(pc.replace_substring_regex(self.array(key, pa.binary()), r"\}$", ""), comma, rest)
+        def made(part: Cells, columns: Members | None) -> Sequence[Cell]:
+            others = {name: value for name, value in (columns or {}).items() if name not in names}
+            return [None if columns is None else part.shell(others)]
+
+        return self.by_members(made, (image,))[0]
 
     def without_end(self, text: Cell) -> Cell:
         if text is None:

@@ -256,11 +256,6 @@ class One(Cells):
         names = _names(key or b"{}")
         return json_text.join((name, value) for name, value in json_text.members(image).items() if name not in names)
 
-    def with_key(self, image: Cell, key: Cell) -> Cell:
-        if image is None:
-            return None
-        return json_text.join({**json_text.members(key or b"{}"), **json_text.members(image)}.items())
-
     def without_end(self, text: Cell) -> Cell:
         return None if text is None else text[:-1]
 

@@ -311,10 +311,6 @@ class Operations(ABC):
         """An image without the columns of its key."""
 
     @abstractmethod
-    def with_key(self, image: Cell, key: Cell) -> Cell:
-        """An image that has no columns of its key with these in front."""
-
-    @abstractmethod
     def without_end(self, text: Cell) -> Cell:
         """A compact object without the bracket at its end."""
 

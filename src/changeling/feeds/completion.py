@@ -22,10 +22,14 @@ class Event(NamedTuple):
     effect: Effect | None
     op: Operation
     values: Row
-    mentioned: frozenset[str]
     origin: str | None = None
     is_partly_read: bool = False
     """Values of it do not fit their columns: what the row has there, the replica knows."""
+
+    @property
+    def mentioned(self) -> frozenset[str]:
+        """The columns that it has values of."""
+        return frozenset(self.values)
 
     @property
     def keys(self) -> list[str]:
@@ -35,8 +39,7 @@ class Event(NamedTuple):
         return [self.key] if self.origin is None else [self.key, self.origin]
 
 
-@dataclass(frozen=True)
-class Completed:
+class Completed(NamedTuple):
     """A change with the whole row before and after it."""
 
     key: str
@@ -53,8 +56,7 @@ class Completed:
     """The change does not say what it did to the row."""
 
 
-@dataclass(frozen=True)
-class Incomplete:
+class Incomplete(NamedTuple):
     """A change that cannot be published: the whole row is not known."""
 
     place: int

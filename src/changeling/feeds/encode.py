@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from changeling.envelope.cells import Cell
+from changeling.envelope.many import Many
 from changeling.feeds.completion import Completed
 from changeling.feeds.feed import Feed
 from changeling.feeds.number_spelling import Spelling, spellings
@@ -26,7 +28,7 @@ from changeling.model import json_text, layout, position
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.table import Column, TableName, TableSchema
-from changeling.replicas.shape import Columns, Shape
+from changeling.replicas.shape import Columns, ReplicaColumn, Shape
 
 YDB = ("ydb-json", "ydb-debezium", "ydb-dynamodb")
 LEFT_OUT = frozenset({"position", "order", "commit_time", "transaction", "table", "catalog", "schema"})
@@ -69,8 +71,6 @@ class FeedEncoder:
         self._schema = schema_of(feed.table, columns, shape, version)
         self._spellings = spellings(feed.format, shape)
         self._text = _spelled(self._schema, shape, self._spellings).to_json()
-        # The members of images, each with its name as JSON has it before the value.
-        self._heads = [(column.id, json_text.head(column.source_name)) for column in shape.columns]
         # Two of YDB's forms show nothing of the row in this mode.
         self._shows_parts = feed.mode == "UPDATES" and feed.format not in ("ydb-debezium", "ydb-dynamodb")
         self._encoders: dict[int, Encoder] = {}
@@ -80,11 +80,9 @@ class FeedEncoder:
         parts, numbered = self._partitions(changes), _numbered(changes)
         found, rejects = [RECORDS.empty_table()], [layout.REJECTS.empty_table()]
         for start in range(0, len(changes), SLICE):
-            built = [
-                self._change(one, before + number) for number, one in enumerate(islice(numbered, SLICE), start + 1)
-            ]
-            numbering = Numbering(before + start, counts, progress=[TransactionProgress()] * len(built))
-            batch = _batch(built, source)
+            part = list(islice(numbered, SLICE))
+            numbering = Numbering(before + start, counts, progress=[TransactionProgress()] * len(part))
+            batch = self._batch(part, before + start, source)
             for places, encoded in self._encoded(batch, numbering, parts[start : start + SLICE]):
                 own = places[np.asarray(encoded.places, np.int64)] + start
                 values = encoded.records.column("value")
@@ -136,7 +134,8 @@ class FeedEncoder:
         return self._control(change, source)
 
     def _control(self, change: Change, source: str) -> bytes:
-        (record,) = layout.records(self._encoder(0)(_batch([change], source)).records)
+        batch = layout.changes_batch([change], pa.nulls(1, layout.ORIGIN), source, "canonical")
+        (record,) = layout.records(self._encoder(0)(batch).records)
         assert record.value is not None
         return record.value
 
@@ -158,81 +157,129 @@ class FeedEncoder:
             self._encoders[partition] = Encoder(self._form, options)
         return self._encoders[partition]
 
-    def _change(self, one: Outgoing, number: int) -> Change:
-        change = one.change
-        op, before, after = self._shown(change)
-        stamp = one.stamped.stamp
-        made = Change(
-            op=op,
-            table=self._table,
-            key=json_text.canonical_key(self._key(change)),
-            before=before[0],
-            before_image=before[1],
-            after=after[0],
-            after_image=after[1],
-            position=position.encode(*stamp),
-            commit_time=one.commit_time,
-            transaction=one.transaction,
-            schema=self._text,
-        )
-        return self._placed(made, one, number)
+    def _batch(self, changes: Sequence[Outgoing], before: int, source: str) -> pa.RecordBatch:
+        """Changes as the encoder reads them; `before` says how many the feed has published already."""
+        cells = Many(len(changes))
+        shown = [self._shown(one.change) for one in changes]
+        before_sides, after_sides = [one.before for one in shown], [one.after for one in shown]
+        places = [self._place(one, before + number) for number, one in enumerate(changes, 1)]
+        transactions = [one.transaction for one in places]
+        given = {
+            **dict.fromkeys(layout.CHANGES.names),
+            "source": source,
+            "table": layout.tables_array([self._table]).take(cells.array(0)),
+            "op": [one.op for one in shown],
+            "key": self._keys([one.change for one in changes]),
+            "before": self._images(before_sides),
+            "after": self._images(after_sides),
+            "before_image": [Image.NONE if one is None else one.size for one in before_sides],
+            "after_image": [Image.NONE if one is None else one.size for one in after_sides],
+            "encoding": "canonical",
+            "position": [one.position for one in places],
+            "commit_time": [one.commit_time for one in places],
+            "transaction": cells.transaction(
+                *([one and getattr(one, name) for one in transactions] for name in Transaction.__struct_fields__)
+            ),
+            "origin": pa.nulls(len(changes), layout.ORIGIN),
+            "schema": self._text,
+            "arrived": False,
+        }
+        columns = [cells.array(given[field.name], field.type) for field in layout.CHANGES]
+        return pa.record_batch(columns, schema=layout.CHANGES)
 
-    def _placed(self, made: Change, one: Outgoing, number: int) -> Change:
-        """With the position that records of the dialect have."""
+    def _place(self, one: Outgoing, number: int) -> "_Place":
+        """The position, the time and the transaction that records of the dialect have."""
         stamp, order = one.stamped
-        replace = msgspec.structs.replace
         millis = (stamp.step if one.commit_time is None else one.commit_time // _NANOS_PER_MS) * _NANOS_PER_MS
-        if self._feed.format == "ydb-json":
-            return replace(made, commit_time=stamp.step * _NANOS_PER_MS, transaction=Transaction(str(stamp.number)))
-        if self._feed.format == "ydb-debezium":
-            return replace(made, commit_time=max(millis, 0), transaction=Transaction(str(stamp.number)))
-        if self._feed.format == "ydb-dynamodb":
-            return replace(made, commit_time=max(millis, 0), transaction=None, position=position.encode(number))
-        if self._feed.format == "xtdb":
-            own = Transaction(str(stamp.number), order=order)
-            return replace(made, commit_time=millis, transaction=own, position=position.encode(stamp.number, order))
-        return made
+        own = Transaction(str(stamp.number))
+        match self._feed.format:
+            case "ydb-json":
+                return _Place(position.encode(*stamp), stamp.step * _NANOS_PER_MS, own)
+            case "ydb-debezium":
+                return _Place(position.encode(*stamp), max(millis, 0), own)
+            case "ydb-dynamodb":
+                return _Place(position.encode(number), max(millis, 0))
+            case "xtdb":
+                return _Place(position.encode(stamp.number, order), millis, Transaction(own.id, order))
+            case _:
+                return _Place(position.encode(*stamp), one.commit_time, one.transaction)
 
-    def _shown(self, change: Completed) -> tuple[Operation, tuple[bytes | None, Image], tuple[bytes | None, Image]]:
+    def _shown(self, change: Completed) -> "_Shown":
         """The operation and the images that the dialect needs for the feed's mode."""
-        mode, op = self._feed.mode, change.op
-        nothing: tuple[bytes | None, Image] = (None, Image.NONE)
-        before = nothing if change.before is None else (self._image(change.before), Image.FULL)
-        after = nothing if change.after is None else (self._image(change.after), Image.FULL)
+        op, own = change.op, [None if row is None else _Side(row, Image.FULL) for row in (change.before, change.after)]
+        before, after = own
         if change.touched:
-            return Operation.UPDATE, nothing, nothing
+            return _Shown(Operation.UPDATE, None, None)
         if self._shows_parts and change.mentioned is not None and change.after is not None:
             # What the source sent of the row, NULLs among it.
             part = {number: change.after.get(number, b"null") for number in change.mentioned}
-            return Operation.UPDATE, before, (self._part(part), Image.PARTIAL)
-        if self._feed.format not in YDB and mode == "NEW_IMAGE":
-            before = (json_text.join(self._key(change)), Image.KEY) if op is Operation.DELETE else nothing
-        if op is Operation.UPDATE and change.before is None:
-            op = Operation.INSERT
-        return op, before, after
+            return _Shown(Operation.UPDATE, before, _Side(part, Image.PARTIAL))
+        if self._feed.format not in YDB and self._feed.mode == "NEW_IMAGE":
+            before = _Side(change.before or {}, Image.KEY) if op is Operation.DELETE else None
+        return _Shown(Operation.INSERT if op is Operation.UPDATE and change.before is None else op, before, after)
 
-    def _image(self, row: Row) -> bytes:
-        if self._feed.format == "xtdb":
-            # A document has no member for what it does not have.
-            return self._part(row)
-        row = self._spell(row)
-        return b"{%b}" % b",".join([head + row.get(number, b"null") for number, head in self._heads])
+    def _images(self, sides: Sequence["_Side | None"]) -> pa.Array:
+        """Rows as objects; null where there is none."""
+        there = [one for one in sides if one is not None]
+        if not there:
+            return pa.nulls(len(sides), pa.string())
+        cells = Many(len(there))
+        columns = self._columns([one.row for one in there], self._shape.columns)
+        sizes = cells.array([one.size for one in there], pa.string())
+        made = cells.shell({name: cells.filled(values) for name, values in columns.items()})
+        # A document of XTDB has no member for what it does not have.
+        parts = cells.equal(sizes, Image.PARTIAL) | cells.mask(self._feed.format == "xtdb")
+        if cells.any(parts):
+            made = cells.where(parts, cells.first(cells.sparse(columns), b"{}"), made)
+        by_key = cells.equal(sizes, Image.KEY)
+        if cells.any(by_key):
+            made = cells.where(by_key, cells.shell(self._key_columns(cells, columns)), made)
+        shown = np.array([one is not None for one in sides])
+        return cells.array(made, pa.string()).take(pa.array(np.cumsum(shown) - 1, mask=~shown))
 
-    def _part(self, row: Row) -> bytes:
-        row = self._spell(row)
-        return b"{%b}" % b",".join([head + row[number] for number, head in self._heads if number in row])
+    def _keys(self, changes: Sequence[Completed]) -> pa.Array:
+        """The keys, as the images spell them: that of a change is spelled as rows are found by it."""
+        cells = Many(len(changes))
+        rows = [(one.before if one.op is Operation.DELETE else one.after) or {} for one in changes]
+        columns = self._key_columns(cells, self._columns(rows, self._shape.key_columns))
+        canonical = {name: list(map(json_text.canonical, cells.array(columns[name]).to_pylist())) for name in columns}
+        return cells.array(cells.shell(dict(sorted(canonical.items()))), pa.string())
 
-    def _spell(self, row: Row) -> Row:
-        if not self._spellings:
-            return row
-        spelled = {number: one.write(row[number]) for number, one in self._spellings.items() if number in row}
-        return {**row, **spelled}
+    def _key_columns(self, cells: Many, columns: Mapping[str, pa.Array]) -> dict[str, Cell]:
+        names = [column.source_name for column in self._shape.key_columns]
+        return {name: cells.filled(columns[name]) for name in names}
 
-    def _key(self, change: Completed) -> list[tuple[str, bytes]]:
-        """The columns of the key as the images of the row spell them: that of `change` is spelled as rows are found by it."""
-        shown = change.before if change.op is Operation.DELETE else change.after
-        row = self._spell(shown or {})
-        return [(column.source_name, row.get(column.id, b"null")) for column in self._shape.key_columns]
+    def _columns(self, rows: Sequence[Row], columns: Sequence[ReplicaColumn]) -> dict[str, pa.Array]:
+        """The values of rows by column, as the dialect spells them; null where a row has none."""
+        found = {}
+        for column in columns:
+            values = pa.array([row.get(column.id) for row in rows], pa.binary())
+            spelling = self._spellings.get(column.id)
+            found[column.source_name] = values if spelling is None else spelling.write(values)
+        return found
+
+
+class _Side(NamedTuple):
+    """A row that a record shows, and how much of it."""
+
+    row: Row
+    size: Image
+
+
+class _Shown(NamedTuple):
+    """What a record shows."""
+
+    op: Operation
+    before: _Side | None
+    after: _Side | None
+
+
+class _Place(NamedTuple):
+    """Where and when a record says that it belongs."""
+
+    position: str
+    commit_time: int | None
+    transaction: Transaction | None = None
 
 
 def _numbered(changes: Sequence[Outgoing]) -> Iterator[Outgoing]:
@@ -243,10 +290,6 @@ def _numbered(changes: Sequence[Outgoing]) -> Iterator[Outgoing]:
         order = max(order, last.get(stamp, -1) + 1)
         last[stamp] = order
         yield one._replace(stamped=Stamped(stamp, order))
-
-
-def _batch(changes: Sequence[Change], source: str) -> pa.RecordBatch:
-    return layout.changes_batch(changes, pa.nulls(len(changes), layout.ORIGIN), source, "canonical")
 
 
 def write_options(feed: Feed, partition: int = 0) -> dict[str, object]:

@@ -1,9 +1,13 @@
 """How dialects spell the numbers of a replica where that is not how the replica stores them."""
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import NamedTuple
 
-from changeling.model.canonical import Convert, text_of
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.model.canonical import text_of
 from changeling.model.json_text import quote
 from changeling.replicas.shape import Shape
 
@@ -11,8 +15,8 @@ from changeling.replicas.shape import Shape
 class Spelling(NamedTuple):
     """How the values of one column are spelled."""
 
-    write: Convert
-    """From the canonical form."""
+    write: Callable[[pa.Array], pa.Array]
+    """From a column of canonical forms, null where rows have none."""
     type: str | None = None
     """What the dialect takes them for then; None for the type of the column."""
 
@@ -33,20 +37,23 @@ def spellings(form: str, shape: Shape) -> dict[str, Spelling]:
     return found
 
 
-def _bare(raw: bytes) -> bytes:
-    return text_of(raw).encode()
+def _bare(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(texts, '^"(.*)"$', r"\1")
 
 
-def _shortest(raw: bytes) -> bytes:
+def _shortest(texts: pa.Array) -> pa.Array:
     """Without the zeros that only the scale of its column adds, as YDB prints decimals."""
-    text = text_of(raw)
-    if "." not in text:
-        return raw
-    return quote(text.rstrip("0").removesuffix("."))
+    return pc.replace_substring_regex(pc.replace_substring_regex(texts, r'(\.[0-9]*?)0+"$', r'\1"'), r'\."$', '"')
 
 
-def _dynumber(raw: bytes) -> bytes:
+def _dynumber(texts: pa.Array) -> pa.Array:
     """`.3321e1`, as YDB prints a DyNumber: all digits behind the point, and the power of ten."""
+    return pa.array(
+        [text if text in (None, b"null") else _with_exponent(text) for text in texts.to_pylist()], pa.binary()
+    )
+
+
+def _with_exponent(raw: bytes) -> bytes:
     sign, digits, exponent = Decimal(text_of(raw)).as_tuple()
     if not isinstance(exponent, int):
         return raw

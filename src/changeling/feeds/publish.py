@@ -32,6 +32,7 @@ from changeling.feeds.topic import (
     rows_of,
     topic_table,
 )
+from changeling.formats.decoding import gc_paused
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import Writer
 from changeling.log import layout
@@ -143,6 +144,7 @@ class FeedPublisher:
             return self._commit(state, RECORDS.empty_table(), barrier, FeedReport(self.feed.name, after.number, 0))
         return self._publish_table(replica, own, changes, old, new, state)
 
+    @gc_paused()
     def _publish_table(
         self,
         replica: Replica,
@@ -232,6 +234,7 @@ class FeedPublisher:
 
     # The initial scan.
 
+    @gc_paused()
     def _scan_bucket(self) -> FeedReport | None:
         """Publishes the next part of the initial scan: the rows of the start point that did not change since."""
         if self.state.scan is None or self.state.scan.is_done:

@@ -1,93 +1,89 @@
-"""The values of rows as a replica holds them, read from the images of changes."""
+"""The values of rows as a replica holds them, read from the images of changes, many at once."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from changeling.model import canonical, json_text
+import msgspec
+
+from changeling.model import canonical
 from changeling.model.canonical import Convert
 from changeling.model.types import Type
-from changeling.replicas.json_output import json_column, stored_form
-from changeling.replicas.keys import reader_of, same
+from changeling.replicas.json_output import json_column
+from changeling.replicas.keys import Reader, reader_of, same
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.value_kinds import undeclared
-from changeling.replicas.values import UNREADABLE
+from changeling.replicas.values import Reasons, column
 
 Row = Mapping[str, bytes]
 """The values of a row that are not NULL, by the id of their column: canonical JSON, as the column holds them."""
-_PLAIN = {
-    "string": re.compile(rb'"[^"\\]*"'),
-    "int64": re.compile(rb"0|-?[1-9][0-9]*"),
-    "bool": re.compile(rb"true|false"),
-}
-"""Values that their columns hold as they come."""
+_OBJECTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_ARRAYS = msgspec.json.Decoder(list[list[msgspec.Raw]])
+
+
+class ReadRow(NamedTuple):
+    """The values of an image and of its key, NULLs among them."""
+
+    values: dict[str, bytes]
+    is_whole: bool
+    """All values of the image fit their columns: those that do not are left out."""
+    unfit_key: str | None
+    """Why the key does not fit its columns."""
 
 
 class Values:
-    """Reads images of a table: canonical values by column."""
+    """Reads rows of a table: canonical values by column."""
 
     def __init__(self, columns: Columns, shape: Shape) -> None:
         self._columns, self._shape = columns, shape
-        self._readers: dict[tuple[str, int | None, str], tuple[str, Convert] | None] = {}
-        self._key = [
-            (column.id, inferred(column.kind) if column.id.startswith("+") else stored_form(column.kind))
-            for column in shape.key_columns
-        ]
 
-    def row(self, text: str | None, encoding: str, version: int | None) -> tuple[dict[str, bytes], bool]:
-        """The values of an image, NULLs among them, and whether all of them fit their columns: those that do not are left out."""
-        found, whole = {}, True
-        for name, raw in json_text.members(text or b"{}").items():
-            reader = self._reader(encoding, version, name)
-            if reader is None:
-                continue
-            number, convert = reader
-            try:
-                found[number] = raw if raw == b"null" else convert(raw)
-            except UNREADABLE:
-                whole = False
-        return found, whole
-
-    def key(self, key: str) -> dict[str, bytes]:
-        """The values of a normalised key, as the columns hold them."""
-        return {
-            number: value if value == b"null" else convert(value)
-            for (number, convert), value in zip(self._key, json_text.items(key), strict=True)
-        }
-
-    def _reader(self, encoding: str, version: int | None, name: str) -> tuple[str, Convert] | None:
-        place = (encoding, version, name)
-        if place not in self._readers:
-            found = reader_of(self._columns, self._shape, encoding, version, name)
-            if found is None:
-                self._readers[place] = None
-            elif not found.declared:
-                self._readers[place] = found.id, inferred(found.kind, None if found.read is same else found.read)
-            elif found.read is canonical.reader(found.kind):
-                # Which the stored form begins with as well.
-                self._readers[place] = found.id, stored_form(found.kind)
-            else:
-                self._readers[place] = found.id, _both(found.read, stored_form(found.kind))
-        return self._readers[place]
+    def rows(
+        self, texts: Sequence[str | None], keys: Sequence[str], encoding: str, version: int | None
+    ) -> list[ReadRow]:
+        """Images of one encoding and version, with their normalised keys."""
+        found: list[dict[str, bytes]] = [{} for _ in keys]
+        whole = [True] * len(keys)
+        unfit_keys: list[str | None] = [None] * len(keys)
+        images = _OBJECTS.decode("[" + ",".join(text or "{}" for text in texts) + "]")
+        for name in dict.fromkeys(name for image in images for name in image):
+            reader = reader_of(self._columns, self._shape, encoding, version, name)
+            if reader is not None:
+                there = [place for place, image in enumerate(images) if name in image]
+                for place in _add(found, there, [bytes(images[place][name]) for place in there], reader):
+                    whole[place] = False
+        values = _ARRAYS.decode("[" + ",".join(keys) + "]")
+        for number, one in enumerate(self._shape.key_columns):
+            declared = not one.id.startswith("+")
+            reader = Reader(one.id, canonical.reader(one.kind) if declared else same, one.kind, declared)
+            unfit = _add(found, range(len(keys)), [bytes(key[number]) for key in values], reader)
+            unfit_keys = [unfit.get(place, why) for place, why in enumerate(unfit_keys)] if unfit else unfit_keys
+        return list(map(ReadRow, found, whole, unfit_keys))
 
 
-def inferred(kind: Type, read: Convert | None = None) -> Convert:
-    """From a value of a column that no schema declares to its canonical form as the column holds it."""
-    plain = _PLAIN.get(kind.kind)
-
-    def convert(raw: bytes) -> bytes:
-        if read is None and plain is not None and plain.fullmatch(raw):
-            return raw
-        array, unfit = undeclared([raw], kind, read)
-        if unfit:
-            raise ValueError(f"{raw[:60].decode(errors='replace')} is of another kind than {kind}")
-        return json_column(array, kind)[0]
-
-    return convert
+def _add(rows: list[dict[str, bytes]], places: Sequence[int], values: Sequence[bytes], reader: Reader) -> Reasons:
+    """Adds values of a column to the rows at these places; returns the places of those that do not fit, and why."""
+    shown, unfit = _shown(values, reader)
+    for place, text in zip(places, shown, strict=True):
+        rows[place][reader.id] = text
+    for number in unfit:
+        del rows[places[number]][reader.id]
+    return {places[number]: why for number, why in unfit.items()}
 
 
-def _both(read: Convert, store: Convert) -> Convert:
-    def convert(raw: bytes) -> bytes:
-        plain = read(raw)
-        return plain if plain == b"null" else store(plain)
+def _shown(values: Sequence[bytes], reader: Reader) -> tuple[list[bytes], Reasons]:
+    """The values as their column holds them, and why some do not fit."""
+    if reader.declared:
+        array, misfits = column(values, reader.kind, reader.read)
+        return json_column(array, reader.kind), {misfit.place: misfit.reason for misfit in misfits}
+    return inferred(values, reader.kind, None if reader.read is same else reader.read)
 
-    return convert
+
+def inferred(values: Sequence[bytes], kind: Type, read: Convert | None = None) -> tuple[list[bytes], Reasons]:
+    """The same for a column that no schema declares."""
+    array, unfit = undeclared(values, kind, read)
+    if not unfit:
+        return json_column(array, kind), {}
+    if len(values) == 1:
+        return [b"null"], {0: f"{values[0][:60].decode(errors='replace')} is of another kind than {kind}"}
+    # Where one does not fit, all of them mean nothing.
+    each = [inferred([value], kind, read) for value in values]
+    return [shown for (shown,), _ in each], {place: why[0] for place, (_, why) in enumerate(each) if why}

@@ -1,6 +1,7 @@
 """The changes of one table between two points: as events of its rows, in order and each once, and where they came from."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,11 +22,15 @@ from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.key_moves import Half, Moved, moved
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import READ_COLUMNS, UNPLACED, UNSETTLED, FoldTable
+from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
 from changeling.replicas.shape import Columns, Shape
 
 _KEPT = ("op", "key", "before", "after", "position", "meta")
-_EVENTS = ("position", *ARRIVAL, "key", "effect", "op", "values", "encoding", "schema", "origin", "images")
+_CONTENT = ("position", "key", "effect", "op", "values", "encoding", "schema", "origin", "images")
+_SLICE = 20_000
+"""Events whose values are read at once."""
+_EFFECTS = {effect.value: effect for effect in Effect}
+_OPERATIONS = {operation.value: operation for operation in Operation}
 
 
 class TableChanges:
@@ -79,21 +84,12 @@ class TableChanges:
         return msgspec.json.encode(self._changes.rows.slice(place, 1).select(list(_KEPT)).to_pylist()[0])
 
     def _row_events(self, columns: Columns, shape: Shape) -> Iterator[Event | Incomplete]:
-        arrivals = zip(*(self._rows.column(name).to_pylist() for name in ("position", *ARRIVAL)), strict=True)
-        places = {arrival: int(place) for arrival, place in zip(arrivals, self._own, strict=True)}
         source, table = self._changes.source, self._feed.table
         kernel = RowChangesKernel((FoldTable(source, table, columns, shape, stored=True, moved=_moved(self._rows)),))
         read = Values(columns, shape)
-        met: set[tuple[object, ...]] = set()
-        for batch in kernel(_batches(self._rows, source)):
-            for position, number, ordinal, partition, record, *rest in zip(
-                *(batch.column(name).to_pylist() for name in _EVENTS), strict=True
-            ):
-                content = (position, *rest)
-                if content not in met:
-                    met.add(content)
-                    place = places[position, number, ordinal, -1 if partition is None else partition, record]
-                    yield _event(place, rest, read)
+        for batch in _without_repetitions(list(kernel(_batches(self._rows, source, self._own)))):
+            for start in range(0, batch.num_rows, _SLICE):
+                yield from _events(batch.slice(start, _SLICE), read)
 
     def _truncates(self) -> Iterator[Event]:
         """The truncates; a further one at the same position is a repetition."""
@@ -101,19 +97,46 @@ class TableChanges:
         positions = self._rows.column("position").take(pa.array(found)).to_pylist()
         for number in dict(zip(reversed(positions), reversed(found.tolist()), strict=True)).values():
             place = int(self._own[number])
-            yield Event(place, "", None, Operation.TRUNCATE, {}, frozenset())
+            yield Event(place, "", None, Operation.TRUNCATE, {})
 
 
-def _event(place: int, parts: Sequence[object], read: Values) -> Event | Incomplete:
-    key, effect, op, values, encoding, schema, origin, _ = parts
-    if effect in (UNPLACED, UNSETTLED):
-        return Incomplete(place, str(values or key), "its key does not fit the columns of the table")
-    row, whole = read.row(values, encoding, schema)  # type: ignore[arg-type]
-    try:
-        row |= read.key(key)  # type: ignore[arg-type]
-    except ValueError as error:
-        return Incomplete(place, str(key), str(error))
-    return Event(place, str(key), Effect(effect), Operation(op), row, frozenset(row), origin, not whole)  # type: ignore[arg-type]
+def _without_repetitions(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each event once: with the same position and the same content it is a repetition."""
+    events = pa.Table.from_batches(batches, ROW_EVENTS)
+    counts = pc.value_counts(events.column("position"))
+    shared = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    kept = np.ones(events.num_rows, bool)
+    places = np.flatnonzero(pc.is_in(events.column("position"), shared))
+    met: set[tuple[object, ...]] = set()
+    for place, content in zip(places, _columns(events.take(pa.array(places)), *_CONTENT), strict=True):
+        kept[place] = content not in met
+        met.add(content)
+    start = 0
+    for batch in batches:
+        yield batch.filter(pa.array(kept[start : start + batch.num_rows]))
+        start += batch.num_rows
+
+
+def _events(batch: pa.RecordBatch, read: Values) -> Iterator[Event | Incomplete]:
+    """Events of one encoding and version of the schema; `record` is the place of the change among those of the point."""
+    is_lost = pc.is_in(batch.column("effect"), pa.array([UNPLACED, UNSETTLED]))
+    for place, key, values in _columns(batch.filter(is_lost), "record", "key", "values"):
+        yield Incomplete(place, str(values or key), "its key does not fit the columns of the table")
+    batch = batch.filter(pc.invert(is_lost))
+    if not batch.num_rows:
+        return
+    texts, keys = batch.column("values").to_pylist(), batch.column("key").to_pylist()
+    rows = read.rows(texts, keys, batch.column("encoding")[0].as_py(), batch.column("schema")[0].as_py())
+    parts = _columns(batch, "record", "key", "effect", "op", "origin")
+    for row, (place, key, effect, op, origin) in zip(rows, parts, strict=True):
+        if row.unfit_key is not None:
+            yield Incomplete(place, key, row.unfit_key)
+        else:
+            yield Event(place, key, _EFFECTS[effect], _OPERATIONS[op], row.values, origin, not row.is_whole)
+
+
+def _columns(batch: pa.RecordBatch | pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
 
 
 def _places(rows: pa.Table, feed: Feed) -> np.ndarray:
@@ -126,9 +149,10 @@ def _places(rows: pa.Table, feed: Feed) -> np.ndarray:
     return found
 
 
-def _batches(rows: pa.Table, source: str) -> list[pa.RecordBatch]:
-    """What the kernel of row changes reads."""
+def _batches(rows: pa.Table, source: str, places: np.ndarray) -> list[pa.RecordBatch]:
+    """What the kernel of row changes reads, with places instead of the numbers of records."""
     given = {name: rows.column(name) for name in (*READ_COLUMNS, *ARRIVAL) if name != "source"}
+    given["record"] = pa.array(places, pa.int64())
     given["source"] = pa.repeat(pa.scalar(source, pa.string()), rows.num_rows)
     given["partition"] = pc.if_else(pc.less(given["partition"], 0), pa.scalar(None, pa.int64()), given["partition"])
     made = pa.table({name: given[name] for name in (*READ_COLUMNS, *ARRIVAL)}).combine_chunks()

@@ -97,10 +97,13 @@ def _of_first_half(at: str | None) -> str | None:
     return None if at is None else position.encode(*position.decode(at)[:-1], 0)
 
 
-def rows_to_write(cells: Cells, out: Cell, *, in_part: bool = False) -> list[Cell]:
-    """The rows of a change, as `rows_of` gives them, with nothing between the members of images. Changes of a group have one each."""
+def rows_to_write(cells: Cells, out: Cell, *, in_part: bool = False, apart: bool = False) -> list[Cell]:
+    """The rows of a change, as `rows_of` gives them, with nothing between the members of images. Changes of a group have one each.
+
+    `apart`: rows of a group may be partial, and lack the columns of their keys, which are written apart from them.
+    """
     if cells.many:
-        out.check_rows()
+        out.check_rows(in_part=apart)
         return [out.change]
     return [
         msgspec.structs.replace(row, before=_compact(row.before), after=_compact(row.after))

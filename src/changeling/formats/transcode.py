@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from changeling.formats.format import LeftOut
-from changeling.formats.type_table import TypeTable
-from changeling.model import json_text
+from changeling.formats.type_table import TypeTable, WriteColumn
+from changeling.model import canonical, json_text
 from changeling.model.canonical import Convert
 from changeling.model.change import Change
 from changeling.model.errors import CannotCarry, Rejected
-from changeling.model.table import schema_from_json
+from changeling.model.table import Column, schema_from_json
+from changeling.model.types import Type
 
 Lose = Callable[[str, str], None]
 """Takes a feature and why it does not fit; raises if the user did not allow it to be lost."""
@@ -29,6 +30,14 @@ class Transcoder:
         """How values of unknown type are converted; None where they are the same in both conventions."""
         self.plan = functools.lru_cache(maxsize=1024)(self._conversions)
         """How the columns of a schema (as text) are converted."""
+
+    def takes_canonical(self, column: Column) -> bool:
+        """Whether values of a column in their canonical form are read as they are."""
+        return self._source.reader(column.canonical, column.original_type) is canonical.reader(column.canonical)
+
+    def column_writer(self, kind: Type) -> WriteColumn | None:
+        """From a column of values that are certainly canonical, without any that are null; None: they stay as they are."""
+        return self._target.column_writer(kind)
 
     def __call__(self, change: Change, lose: Lose | None = None) -> Change:
         """The same change in the target's convention; raises `Rejected` naming the column whose value does not fit.

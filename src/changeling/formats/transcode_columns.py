@@ -12,7 +12,8 @@ from changeling.envelope.keys import canonical_objects
 from changeling.envelope.shapes import Shape, ShapeMismatch
 from changeling.envelope.text_columns import Mask, Part, Places, as_mask, joined, placed
 from changeling.formats.transcode import Transcoder
-from changeling.model import canonical, json_text
+from changeling.formats.type_table import WriteColumn
+from changeling.model import json_text
 from changeling.model.canonical import Convert
 from changeling.model.errors import CannotCarry, Rejected
 from changeling.model.table import schema_from_json
@@ -27,7 +28,9 @@ class _Column(NamedTuple):
 
     convert: Convert | None
     kind: Type | None = None
-    """The type where the conversion only brings values into their canonical form."""
+    """The type where values in their canonical form need no reading."""
+    write: WriteColumn | None = None
+    """How such values are written; None: as they are."""
     typed: bool = False
 
 
@@ -71,9 +74,9 @@ def _columns(transcoder: Transcoder, schema: str | None) -> dict[str, _Column]:
     plan = transcoder.plan(schema)
     found = {}
     for column in schema_from_json(schema).columns:
-        convert = plan[column.name]
-        checks_only = convert is canonical.reader(column.canonical)
-        found[column.name] = _Column(convert, column.canonical if checks_only else None, typed=True)
+        kind = column.canonical if transcoder.takes_canonical(column) else None
+        write = transcoder.column_writer(column.canonical)
+        found[column.name] = _Column(plan[column.name], kind, write, typed=True)
     return found
 
 
@@ -118,22 +121,28 @@ def _of_shape(texts: pa.Array, rows: Places, shape: Shape | None) -> tuple[Place
 
 
 def _converted(cells: pa.Array, column: _Column, transcoder: Transcoder) -> tuple[pa.Array, Mask, Mask]:
-    """The values of one column, which could be converted, and which lose their type; equal values are converted once."""
-    convert, lossy = column.convert, np.zeros(len(cells), np.bool_)
+    """The values of one column, which could be converted, and which lose their type."""
+    convert, found, lossy = column.convert, cells, np.zeros(len(cells), np.bool_)
     if convert is None:
         return cells, ~lossy, lossy
-    same = as_mask(pc.equal(cells, b"null"))
+    others = as_mask(pc.not_equal(cells, b"null"))
     if column.kind is not None:
-        same = same | are_canonical(cells, column.kind)
-    if same.all():
-        return cells, same, lossy
-    others = cells.filter(pa.array(~same)).dictionary_encode()
-    made = [_one(value, convert, column.typed, transcoder) for value in others.dictionary.to_pylist()]
-    found = pa.array([one for one, _ in made], pa.binary()).take(others.indices)
-    lossy[~same] = np.array([lost for _, lost in made], np.bool_)[others.indices.to_numpy()]
-    fits = same.copy()
-    fits[~same] = as_mask(pc.is_valid(found))
-    return pc.replace_with_mask(cells, pa.array(~same), pc.fill_null(found, b"null")), fits, lossy
+        plain = others & are_canonical(cells, column.kind)
+        others = others & ~plain
+        if column.write is not None and plain.any():
+            found = _put(found, plain, column.write(cells.filter(pa.array(plain))))
+    if others.any():
+        # Equal values are converted once.
+        given = cells.filter(pa.array(others)).dictionary_encode()
+        made = [_one(value, convert, column.typed, transcoder) for value in given.dictionary.to_pylist()]
+        found = _put(found, others, pa.array([one for one, _ in made], pa.binary()).take(given.indices))
+        lossy[others] = np.array([lost for _, lost in made], np.bool_)[given.indices.to_numpy()]
+    fits = as_mask(pc.is_valid(found))
+    return found if fits.all() else pc.fill_null(found, b"null"), fits, lossy
+
+
+def _put(cells: pa.Array, mask: Mask, values: pa.Array) -> pa.Array:
+    return values if mask.all() else pc.replace_with_mask(cells, pa.array(mask), values)
 
 
 def _one(value: bytes, convert: Convert, typed: bool, transcoder: Transcoder) -> tuple[bytes | None, bool]:

@@ -2,17 +2,25 @@
 
 import functools
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import pyarrow as pa
 
 from changeling.model import canonical
 from changeling.model.canonical import Convert
+from changeling.model.errors import CannotCarry
 from changeling.model.types import Type
+
+WriteColumn: TypeAlias = Callable[[pa.Array], pa.Array]
+"""A column of values, as `canonical_cells.are_canonical` takes them, into the dialect's; null where a value needs a closer look."""
 
 
 class TypeTable:
     """How one format spells values. Only what differs from the canonical convention is listed.
 
     `read` and `write` give the conversion by the kind of the canonical type; `read_wire` and `write_wire` by the wire's own
-    type name where one canonical type has several spellings; those with `untyped` are for values of unknown type.
+    type name where one canonical type has several spellings; those with `untyped` are for values of unknown type. `write_columns`
+    gives what is quicker than `write`, or None where only odd values are spelled in another way.
     """
 
     def __init__(
@@ -20,6 +28,7 @@ class TypeTable:
         *,
         read: Mapping[str, Convert] | None = None,
         write: Mapping[str, Convert] | None = None,
+        write_columns: Mapping[str, WriteColumn | None] | None = None,
         read_wire: Mapping[str, Convert] | None = None,
         write_wire: Mapping[str, Convert] | None = None,
         parse: Callable[[str], Type | None] = lambda name: None,
@@ -30,6 +39,7 @@ class TypeTable:
         all_text: bool = False,
     ) -> None:
         self._read, self._write = read or {}, write or {}
+        self._write_columns = write_columns or {}
         self._read_wire, self._write_wire = read_wire or {}, write_wire or {}
         self.parse = parse
         """The canonical type of a wire type name, or None where it is unknown."""
@@ -64,6 +74,26 @@ class TypeTable:
             return own
         if kind.item is not None and (item := self.writer(kind.item)):
             return canonical.array_of(item)
+        return None
+
+    def column_writer(self, kind: Type) -> WriteColumn | None:
+        """As `writer`, for values that `canonical_cells.are_canonical` takes."""
+        if kind.kind in self._write_columns:
+            return self._write_columns[kind.kind]
+        write = self.writer(kind)
+        return None if write is None else functools.partial(_each, write)
+
+
+def _each(write: Convert, cells: pa.Array) -> pa.Array:
+    """Equal values are converted once."""
+    given = cells.dictionary_encode()
+    return pa.array([_or_none(write, value) for value in given.dictionary.to_pylist()], pa.binary()).take(given.indices)
+
+
+def _or_none(write: Convert, value: bytes) -> bytes | None:
+    try:
+        return write(value)
+    except (CannotCarry, ValueError):
         return None
 
 

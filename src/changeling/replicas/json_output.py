@@ -1,26 +1,21 @@
 """Stored columns back as JSON in the canonical convention, for people and programs to read."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import islice
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.model import canonical, json_text
-from changeling.model.canonical import Convert
+from changeling.model import json_text
 from changeling.model.json_text import quote
 from changeling.model.types import INTEGER_RANGES, Type, array
-from changeling.replicas.values import float32, storable
 
 _DOCUMENTS = ("json", "interval")
 _FLOATS = ("float32", "float64")
 _MOMENTS = ("timestamp", "timestamptz")
-_PLAIN_STRING = re.compile(rb'"[ !#-\[\]-~]*"')
 _PLAIN = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -54,25 +49,6 @@ def json_column(column: pa.Array | pa.ChunkedArray, kind: Type) -> list[bytes]:
     return list(map(quote, column.to_pylist()))
 
 
-def stored_form(kind: Type) -> Convert:
-    """From what the canonical reader takes to the JSON that `json_column` shows of it where a column stores it; raises where it cannot."""
-    if kind.item is not None:
-        return canonical.array_of(stored_form(kind.item))
-    read, store = canonical.reader(kind), storable(kind)
-    show = _ONE_BY_ONE.get(kind.kind)
-    if show is not None:
-        return lambda raw: show(read(raw))
-    if kind.kind == "decimal":
-        return lambda raw: quote(f"{number:f}" if isinstance(number := store(read(raw)), Decimal) else number)
-
-    def checked(raw: bytes) -> bytes:
-        text = read(raw)
-        store(text)
-        return text
-
-    return checked if kind.kind in (*_MOMENTS, "date") else read
-
-
 def _lists(column: pa.ListArray, item: Type) -> list[bytes]:
     items = iter(json_column(column.flatten(), item))
     lengths = column.value_lengths().to_pylist()
@@ -101,15 +77,6 @@ def _float(value: float) -> bytes:
     return b'"NaN"' if math.isnan(value) else b'"Infinity"' if value > 0 else b'"-Infinity"'
 
 
-def _float32(text: bytes) -> bytes:
-    """With the digits that distinguish it from its neighbours, as a column of them shows it."""
-    return _float(float(str(np.float32(float32(text)))))
-
-
-def _string(text: bytes) -> bytes:
-    return text if _PLAIN_STRING.fullmatch(text) else quote(json_text.string(text))
-
-
 def _document(text: str) -> bytes:
     """The JSON that a text holds, in one line; a text that holds none is shown as a text."""
     try:
@@ -133,13 +100,3 @@ def _kind(stored: pa.DataType) -> Type | None:
     if pa.types.is_decimal(stored):
         return Type("decimal")
     return Type("float64") if pa.types.is_floating(stored) else None
-
-
-_ONE_BY_ONE: dict[str, Convert] = {
-    "string": _string,
-    "float32": _float32,
-    "float64": lambda text: _float(float(canonical.text_of(text))),
-    "json": lambda text: _document(text.decode()),
-    "interval": lambda text: _document(text.decode()),
-}
-"""What a column that stores a canonical text shows of it, where that is not the text itself."""

@@ -3,9 +3,8 @@
 import functools
 
 from changeling.envelope.cells import Cell, Cells, Condition
-from changeling.envelope.one import ONE
-from changeling.envelope.writing import RecordCells, Writer
-from changeling.formats.debezium_json.message import Members, headers_of, members
+from changeling.envelope.writing import RecordCells, Writer, kept
+from changeling.formats.debezium_json.message import Members, headers_of
 from changeling.formats.format import Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.transaction_progress import number_of
@@ -15,7 +14,7 @@ from changeling.formats.ydb_json.envelope import UINT64, Mode
 from changeling.formats.ydb_json.images import shown
 from changeling.formats.ydb_json.topic import ChangefeedWrite, topic_of
 from changeling.model import json_text, position
-from changeling.model.change import Change, Transaction
+from changeling.model.change import Transaction
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
 _MILLISECOND = 1_000_000
@@ -34,18 +33,20 @@ def writer(options: ChangefeedWrite) -> Writer:
     def write(cells: Cells, out: Cell) -> list[RecordCells]:
         change = out.change
         topic = cells.each(topic_of_table, change.table)
-        if out.native:
+        meta = kept(cells, out)
+        if "headers" in meta:
             cells.alone()
-        meta = members(change.meta) if out.native and change.meta else {}
         if not cells.only(cells.one_of(change.op, _ROWS)):
-            return [RecordCells(None, _key(change, meta), topic, headers_of(meta))]
+            return [RecordCells(None, _key(cells, change, meta), topic, headers_of(meta))]
         if meta and mode is None:
             _check_key(cells, out, cells.present(change.before) | cells.present(change.after), options.keyed)
-            return [RecordCells(_original_value(change, meta), _key(change, meta), topic, headers_of(meta))]
+            value = _original_value(cells, change, meta)
+            return [RecordCells(value, _key(cells, change, meta), topic, headers_of(meta))]
         records = []
-        rows = rows_to_write(cells, out)
-        kept = members(meta["payload"]).get("source") if meta else None
-        source = kept or _source(cells, out, moves=len(rows) > 1)
+        rows = rows_to_write(cells, out, apart=True)
+        source = cells.members(meta["payload"]).get("source") if meta else None
+        if source is None:
+            source = _source(cells, out, moves=len(rows) > 1)
         for row in rows:
             out.change = row
             before, after = _images(cells, out, mode)
@@ -67,12 +68,13 @@ def writer(options: ChangefeedWrite) -> Writer:
     return write
 
 
-def _key(change: Change, meta: Members) -> bytes | None:
+def _key(cells: Cells, change: Cell, meta: Members) -> Cell:
     if "key_in_header" in meta:
         return None
     if "key_text" in meta:
+        cells.alone()
         return json_text.string(meta["key_text"]).encode()
-    return meta.get("key", wrapped_key(ONE, change.key))
+    return meta.get("key", wrapped_key(cells, change.key))
 
 
 def _check_key(cells: Cells, out: Cell, shown: Condition, keyed: bool) -> None:
@@ -86,20 +88,16 @@ def _check_key(cells: Cells, out: Cell, shown: Condition, keyed: bool) -> None:
         )
 
 
-def _original_value(change: Change, meta: Members) -> Cell:
-    payload = members(meta["payload"])
-    rows = {"before": change.before, "after": change.after}
-    if change.op is Operation.READ and "after" not in payload:
-        rows["before"] = change.after
-    filling = {side: _bytes(rows[side]) for side in rows if rows[side] is not None}
-    value = ONE.filled_shell(payload, filling)
+def _original_value(cells: Cells, change: Cell, meta: Members) -> Cell:
+    payload = cells.members(meta["payload"])
+    before = change.before
+    if "after" not in payload:
+        before = cells.where(cells.equal(change.op, Operation.READ), change.after, before)
+    value = cells.filled_shell(payload, {"before": before, "after": change.after})
     if "bare" in meta:
         return value
-    return ONE.filled_shell(members(meta.get("wrapper", b'{"payload":null}')), {"payload": value})
-
-
-def _bytes(text: str | bytes | None) -> bytes:
-    return text.encode() if isinstance(text, str) else text or b""
+    wrapper = cells.members(meta["wrapper"]) if "wrapper" in meta else {"payload": value}
+    return cells.filled_shell(wrapper, {"payload": value})
 
 
 def _images(cells: Cells, out: Cell, mode: Mode | None) -> tuple[Cell, Cell]:
@@ -107,13 +105,13 @@ def _images(cells: Cells, out: Cell, mode: Mode | None) -> tuple[Cell, Cell]:
     change = out.change
     if mode in _WITHOUT_IMAGES:
         return None, None
-    if mode is Mode.OLD_IMAGE:
-        cells.alone()
-        if change.op is Operation.READ and change.after_image is Image.FULL:
-            # A scan shows current rows, and this mode has no other member for them.
-            return cells.with_key(cells.without_key(change.after, change.key), change.key), None
     content = shown(cells, out, mode, reset=False)
-    return cells.with_key(content.old_image, change.key), cells.with_key(content.new_image, change.key)
+    old = content.old_image
+    if mode is Mode.OLD_IMAGE:
+        # A scan shows current rows, and this mode has no other member for them.
+        scanned = cells.equal(change.op, Operation.READ) & cells.equal(change.after_image, Image.FULL)
+        old = cells.where(scanned, cells.without_key(change.after, change.key), old)
+    return cells.with_key(old, change.key), cells.with_key(content.new_image, change.key)
 
 
 def _letter(mode: Mode | None, op: Operation, after_image: Image) -> str:

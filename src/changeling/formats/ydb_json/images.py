@@ -1,15 +1,13 @@
 """Which columns a record shows: what each mode requires, and what a change must have for it."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from changeling.envelope.cells import Cell, Cells
-from changeling.formats.format import Outgoing
+from changeling.envelope.cells import Cell, Cells, Condition, Members
 from changeling.formats.ydb_json.envelope import Mode
-from changeling.model import json_text
 from changeling.model.operation import Image, Operation
+from changeling.model.table import schema_from_json
 
-Columns = dict[str, bytes]
 _NEW_ROWS = (Operation.INSERT, Operation.READ)
 
 
@@ -25,100 +23,77 @@ class Shown(NamedTuple):
 def shown(cells: Cells, out: Cell, mode: Mode | None, reset: bool) -> Shown:
     """The columns of a row's record; a mode that needs what the change lacks is a loss."""
     change = out.change
-    deleted = cells.equal(change.op, Operation.DELETE)
-    before, after = (cells.equal(image, Image.FULL) for image in (change.before_image, change.after_image))
-    usual = (after | deleted) & ~cells.equal(change.op, Operation.REPLACE)
-    usual &= ~cells.equal(change.before_image, Image.PARTIAL)
-    if mode is None and cells.only(usual):
-        return Shown(
-            flag=cells.where(deleted, b"erase", b"update"),
-            new_image=cells.where(after & ~deleted, cells.without_key(change.after, change.key), None),
-            old_image=cells.where(before, cells.without_key(change.before, change.key), None),
-        )
-    cells.alone()
-    made = _written(out, mode, reset)
-    new, old = (None if image is None else json_text.join(image.items()) for image in (made.new_image, made.old_image))
-    return Shown(made.flag.encode(), json_text.join(made.columns.items()), new, old)
-
-
-@dataclass
-class _Written:
-    flag: str
-    columns: Columns = field(default_factory=dict)
-    new_image: Columns | None = None
-    old_image: Columns | None = None
-
-
-def _written(out: Outgoing, mode: Mode | None, reset: bool) -> _Written:
-    change = out.change
-    before = _without_key(out, change.before) if change.before_image is Image.FULL else None
-    if change.op is Operation.DELETE:
-        return _Written("erase", old_image=_old_image(out, mode, before))
-    made = _Written("reset" if reset and change.op is Operation.REPLACE else "update")
-    after = _after(out, made.flag)
-    made.old_image = _old_image(out, mode, before)
-    whole = change.after_image is Image.FULL or change.op is Operation.REPLACE
+    deleted, replaced = (cells.equal(change.op, op) for op in (Operation.DELETE, Operation.REPLACE))
+    resets, new = replaced & cells.mask(reset), cells.one_of(change.op, _NEW_ROWS)
+    full = cells.equal(change.after_image, Image.FULL)
+    before = _columns(cells, change.before, change.key, cells.equal(change.before_image, Image.FULL))
+    partial = cells.equal(change.after_image, Image.PARTIAL)
+    after = _columns(cells, change.after, change.key, (full | partial) & ~deleted)
+    there = cells.present(after)
+    # A replace that is written as an update names those columns that become NULL.
+    named = replaced & ~resets & there
+    compared = full & cells.present(before) & ~new & ~resets & there
     if mode is Mode.UPDATES:
-        made.columns = _updates(out, made.flag, before, after)
-    elif mode is None and after is not None:
-        if made.flag == "update" and whole:
-            made.new_image = after
-        else:
-            made.columns = after
-    elif mode is not None and mode.has_new_image:
-        if after is not None and whole:
-            made.new_image = after
-        else:
-            out.lose("after", f"the mode {mode} shows the full row, and this change has only part of it")
-    return made
-
-
-def _without_key(out: Outgoing, image: str | bytes | None) -> Columns:
-    key = json_text.members(out.change.key or b"{}")
-    return {name: value for name, value in json_text.members(image or b"{}").items() if name not in key}
-
-
-def _after(out: Outgoing, flag: str) -> Columns | None:
-    """The columns after the change; a replace that is written as an update names those that become NULL."""
-    change = out.change
-    if change.after_image not in (Image.FULL, Image.PARTIAL):
-        return None
-    columns = _without_key(out, change.after)
-    return _with_nulls(out, columns) if change.op is Operation.REPLACE and flag == "update" else columns
-
-
-def _with_nulls(out: Outgoing, columns: Columns) -> Columns:
-    """A full row with its NULLs named, as far as a schema names its columns."""
-    key = json_text.members(out.change.key or b"{}")
-    known = () if out.schema is None else out.schema.columns
-    nulls = [column.name for column in known if column.name not in key and column.name not in columns]
-    return {**columns, **dict.fromkeys(nulls, b"null")}
-
-
-def _old_image(out: Outgoing, mode: Mode | None, before: Columns | None) -> Columns | None:
-    change = out.change
+        named |= full & ~new & ~compared & ~resets & there
+    if cells.any(named):
+        after = cells.where(named, _with_nulls(cells, change, after), after)
+    flag = cells.where(deleted, b"erase", cells.where(resets, b"reset", b"update"))
+    old = None if mode is not None and not mode.has_old_image else before
     if mode is None:
-        if change.before_image is Image.PARTIAL:
-            out.lose("before", "an oldImage is the full row, and this change has only part of it")
-        return before
-    if not mode.has_old_image:
-        return None
-    if before is None and change.op not in _NEW_ROWS:
-        out.lose("before", f"the mode {mode} shows the row before the change, and this change does not have it")
-    return before
+        partial = cells.equal(change.before_image, Image.PARTIAL)
+        cells.lose(out, partial, "before", "an oldImage is the full row, and this change has only part of it")
+    elif mode.has_old_image:
+        why = f"the mode {mode} shows the row before the change, and this change does not have it"
+        cells.lose(out, ~cells.present(old) & ~new, "before", why)
+    whole = there & (full | replaced)
+    if mode is None:
+        whole &= ~resets
+        return Shown(flag, cells.first(cells.where(whole, None, after), b"{}"), cells.where(whole, after, None), old)
+    if mode is Mode.UPDATES:
+        cells.lose(out, ~deleted & ~there, "after", _NOTHING_CHANGED)
+        unknown = replaced & ~resets & ~compared & there & ~cells.present(change.schema)
+        cells.lose(out, unknown, "replace", _UNKNOWN_NULLS)
+        if cells.any(compared):
+            after = cells.where(compared, _changed(cells, before, after), after)
+        return Shown(flag, cells.first(after, b"{}"))
+    if mode.has_new_image:
+        why = f"the mode {mode} shows the full row, and this change has only part of it"
+        cells.lose(out, ~deleted & ~whole, "after", why)
+        return Shown(flag, new_image=cells.where(whole, after, None), old_image=old)
+    return Shown(flag, old_image=old)
 
 
-def _updates(out: Outgoing, flag: str, before: Columns | None, after: Columns | None) -> Columns:
-    """The columns of UPDATES: the changed ones where both rows are known, else all that the change has."""
-    change = out.change
-    if after is None:
-        out.lose("after", "the mode UPDATES shows the changed columns, and this change has none")
-        return {}
-    if flag == "reset" or change.op in _NEW_ROWS:
-        return after
-    if change.after_image is Image.FULL and before is not None:
-        named = {**dict.fromkeys(before, b"null"), **after}
-        return {name: value for name, value in named.items() if value != before.get(name, b"null")}
-    if change.op is Operation.REPLACE and out.schema is None:
-        out.lose("replace", "without a schema it is not known which columns become NULL; write with reset=true")
-    return _with_nulls(out, after) if change.after_image is Image.FULL else after
+_NOTHING_CHANGED = "the mode UPDATES shows the changed columns, and this change has none"
+_UNKNOWN_NULLS = "without a schema it is not known which columns become NULL; write with reset=true"
+
+
+def _columns(cells: Cells, image: Cell, key: Cell, there: Condition) -> Cell:
+    """The columns of an image without those of the key."""
+    return cells.where(there, cells.first(cells.without_key(image, key), b"{}"), None)
+
+
+def _with_nulls(cells: Cells, change: Cell, after: Cell) -> Cell:
+    """Full rows with their NULLs named, as far as a schema names their columns."""
+
+    def by_schema(part: Cells, schema: str | None, after: Cell, key: Cell) -> Sequence[Cell]:
+        known = () if schema is None else [column.name for column in schema_from_json(schema).columns]
+
+        def made(part: Cells, after: Members | None, key: Members | None) -> Sequence[Cell]:
+            nulls = dict.fromkeys((name for name in known if name not in (key or ())), b"null")
+            columns = after or {}
+            return [part.shell({**columns, **{name: null for name, null in nulls.items() if name not in columns}})]
+
+        return part.by_members(made, (after, key))
+
+    return cells.by_value(by_schema, change.schema, after, change.key)[0]
+
+
+def _changed(cells: Cells, before: Cell, after: Cell) -> Cell:
+    """The columns of a row after a change that are others than before."""
+
+    def made(part: Cells, before: Members | None, after: Members | None) -> Sequence[Cell]:
+        was, found = before or {}, {**dict.fromkeys(before or {}, b"null"), **(after or {})}
+        same = {name: part.equal(value, was.get(name, b"null")) for name, value in found.items()}
+        return [part.first(part.sparse({name: part.where(same[name], None, found[name]) for name in found}), b"{}")]
+
+    return cells.by_members(made, (before, after))[0]

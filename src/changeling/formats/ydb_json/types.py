@@ -7,6 +7,9 @@ integers; PostgreSQL's types as the text that PostgreSQL prints.
 import base64
 import re
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from changeling.formats.time_spans import MICROSECOND, from_count, from_words, to_count, to_words
 from changeling.formats.type_table import TypeTable
 from changeling.model import canonical, json_text, times, types
@@ -160,6 +163,19 @@ def _timestamp_text(raw: bytes) -> bytes:
     return quote(f"{timestamp_text(seconds * times.NANOS_PER_SECOND)}.{micros:06d}Z")
 
 
+def _timestamp_texts(cells: pa.Array) -> pa.Array:
+    """As `_timestamp_text`, of canonical days and timestamps; null where they are finer than microseconds."""
+    given = cells.cast(pa.string())
+    clock = pc.if_else(
+        pc.equal(pc.binary_length(given), len('"2026-11-18"')), "T00:00:00", pc.utf8_slice_codeunits(given, 11, 20)
+    )
+    fraction = pc.ascii_trim(pc.utf8_slice_codeunits(given, 20), characters='.Z"')
+    micros = pc.if_else(pc.less_equal(pc.binary_length(fraction), 6), pc.ascii_rpad(fraction, 6, "0"), None)
+    return pc.binary_join_element_wise(pc.utf8_slice_codeunits(given, 0, 11), clock, ".", micros, 'Z"', "").cast(
+        pa.binary()
+    )
+
+
 def _number(raw: bytes) -> bytes:
     return _WIRE_NUMBERS.get(raw, raw)
 
@@ -220,6 +236,10 @@ TYPES = TypeTable(
         "timestamp": _timestamp_text,
         "timestamptz": _timestamp_text,
         "duration": to_count(MICROSECOND),
+    },
+    write_columns={
+        **dict.fromkeys(("float32", "float64", "decimal")),
+        **dict.fromkeys(("date", "timestamp", "timestamptz"), _timestamp_texts),
     },
     read_wire={
         "date32": _timestamp_from(_DAY, "date"),

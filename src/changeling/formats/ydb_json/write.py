@@ -1,11 +1,12 @@
 """Changes into changefeed records, in the shape that they had, or in that of a mode."""
 
 import functools
-from collections.abc import Iterable
 
-from changeling.envelope.cells import Cell, Cells
+import msgspec
+
+from changeling.envelope.cells import Cell, Cells, Members
 from changeling.envelope.one import ONE
-from changeling.envelope.writing import RecordCells, Writer
+from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.format import Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.ydb_json.envelope import MEMBERS, UINT64, Mode, print_stamp, stamp_of
@@ -13,10 +14,11 @@ from changeling.formats.ydb_json.images import Shown, shown
 from changeling.formats.ydb_json.table_changes import print_schema
 from changeling.formats.ydb_json.topic import ChangefeedWrite, topic_of
 from changeling.model import json_text
-from changeling.model.change import Change
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
+from changeling.model.table import schema_from_json
 
 _MILLISECOND = 1_000_000
+_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class YdbJsonWrite(ChangefeedWrite, frozen=True, kw_only=True):
@@ -41,18 +43,16 @@ def writer(options: YdbJsonWrite) -> Writer:
         topic = cells.each(topic_of_table, change.table)
         if not cells.only(cells.one_of(change.op, _ROWS)):
             return [RecordCells(value, key, topic) for value, key in _without_row(out)]
-        if out.native:
-            cells.alone()
-        shell = _shell(out) if out.native else {}
+        shell = _shell(cells, out) if out.native else {}
         stamp = _virtual_timestamp(cells, out, options.virtual_timestamps)
         spelled_out = cells.equal(change.op, Operation.REPLACE) & cells.mask(options.reset is not True)
         if options.reset is None:
             spelled_out &= cells.present(change.schema)
-        if out.native and mode is None and not spelled_out:
+        if out.native and mode is None and cells.only(~spelled_out):
             key = _key_array(cells, out, shell)
-            return [RecordCells(_original_value(change, shell, key, stamp), key, topic)]
+            return [RecordCells(_original_value(cells, change, shell, key, stamp), key, topic)]
         records = []
-        for row in rows_to_write(cells, out):
+        for row in rows_to_write(cells, out, apart=True):
             out.change = row
             key = _key_array(cells, out, shell)
             own_mode = Mode.UPDATES if out.native and mode is None and "newImage" not in shell else mode
@@ -69,69 +69,57 @@ def _without_row(out: Outgoing) -> list[tuple[bytes | None, bytes | None]]:
         return [(value, None) for value in _barrier(out)]
     if change.op is Operation.DDL:
         return [(value, None) for value in _schema_change(out)]
-    return [(None, None if change.key is None else _key_array(ONE, out, _kept_members(out)))]
+    return [(None, None if change.key is None else _key_array(ONE, out, kept(ONE, out)))]
 
 
-def _shell(out: Outgoing) -> dict[str, bytes]:
-    """The members that the record had, each null where the change contains its value; empty where it is new."""
+def _shell(cells: Cells, out: Cell) -> Members:
+    """The members that the record had, each null where the change contains its value."""
     change = out.change
-    if not out.native:
-        return {}
-    if change.meta is not None:
-        return json_text.members(change.meta)
-    flag = {Operation.DELETE: "erase", Operation.REPLACE: "reset"}.get(change.op, "update")
-    names = ["key", flag]
-    if change.after_image is Image.FULL and flag == "update":
-        names.append("newImage")
-    if change.before is not None:
-        names.append("oldImage")
-    return dict.fromkeys([*names, "ts"], b"null")
+    names = cells.each(_usual_members, change.op, change.after_image, cells.present(change.before))
+    return kept(cells, out) or dict.fromkeys(cells.common(names), b"null")
 
 
-def _key_array(cells: Cells, out: Cell, shell: dict[str, bytes]) -> Cell:
-    sole = cells.sole_value(out.change.key)
-    if not shell and cells.branch(cells.present(sole)):
-        return cells.joined(b"[", sole, b"]")
-    cells.alone()
-    values = json_text.members(out.change.key or b"{}")
+def _usual_members(op: Operation, after_image: Image, has_before: bool) -> tuple[str, ...]:
+    """The members of a plain record."""
+    flag = {Operation.DELETE: "erase", Operation.REPLACE: "reset"}.get(op, "update")
+    new = ("newImage",) if after_image == Image.FULL and flag == "update" else ()
+    return ("key", flag, *new, *(("oldImage",) if has_before else ()), "ts")
+
+
+def _key_array(cells: Cells, out: Cell, shell: Members) -> Cell:
     note = shell.get("key", b"null")
-    if note[:1] == b"{":
-        return json_text.join_array(json_text.members(note).values())
-    names: Iterable[str] = values
-    if note[:1] == b"[":
-        names = [json_text.string(name) for name in json_text.items(note)]
-    elif not out.native and out.schema is not None and set(out.schema.key) == values.keys():
-        names = out.schema.key
-    return json_text.join_array(values[name] for name in names)
+    if cells.branch(cells.starts(note, b"{")):
+        return cells.array_of(cells.members(note).values())
+    values = cells.members(out.change.key)
+    if cells.branch(cells.starts(note, b"[")):
+        names = cells.common(cells.each(_names, note))
+    else:
+        names = () if out.native else cells.common(cells.each(_key_of, out.change.schema))
+    return cells.array_of([values[name] for name in (names if set(names) == values.keys() else values)])
 
 
-def _original_value(change: Change, shell: dict[str, bytes], key: bytes, stamp: bytes | None) -> bytes:
-    pairs: list[tuple[str, bytes | str]] = []
-    for name, kept in shell.items():
-        if name == "key":
-            pairs.append((name, key))
-        elif name == "ts":
-            if stamp is not None:
-                pairs.append((name, stamp))
-        elif name == "newImage":
-            pairs.append((name, change.after or b"{}"))
-        elif name == "oldImage":
-            pairs.append((name, change.before or b"{}"))
-        elif name not in MEMBERS or kept != b"null":
-            pairs.append((name, kept))
-        else:
-            pairs.append((name, b"{}" if "newImage" in shell else change.after or b"{}"))
-    return json_text.join(pairs)
+def _key_of(schema: str | None) -> tuple[str, ...]:
+    return () if schema is None else schema_from_json(schema).key
 
 
-def _in_mode(cells: Cells, content: Shown, shell: dict[str, bytes], key: Cell, stamp: Cell) -> Cell:
+def _original_value(cells: Cells, change: Cell, shell: Members, key: Cell, stamp: Cell) -> Cell:
+    columns = cells.first(change.after, b"{}")
+    own = {"key": key, "newImage": columns, "oldImage": cells.first(change.before, b"{}"), "ts": stamp}
+    flag = b"{}" if "newImage" in shell else columns
+    for name, text in shell.items():
+        if name not in own:
+            own[name] = cells.where(cells.equal(text, b"null"), flag, text) if name in MEMBERS else text
+    return cells.shell({name: own[name] for name in shell})
+
+
+def _in_mode(cells: Cells, content: Shown, shell: Members, key: Cell, stamp: Cell) -> Cell:
     parts: list[Cell] = [b'{"key":', key, b',"', content.flag, b'":', content.columns]
     for name, text in (("newImage", content.new_image), ("oldImage", content.old_image), ("ts", stamp)):
         if cells.any(cells.present(text)):
             parts.append(cells.first(cells.joined(b"," + json_text.head(name), text), b""))
-    for name, kept in shell.items():
+    for name, text in shell.items():
         if name not in MEMBERS:
-            parts += [b"," + json_text.head(name), kept]
+            parts += [b"," + json_text.head(name), text]
     return cells.joined(*parts, b"}")
 
 
@@ -207,8 +195,8 @@ def _barrier(out: Outgoing) -> list[bytes]:
     if stamp is None:
         out.lose("barrier", "`resolved` is [step, txId], the step being the time in milliseconds; this one is another")
         return []
-    shell = _kept_members(out) or {"resolved": b"null"}
-    return [json_text.join((name, print_stamp(stamp) if name == "resolved" else kept) for name, kept in shell.items())]
+    shell = kept(ONE, out) or {"resolved": b"null"}
+    return [json_text.join((name, print_stamp(stamp) if name == "resolved" else text) for name, text in shell.items())]
 
 
 def _schema_change(out: Outgoing) -> list[bytes]:
@@ -216,15 +204,11 @@ def _schema_change(out: Outgoing) -> list[bytes]:
     if stamp is None:
         out.lose("ddl", "a schema record must have `ts`, and this change has no position [step, txId]")
         return []
-    shell = _kept_members(out)
+    shell = kept(ONE, out)
     if not shell:
         if out.schema is None or not out.schema.columns or not out.schema.key:
             out.lose("ddl", "a schema record contains columns and key, and this change has no such schema")
             return []
         shell = {"tableChanges": print_schema(out.schema, out.native), "ts": b"null"}
     _check_transaction(out, stamp)
-    return [json_text.join((name, print_stamp(stamp) if name == "ts" else kept) for name, kept in shell.items())]
-
-
-def _kept_members(out: Outgoing) -> dict[str, bytes]:
-    return json_text.members(out.change.meta) if out.native and out.change.meta is not None else {}
+    return [json_text.join((name, print_stamp(stamp) if name == "ts" else text) for name, text in shell.items())]
