@@ -78,7 +78,8 @@ class FolderPipeline:
     def publish(self) -> int:
         """Publishes the feeds of the pipeline up to the newest point; returns the number of records."""
         found = 0
-        shared = SharedReads(self._log, tables_of(self._loaded), self._loaded.policy, self._merge.tables)
+        merge, loaded = self._merge, self._loaded
+        shared = SharedReads(self._log, tables_of(loaded), loaded.policy, merge.tables, merge.points, tuple)
         for feed in self.pipeline.feeds():
             found += sum(report.records for report in FeedPublisher(shared, feed).step(self._merge.points))
         return found

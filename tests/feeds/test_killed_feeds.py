@@ -144,8 +144,8 @@ def of_debezium(record: Any) -> tuple[int, dict[str, Any] | None]:
 
 
 def of_document(record: Any) -> tuple[str, dict[str, Any] | None]:
-    after, before = (None if record[name] is None else json.loads(record[name]) for name in ("after", "before"))
-    return (after or before)["_id"], after
+    after = None if record["after"] is None else json.loads(record["after"])
+    return (after or json.loads(record["before"]))["_id"], after
 
 
 def lives(records: Iterable[Received], read: Callable[[Any], Any], columns: Iterable[str]) -> Lives:

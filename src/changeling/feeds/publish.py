@@ -146,13 +146,7 @@ class FeedPublisher:
 
     @gc_paused()
     def _publish_table(
-        self,
-        replica: Replica,
-        own: TableChanges,
-        changes: PointChanges,
-        old: int | None,
-        new: int,
-        state: FeedState,
+        self, replica: Replica, own: TableChanges, changes: PointChanges, old: int | None, new: int, state: FeedState
     ) -> FeedReport:
         stored = self._shared.replicas.state_at(replica, new)
         columns = self._shared.inference.columns(self._source, self.feed.table, None)
