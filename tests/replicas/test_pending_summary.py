@@ -40,7 +40,6 @@ def changes(seed: int, count: int) -> pa.Table:
                 "source": made.choice("ab"),
                 "table": table,
                 "op": made.choice(OPS),
-                # No two at one position, where it is open which of them is the last.
                 "position": f"{made.randrange(1000):03d}.{number:03d}",
                 "key": made.choice([None, '{"id":1}', '{"id":2}']),
                 "schema_id": made.choice([None, 1, 2, 3]),
@@ -52,6 +51,9 @@ def changes(seed: int, count: int) -> pa.Table:
                 "arrived": made.choice([None, False, True]),
             }
         )
+        if number and made.random() < 0.2:
+            # Changes of one position are of one transaction, and may have several versions of a schema.
+            rows[-1] |= {name: rows[-2][name] for name in ("source", "position", "transaction", "commit_time")}
     return pa.Table.from_pylist(rows, COLUMNS)
 
 

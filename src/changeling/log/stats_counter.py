@@ -90,8 +90,7 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableStats:
     version = None
     if len(with_schema):
         last = pc.max(with_schema).as_py()
-        place = pc.index(with_schema, last).as_py()
-        version = (last, versions.drop_null()[place].as_py())
+        version = (last, pc.max(versions.drop_null().filter(pc.equal(with_schema, last))).as_py())
     return TableStats(
         table,
         sum(counts.get(op, 0) for op in OF_TABLES),

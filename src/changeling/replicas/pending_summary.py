@@ -266,7 +266,7 @@ class ManyChanges:
                 f.min(f.when(late, f.col("position"))).alias("first_late"),
                 f.min(f.when(of_table & (f.col("op") == "truncate"), f.col("position"))).alias("truncated"),
                 f.max(f.when(of_table, f.col("key"))).alias("key"),
-                f.max_by(f.col("schema_id"), with_schema).alias("version"),
+                f.max(f.when(with_schema.isNotNull(), f.struct(with_schema, "schema_id"))).schema_id.alias("version"),
                 f.max(with_schema).alias("version_at"),
                 f.sort_array(f.collect_set(f.when(taken, f.col("schema_id")))).alias("versions"),
                 f.min(f.when(taken, place)).alias("first"),
