@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 import pyspark
 
 from changeling.model.errors import ChangelingError
-from changeling.spark.jars import cache_folder, java_command
+from changeling.spark.jars import cache_folder
+from changeling.spark.java import find_java
 
 _OPTIONS = "JAVA_TOOL_OPTIONS"
 _MAKING = "import sys; from changeling.cli import main; main(['init']); sys.exit(main(['run', '--once']))"
@@ -56,7 +57,7 @@ def _make(archive: Path) -> None:
 
 def _archive() -> Path:
     """Archives belong to the Java and to the jars that they were made with."""
-    java = Path(java_command()).resolve()
+    java = find_java()[0].resolve()
     jars = sorted(path.name for path in (Path(pyspark.__file__).parent / "jars").iterdir())
     parts = [str(java), str(java.stat().st_mtime_ns), pyspark.__file__, *jars]
     return cache_folder() / "tests" / f"classes-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}.jsa"

@@ -14,7 +14,7 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from changeling.spark.jars import java_command
+from changeling.spark.java import find_java
 from tests.brokers.broker_jars import broker_jars
 from tests.brokers.certificate import Certificate, certificate
 
@@ -108,7 +108,7 @@ class Broker:
         return f"127.0.0.1:{self._ports[listener]}"
 
     def _start(self) -> None:
-        java = [java_command(), *_QUICK_START, "-cp", str(broker_jars() / "*")]
+        java = [str(find_java()[0]), *_QUICK_START, "-cp", str(broker_jars() / "*")]
         settings = self.folder / "server.properties"
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
         log = self.folder / "output.txt"

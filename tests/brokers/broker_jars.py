@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyspark
 
-from changeling.spark.jars import cache_folder, java_command
+from changeling.spark.jars import cache_folder
+from changeling.spark.java import find_java
 
 VERSION = "4.2.0"
 _SETTINGS = """<ivysettings>
@@ -68,7 +69,17 @@ def _fetch(coordinates: tuple[str, ...], folder: Path) -> None:
         ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
         pattern = str(made / "[artifact]-[revision].[ext]")
         done = subprocess.run(
-            [java_command(), "-jar", str(ivy), "-settings", str(settings), "-ivy", str(module), "-retrieve", pattern],
+            [
+                str(find_java()[0]),
+                "-jar",
+                str(ivy),
+                "-settings",
+                str(settings),
+                "-ivy",
+                str(module),
+                "-retrieve",
+                pattern,
+            ],
             capture_output=True,
             text=True,
             check=False,

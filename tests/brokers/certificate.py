@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
-from changeling.spark.jars import java_command
+from changeling.spark.java import find_java
 
 
 @dataclass(frozen=True)
@@ -35,5 +35,5 @@ def certificate(folder: Path) -> Certificate:
 
 
 def _keytool(*arguments: str) -> None:
-    keytool = Path(java_command()).resolve().with_name("keytool")
+    keytool = find_java()[0].resolve().with_name("keytool")
     subprocess.run([str(keytool), *arguments], check=True, capture_output=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from changeling.spark.jars import java_command
+from changeling.spark.java import find_java
 from tests.brokers.broker_jars import connect_jars
 
 _JAVA = ("-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
@@ -44,7 +44,7 @@ class Connect:
         for file, settings in zip(files, given, strict=True):
             file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         self._output = room / "output.txt"
-        command = [java_command(), *_JAVA, "-cp", str(connect_jars() / "*")]
+        command = [str(find_java()[0]), *_JAVA, "-cp", str(connect_jars() / "*")]
         command += ["org.apache.kafka.connect.cli.ConnectStandalone", *map(str, files)]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

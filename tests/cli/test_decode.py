@@ -158,10 +158,3 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path, run: Run) -> Non
     program = f"'{Path(sys.executable).with_name('changeling')}' decode many.jsonl --from xtdb | head -n 1"
     done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
-
-
-def test_no_spark_and_no_java_is_loaded(run: Run) -> None:
-    done = run("decode", "xtdb.jsonl", "--from", "xtdb", PYTHONPROFILEIMPORTTIME="1")
-    assert done.returncode == 0
-    assert "pyspark" not in done.stderr
-    assert "pandas.core" not in done.stderr

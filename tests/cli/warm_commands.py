@@ -62,15 +62,17 @@ WARM = WarmCommands()
 
 def _serve() -> None:
     import changeling.cli
-    from changeling.cli.startup import leave_out_pandas
+    from changeling.cli.startup import start_quickly
+    from changeling.cli.verbs import NAMES
     from changeling.formats import registry
 
     # As the commands do that are served here.
-    leave_out_pandas()
+    start_quickly()
     for name in registry.names():
         registry.get(name)
     # What commands import when they come to need it.
-    for name in ("pyarrow.parquet", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "rich.console"):
+    needed = ("pyarrow.parquet", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "rich.console")
+    for name in (*needed, *(f"changeling.cli.{verb}" for verb in NAMES), "changeling.pipelines.pipeline"):
         importlib.import_module(name)
     # What is imported stays in the memory that all forks share.
     gc.freeze()

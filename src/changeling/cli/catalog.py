@@ -25,7 +25,7 @@ _LAST_PORT = 65535
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("catalog", help="print settings to read the lake from other engines", description=__doc__)
+    parser = verbs.add_parser("catalog", description=__doc__)
     parser.add_argument(
         "engine", nargs="?", metavar="ENGINE", choices=_ENGINES, help=f"only one: {', '.join(_ENGINES)}"
     )

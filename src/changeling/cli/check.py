@@ -20,7 +20,7 @@ _GRAVEST_FIRST = (2, 1, 3)
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("check", help="say whether a pipeline can run, and what it lacks", description=__doc__)
+    parser = verbs.add_parser("check", description=__doc__)
     add_pipeline_file(parser)
     parser.add_argument("--json", action="store_true", help="lines of JSON, one a check")
     parser.set_defaults(run=run)

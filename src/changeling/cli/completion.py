@@ -24,7 +24,6 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser(
         "completion",
-        help="print a script for the completion of a shell",
         description="Prints a script that lets a shell complete verbs, flags and formats.",
         epilog="\n".join(["how to use it:", *(f"  {line}" for line in _HOWTO.values())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import msgspec
 
-from changeling.cli.arguments import add_input, format_of, input_of, rejects_path, settings
+from changeling.cli.arguments import settings
 from changeling.cli.explanation import explanation
+from changeling.cli.input_arguments import add_input, format_of, input_of, rejects_path
 from changeling.conversion import Conversion
 from changeling.files import output, paths, writing
 from changeling.formats import registry
@@ -26,7 +27,7 @@ _SMALL = 16 * 1024 * 1024
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("convert", help="turn files of one dialect into another", description=__doc__)
+    parser = verbs.add_parser("convert", description=__doc__)
     add_input(parser)
     parser.add_argument("--to", dest="target", required=True, metavar="G", help="the format that is written")
     parser.add_argument(

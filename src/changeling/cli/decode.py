@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from changeling.cli.arguments import add_input, input_of, rejects_path
 from changeling.cli.explanation import explanation
+from changeling.cli.input_arguments import add_input, input_of, rejects_path
 from changeling.model.line import lines
 from changeling.model.printable import printable
 from changeling.reading_changes import Report, changes_of
@@ -13,7 +13,7 @@ from changeling.rejects import RejectSink
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("decode", help="show records of any dialect as changes", description=__doc__)
+    parser = verbs.add_parser("decode", description=__doc__)
     add_input(parser)
     parser.add_argument("--typed", action="store_true", help="canonical values, where the schema is known")
     parser.add_argument("--json", action="store_true", help="lines of JSON (the default)")

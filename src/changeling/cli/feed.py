@@ -15,7 +15,7 @@ Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def add(verbs: Actions) -> None:
     """Declares the verb with its actions."""
-    parser = verbs.add_parser("feed", help="create, change, list and read changefeeds", description=__doc__)
+    parser = verbs.add_parser("feed", description=__doc__)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
     for declare in (_add_create, _add_alter, _add_drop, _add_list, _add_show, feed_read.add):
         declare(actions)

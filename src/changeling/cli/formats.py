@@ -16,7 +16,7 @@ from changeling.formats.options import ReadOptions, WriteOptions
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("formats", help="list the dialects, or describe one", description=__doc__)
+    parser = verbs.add_parser("formats", description=__doc__)
     parser.add_argument("format", nargs="?", metavar="NAME", help="describe this one: positions, features, options")
     parser.add_argument("--json", action="store_true", help="lines of JSON")
     parser.set_defaults(run=run)

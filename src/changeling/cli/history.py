@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("history", help="show every change of one row", description=__doc__)
+    parser = verbs.add_parser("history", description=__doc__)
     parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
     parser.add_argument("--key", required=True, help="""the row's key: '{"id": 1}'""")
     add_source(parser)

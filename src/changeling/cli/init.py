@@ -13,7 +13,7 @@ _FILES = {"shop.yaml": "shop.yaml", "in/customers.jsonl": "customers.jsonl"}
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("init", help="write a pipeline to begin with", description=__doc__)
+    parser = verbs.add_parser("init", description=__doc__)
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR", help="where to write it (default: here)")
     parser.set_defaults(run=run)
 

@@ -4,52 +4,20 @@ import argparse
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from changeling import __version__
-from changeling.cli import (
-    catalog,
-    check,
-    completion,
-    convert,
-    decode,
-    feed,
-    formats,
-    history,
-    init,
-    maintain,
-    rejects,
-    relocate,
-    remove,
-    replica,
-    run,
-    snapshot,
-    sql,
-    status,
-    verify,
-)
-from changeling.cli.definitions import definitions
 from changeling.cli.interrupts import interrupt_once
-from changeling.cli.startup import announce_spark, leave_out_pandas
+from changeling.cli.startup import announce_spark, end_quickly, start_quickly
+from changeling.cli.verbs import NAMES, declare, listed
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.extras import naming_extras
 from changeling.model.printable import printable, printable_lines
 
-_VERBS = {
-    "files": (formats, decode, convert),
-    "a pipeline": (init, check, run, status, rejects, verify, snapshot),
-    "its tables": (replica, history, catalog, feed, sql),
-    "upkeep": (maintain, relocate, remove, completion),
-}
 _EXIT_CODES = """\
 Exit codes: 0 done, 1 failed, 2 wrong call, 3 done but some records rejected,
 4 refused because something would be lost, 5 verify found differences."""
-_ON_SPARK = ("run", "maintain", "remove", "verify")
-_NAMES = 10
-"""Letters of the longest verb."""
-_WITH_SPARK = ("replay", "base", "rebuild")
-"""Arguments that make other verbs need it."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -71,12 +39,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Exit codes: 0 done, 1 failed, 2 wrong call, 3 some records rejected (or part of a removed pipeline left), 4 something would
     be lost, 5 replicas differ from their database.
     """
-    if arguments is None:
-        interrupt_once()
+    if arguments is not None:
+        return _done(list(arguments))
+    interrupt_once()
+    code = _done(sys.argv[1:])
+    end_quickly()
+    return code
+
+
+def _done(arguments: list[str]) -> int:
     try:
-        parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
-        if parsed.verb not in _ON_SPARK and not any(getattr(parsed, name, None) for name in _WITH_SPARK):
-            leave_out_pandas()
+        start_quickly()
+        parsed = _parse(arguments)
         if parsed.verb != "run":
             announce_spark()
         with naming_extras():
@@ -118,10 +92,6 @@ def _check_flags(arguments: list[str], verb: argparse.ArgumentParser) -> None:
             )
 
 
-def _listed(verbs: list[argparse.Action]) -> Iterator[str]:
-    return definitions([(f"{verb.dest:<{_NAMES}}", verb.help or "") for verb in verbs], "  ")
-
-
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser(
         prog="changeling",
@@ -133,17 +103,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     verbs = parser.add_subparsers(
         dest="verb", metavar="VERB", prog="changeling", parser_class=_Parser, help=argparse.SUPPRESS
     )
-    listed: list[str] = []
-    for title, group in _VERBS.items():
-        known = len(verbs._choices_actions)
-        for verb in group:
-            verb.add(verbs)
-        listed += [f"{title}:", *_listed(verbs._choices_actions[known:]), ""]
-    parser.epilog = "\n".join([*listed, "changeling VERB --help says more of each.", _EXIT_CODES])
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs.choices:
-        raise UsageError(f"there is no verb {arguments[0]!r}; {nearest(arguments[0], verbs.choices)}")
-    if arguments and arguments[0] in verbs.choices:
-        _check_flags(arguments[1:], verbs.choices[arguments[0]])
+    parser.epilog = "\n".join([*listed(), "changeling VERB --help says more of each.", _EXIT_CODES])
+    place, verb = next(((place, word) for place, word in enumerate(arguments) if not word.startswith("-")), (0, None))
+    if verb is not None:
+        if verb not in NAMES:
+            raise UsageError(f"there is no verb {verb!r}; {nearest(verb, NAMES)}")
+        declare(NAMES if verb == "completion" else (verb,), verbs)
+        _check_flags(arguments[place + 1 :], verbs.choices[verb])
     parsed = parser.parse_args(arguments)
     if parsed.verb is None:
         parser.print_help()

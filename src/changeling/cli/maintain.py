@@ -9,9 +9,7 @@ from changeling.cli.arguments import add_pipeline, pipeline_of
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser(
-        "maintain", help="compact the tables of a pipeline, and remove what has expired", description=__doc__
-    )
+    parser = verbs.add_parser("maintain", description=__doc__)
     add_pipeline(parser)
     parser.add_argument("--json", action="store_true", help="lines of JSON, one per table")
     parser.set_defaults(run=run)

@@ -12,9 +12,7 @@ from changeling.rejects import reject_line
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser(
-        "rejects", help="show the records that could not be read, or read them again", description=__doc__
-    )
+    parser = verbs.add_parser("rejects", description=__doc__)
     add_pipeline(parser)
     parser.add_argument(
         "--replay", action="store_true", help="read them again; those that can be read now join the log"

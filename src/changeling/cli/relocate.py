@@ -14,7 +14,7 @@ from changeling.model.amounts import counted
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("relocate", help="correct the paths of a moved or copied warehouse", description=__doc__)
+    parser = verbs.add_parser("relocate", description=__doc__)
     add_pipeline(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=run)

@@ -10,9 +10,7 @@ from changeling.model.printable import printable
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser(
-        "remove", help="drop a pipeline's tables, and what it has on servers", description=__doc__
-    )
+    parser = verbs.add_parser("remove", description=__doc__)
     add_pipeline(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.set_defaults(run=run)

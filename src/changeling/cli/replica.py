@@ -5,7 +5,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline, add_source, pipeline_of, whole_number
-from changeling.cli.startup import restore_pandas
 from changeling.model.amounts import counted
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser(
         "replica",
         usage=_USAGE,
-        help="show the rows of a table, now or at an earlier time",
         description=__doc__,
     )
     parser.add_argument("table", metavar="TABLE", help="[catalog.][schema.]name")
@@ -78,7 +76,6 @@ def _rows(pipeline: "Pipeline", parsed: argparse.Namespace) -> "tuple[pa.Table, 
 
 def _announce_spark(reason: str) -> None:
     print(f"{reason}: this needs Spark", file=sys.stderr)
-    restore_pandas()
 
 
 def _print_lines(rows: "pa.Table", shape: "Shape") -> None:

@@ -18,7 +18,7 @@ _STOPPING = "stopping when this batch is in the log; once more stops at once"
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("run", help="run a pipeline, once or until it is stopped", description=__doc__)
+    parser = verbs.add_parser("run", description=__doc__)
     add_pipeline_file(parser)
     parser.add_argument("--once", action="store_true", help="stop when all present input has been read")
     parser.add_argument("--take-over", action="store_true", help="continue after a run on another machine that is gone")

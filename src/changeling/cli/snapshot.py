@@ -8,7 +8,7 @@ from changeling.model.printable import printable
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("snapshot", help="snapshot tables of a database again", description=__doc__)
+    parser = verbs.add_parser("snapshot", description=__doc__)
     parser.add_argument("tables", nargs="+", metavar="TABLE", help="[schema.]name or a pattern")
     add_pipeline(parser)
     parser.set_defaults(run=run)

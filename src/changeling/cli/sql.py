@@ -14,7 +14,7 @@ _WHAT = {"add": "added", "set": "altered", "disable": "disabled", "drop": "dropp
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("sql", help="add, alter and drop changefeeds", description=__doc__)
+    parser = verbs.add_parser("sql", description=__doc__)
     parser.add_argument("text", metavar="TEXT", help="statements, separated by semicolons; - reads the input")
     add_source(parser)
     add_pipeline(parser)

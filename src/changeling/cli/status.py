@@ -57,7 +57,7 @@ _LEGEND = {
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser("status", help="show how far a pipeline is, and what it lags behind", description=__doc__)
+    parser = verbs.add_parser("status", description=__doc__)
     add_pipeline(parser)
     parser.add_argument(
         "--json", action="store_true", help="lines of JSON: one object for each source, table, feed and target"

@@ -22,9 +22,7 @@ _SHOWN = 20
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
-    parser = verbs.add_parser(
-        "verify", help="compare replicas with their database, or check a feed", description=__doc__
-    )
+    parser = verbs.add_parser("verify", description=__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="[schema.]name or a pattern (default: all)")
     parser.add_argument("--feed", metavar="F", help="check the records of a feed instead")
     parser.add_argument("--repair", action="store_true", help="snapshot the tables that differ again")

@@ -12,6 +12,7 @@ from pyiceberg.table import Table as IcebergTable
 
 from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
 from changeling.iceberg.conditions import EVERYTHING, Condition
+from changeling.iceberg.embedded_catalog import EmbeddedCatalog
 from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
 
@@ -65,7 +66,7 @@ class Tables:
             prepare(self._settings.database)
         opened = self._open()
         assert opened is not None
-        return opened
+        return opened.writer if isinstance(opened, EmbeddedCatalog) else opened
 
     @property
     def namespace(self) -> str:
@@ -81,7 +82,7 @@ class Tables:
                 prepare(self._settings.database)
         check_place(self._settings, self._namespace)
         if self._catalog is None:
-            self._catalog = load_catalog(NAME, **self._settings.pyiceberg)
+            self._catalog = _opened(self._settings)
         return self._catalog
 
     def _load(self, table: Table) -> IcebergTable | None:
@@ -94,6 +95,13 @@ class Tables:
             return None
         except Exception as error:  # each catalog and store raises its own kinds
             raise ChangelingError(f"the catalog cannot be read: {error}") from error
+
+
+def _opened(settings: Catalog) -> PyIcebergCatalog:
+    database = settings.database
+    if database is not None and settings.pyiceberg["uri"] == f"sqlite:///{database}":
+        return EmbeddedCatalog(NAME, database, settings.pyiceberg)
+    return load_catalog(NAME, **settings.pyiceberg)
 
 
 def summaries_of(table: IcebergTable, tag: str | None) -> Iterator[dict[str, Any]]:

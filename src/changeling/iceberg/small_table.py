@@ -4,6 +4,7 @@ PyIceberg writes no format version 3 yet: these tables have version 2.
 """
 
 import random
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -16,7 +17,6 @@ from pyiceberg.exceptions import (
     ValidationException,
 )
 from pyiceberg.table import Table as IcebergTable
-from sqlalchemy.exc import IntegrityError, OperationalError
 
 from changeling.iceberg.reader import Tables
 from changeling.iceberg.table import Table
@@ -28,8 +28,6 @@ _CONFLICTS = (
     ValidationException,
     NamespaceAlreadyExistsError,
     TableAlreadyExistsError,
-    IntegrityError,
-    OperationalError,
 )
 _PATIENCE = 30.0
 """For how many seconds a write is tried again where others write at the same time."""
@@ -99,13 +97,13 @@ class SmallTable:
         while True:
             try:
                 return write()
-            except _CONFLICTS as error:
-                if time.monotonic() > end:
-                    raise self._failed(error) from None
             except ChangelingError:
                 raise
             except Exception as error:  # each catalog and store raises its own kinds
-                raise self._failed(error) from error
+                if not _is_conflict(error):
+                    raise self._failed(error) from error
+                if time.monotonic() > end:
+                    raise self._failed(error) from None
             time.sleep(random.uniform(0.02, 0.2))
 
     def _created(self) -> IcebergTable:
@@ -118,3 +116,12 @@ class SmallTable:
 
     def _failed(self, error: Exception) -> ChangelingError:
         return ChangelingError(f"table {self._tables.namespace}.{self._table.name} cannot be written: {error}")
+
+
+def _is_conflict(error: Exception) -> bool:
+    """Whether others wrote at the same time."""
+    if isinstance(error, _CONFLICTS):
+        return True
+    # Whoever raised one of these has imported it; readers do without.
+    raised = sys.modules.get("sqlalchemy.exc")
+    return raised is not None and isinstance(error, raised.IntegrityError | raised.OperationalError)

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from changeling.log.schema_evolution import common
-from changeling.log.task_result import Sampled
 from changeling.model import types
 from changeling.model.json_numbers import ANY_SIZE, DOUBLE, INTEGER, LONG, are_numbers
 from changeling.model.json_text import quote
 from changeling.model.printable import printable
 from changeling.model.table import Column, TableName, TableSchema
+
+if TYPE_CHECKING:
+    from changeling.log.task_result import Sampled
 
 _TYPE_OF = {"bool": "bool", INTEGER: "int64", DOUBLE: "float64", ANY_SIZE: "decimal", "text": "string", "json": "json"}
 _KIND_OF = {name: kind for kind, name in _TYPE_OF.items()}
@@ -17,7 +20,7 @@ _DOUBLES = "double"
 """The original type of exact numbers that are all doubles as well: the column may become one of doubles."""
 
 
-def inferred(sample: Sampled, before: TableSchema | None) -> TableSchema:
+def inferred(sample: "Sampled", before: TableSchema | None) -> TableSchema:
     """The columns of a sample together with those that are known."""
     kinds = {name: set(found) for name, found in sample.columns.items()}
     for column in before.columns if before is not None else ():

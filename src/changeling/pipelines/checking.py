@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 from uuid import uuid4
@@ -101,9 +102,12 @@ def _file(loaded: Loaded) -> Finding:
 
 
 def _java(loaded: Loaded) -> Finding:
-    from changeling.spark import gateway
+    from changeling.spark.java import find_java
 
-    java, version = gateway.find_java()
+    # PySpark itself takes longer to import than all checks take.
+    if find_spec("pyspark") is None:
+        raise ModuleNotFoundError(name="pyspark")
+    java, version = find_java()
     missing = missing_jars(loaded)
     fetched = f"; the first run fetches {counted(missing, 'jar')}" if missing else ""
     return Finding(f"{'Java' if version is None else f'Java {version}'} at {java}{fetched}")

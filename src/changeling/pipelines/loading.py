@@ -5,12 +5,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import yaml
 
 from changeling.formats.options import ReadOptions
-from changeling.log.schema_registry import Policy
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName, TableSchema
 from changeling.pipelines import declared_schemas, struct_validation, validation
@@ -19,6 +19,9 @@ from changeling.pipelines.redaction import MASK, redactor
 from changeling.pipelines.stand_ins import with_stand_ins
 from changeling.pipelines.yaml_text import Path as PlaceInFile
 from changeling.pipelines.yaml_text import PipelineFileError, Reader, compose, format_path
+
+if TYPE_CHECKING:
+    from changeling.log.schema_registry import Policy
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _SHAPE = msgspec.inspect.type_info(Definition)
@@ -75,7 +78,7 @@ class Loaded:
         rule = self.rule(source, table)
         return "merge" if rule is None else "typed" if rule.typed else rule.mode
 
-    def policy(self, source: str, table: TableName) -> Policy:
+    def policy(self, source: str, table: TableName) -> "Policy":
         """What becomes of new versions of a table's schema."""
         rule = self.rule(source, table)
         return "evolve" if rule is None else rule.schema

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changeling.iceberg.lock import Lock, held
-from changeling.log import layout
 from changeling.model.errors import ChangelingError
 from changeling.model.extras import naming_extras
 from changeling.model.table import TableName
@@ -97,6 +96,8 @@ class Pipeline:
 
     def rejects(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
         """The records that were rejected, oldest first; needs no Spark."""
+        from changeling.log import layout
+
         with self._redacted():
             rows = tables_of(self._loaded).rows(layout.REJECTS).sort_by("ingested_at")
         for batch in rows.slice(0, limit).to_batches():
@@ -104,6 +105,7 @@ class Pipeline:
 
     def history(self, table: str, key: str, *, source: str | None = None) -> "list[RowChange]":
         """The history of one row, oldest first; the key is a JSON object. Needs no Spark."""
+        from changeling.log import layout
         from changeling.pipelines.states import no_log
         from changeling.replicas.row_history import life
 
@@ -326,6 +328,8 @@ class Pipeline:
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted(), naming_extras():
             before_spark(lock)
+            from changeling.log import layout
+
             lake = lake_of(self._loaded)
             lake.create(layout.TABLES, layout.VERSION)
             lake.claim(lock.holder, layout.BATCHES, take_over)

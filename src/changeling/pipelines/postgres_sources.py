@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from changeling.log import layout
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.pipelines.definition import PostgresSource
@@ -49,6 +48,11 @@ def capture_settings(loaded: Loaded, source: PostgresSource, lake: "Lake | None"
             rules.append((pattern, columns))
         if rule.where is not None:
             filters.append((pattern, rule.where))
+    reader = ""
+    if lake is not None:
+        from changeling.log import layout
+
+        reader = lake.load(layout.CHANGES).uuid().toString()
     return CaptureSettings(
         name=source.name,
         url=source.url,
@@ -60,5 +64,5 @@ def capture_settings(loaded: Loaded, source: PostgresSource, lake: "Lake | None"
         lag_alarm=source.lag_alarm,
         rules=tuple(rules),
         filters=tuple(filters),
-        reader="" if lake is None else lake.load(layout.CHANGES).uuid().toString(),
+        reader=reader,
     )

@@ -1,6 +1,7 @@
 """What a run looks at before it starts Spark: whether its servers can be reached, with these passwords. Alters nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from changeling.iceberg.lock import Lock
@@ -17,21 +18,36 @@ def check_servers(loaded: Loaded, lock: Lock, listener: Listener, *, once: bool)
 
     A target that cannot be reached holds up neither the replicas nor other targets.
     """
+    sources, targets = list(_sources(loaded)), list(_targets(loaded))
     failed: list[ChangelingError] = []
-    for name, reach in (*_sources(loaded), *_targets(loaded)):
-        try:
-            reach()
-        except ChangelingError as error:
-            text = loaded.redacted(str(error))
-            lock.failed(text, name)
-            if isinstance(error, UsageError):
-                raise
-            if once and any(name == source.name for source in loaded.definition.sources):
-                failed.append(error)
-            else:
-                listener.warns(name, f"{text}; it is tried again once Spark has started")
+    errors = _errors([look for _, look in (*sources, *targets)])
+    for place, ((name, _), error) in enumerate(zip((*sources, *targets), errors, strict=True)):
+        if error is None:
+            continue
+        text = loaded.redacted(str(error))
+        lock.failed(text, name)
+        if isinstance(error, UsageError):
+            raise error
+        if once and place < len(sources):
+            failed.append(error)
+        else:
+            listener.warns(name, f"{text}; it is tried again once Spark has started")
     if failed:
         raise failed[0] if len(failed) == 1 else ChangelingError("\n".join(map(str, failed)))
+
+
+def _errors(looks: Sequence[Callable[[], None]]) -> Iterator[ChangelingError | None]:
+    """What each of them raises. All are done at the same time: a server that does not answer holds up no other."""
+
+    def error_of(look: Callable[[], None]) -> ChangelingError | None:
+        try:
+            look()
+        except ChangelingError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(max(1, len(looks)), "look") as pool:
+        yield from pool.map(error_of, looks)
 
 
 def _sources(loaded: Loaded) -> Iterator[tuple[str, Callable[[], None]]]:

@@ -6,15 +6,18 @@ another. A column that no schema declares has the type that its values need.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from changeling.log.inferred_schemas import doubles
 from changeling.log.schema_evolution import common, difference
-from changeling.log.schema_registry import Policy, Version
 from changeling.model import types
 from changeling.model.table import Column, TableSchema
 from changeling.replicas.column_names import stored_names
+
+if TYPE_CHECKING:
+    from changeling.log.schema_registry import Policy, Version
 
 _START = ""
 _UNDECLARED = "+"
@@ -82,7 +85,7 @@ class Columns:
     """Columns that values have and no schema declares."""
     versions: tuple[tuple[str, int], ...] = ()
     """From which position on which version holds."""
-    policy: Policy = "evolve"
+    policy: "Policy" = "evolve"
     key: tuple[str, ...] = ()
     """The ids of the key columns where no schema declares them."""
     reversions: tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...] = ()
@@ -145,7 +148,7 @@ class Columns:
 
 
 def columns_of(
-    versions: Sequence[Version], undeclared: TableSchema | None, policy: Policy, key: Sequence[str]
+    versions: "Sequence[Version]", undeclared: TableSchema | None, policy: "Policy", key: Sequence[str]
 ) -> Columns:
     """What is known of a table's columns: from the declared versions, by position, and from the values seen.
 
@@ -169,7 +172,7 @@ def columns_of(
     )
 
 
-def _reversions(versions: Sequence[Version]) -> tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...]:
+def _reversions(versions: "Sequence[Version]") -> tuple[tuple[frozenset[int], tuple[tuple[str, int], ...]], ...]:
     """Versions that hold more than once, and from where on each time."""
     alike: dict[TableSchema, list[Version]] = {}
     for version in versions:
@@ -192,7 +195,7 @@ def _storable(columns: tuple[ReplicaColumn, ...]) -> tuple[ReplicaColumn, ...]:
     )
 
 
-def _extra(declared: set[str], undeclared: TableSchema | None, policy: Policy) -> tuple[ReplicaColumn, ...]:
+def _extra(declared: set[str], undeclared: TableSchema | None, policy: "Policy") -> tuple[ReplicaColumn, ...]:
     if undeclared is None or (declared and policy == "ignore"):
         return ()
     return tuple(
@@ -213,7 +216,7 @@ class _Chain:
     gives no other name to what is stored already.
     """
 
-    def __init__(self, versions: Sequence[Version]) -> None:
+    def __init__(self, versions: "Sequence[Version]") -> None:
         self.versions = versions
         self.places: dict[int, dict[str, Place]] = {}
         self.shapes: dict[int, Shape] = {}
@@ -258,7 +261,7 @@ class _Chain:
                 last = (version.schema, found)
         return lines
 
-    def _continued(self, version: Version, last: tuple[TableSchema, dict[str, int]] | None) -> dict[str, int]:
+    def _continued(self, version: "Version", last: tuple[TableSchema, dict[str, int]] | None) -> dict[str, int]:
         """The columns that existed before."""
         if last is None:
             return {}

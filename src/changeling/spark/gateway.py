@@ -2,14 +2,11 @@
 
 import logging
 import os
-import re
-import shutil
 import signal
 import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaGateway
@@ -18,9 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 from changeling.model.errors import ChangelingError
+from changeling.spark.java import find_java
 
-JAVA_NEEDED = 17
-_HINT = "install one (Debian and Ubuntu: apt install openjdk-17-jre-headless) or let JAVA_HOME point to it"
 # The JVM prints these before any logging is set up: Spark asks for that module at every start, and users may set that
 # variable for every Java program.
 _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector", b"Picked up JAVA_TOOL_OPTIONS: ")
@@ -79,17 +75,6 @@ def start(conf: SparkConf) -> JavaGateway:
         os.close(write_end)
 
 
-def find_java() -> tuple[Path, int | None]:
-    """The Java that Spark would be started with, and its version where it prints one; raises `ChangelingError` where none will do."""
-    java = _java()
-    if java is None:
-        raise ChangelingError(f"Java {JAVA_NEEDED} or later is needed for Spark, and none was found: {_HINT}")
-    version = _version(java)
-    if version is not None and version < JAVA_NEEDED:
-        raise ChangelingError(f"Java {JAVA_NEEDED} or later is needed for Spark, {java} is {version}: {_HINT}")
-    return java, version
-
-
 def how_it_ended(wait: float = 0.0) -> str | None:
     """How the JVM that this process started ended unasked, and what to do; None while it runs.
 
@@ -129,22 +114,6 @@ def end() -> None:
         except subprocess.TimeoutExpired:
             jvm.kill()
             jvm.wait()
-
-
-def _java() -> Path | None:
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    return Path(found) if found and Path(found).is_file() else None
-
-
-def _version(java: Path) -> int | None:
-    """The major version, from the `release` file that ships with every Java since 9: running Java would take a tenth of a second."""
-    try:
-        release = (java.resolve().parent.parent / "release").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release, re.MULTILINE)
-    return None if match is None else int(match[1])
 
 
 def _forward_stderr(read_end: int) -> None:

@@ -5,12 +5,12 @@ every start, and print pages.
 """
 
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from changeling.model.errors import ChangelingError
+from changeling.spark.java import find_java
 
 ICEBERG = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
@@ -67,14 +67,24 @@ def _file(coordinate: str, folder: Path) -> Path:
 
 
 def _fetch(coordinates: list[str], folder: Path) -> None:
-    java = java_command()
+    java, _ = find_java()
     with tempfile.TemporaryDirectory(dir=folder) as name:
         work = Path(name)
         settings, module = work / "settings.xml", work / "ivy.xml"
         settings.write_text(_SETTINGS.format(cache=work / "ivy"))
         module.write_text(_module(coordinates))
         pattern = str(work / "[artifact]-[revision].[ext]")
-        command = [java, "-jar", str(_ivy()), "-settings", str(settings), "-ivy", str(module), "-retrieve", pattern]
+        command = [
+            str(java),
+            "-jar",
+            str(_ivy()),
+            "-settings",
+            str(settings),
+            "-ivy",
+            str(module),
+            "-retrieve",
+            pattern,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         for coordinate in coordinates:
             target = _file(coordinate, folder)
@@ -110,14 +120,3 @@ def _ivy() -> Path:
     if not found:
         raise ChangelingError("PySpark's own jars are not complete: there is no ivy jar; install pyspark again")
     return found[-1]
-
-
-def java_command() -> str:
-    """The Java to use: that of JAVA_HOME, else of the PATH; raises `ChangelingError` where there is none."""
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return str(Path(home) / "bin" / "java")
-    found = shutil.which("java")
-    if found is None:
-        raise ChangelingError("Java 17 or later is needed for this, and none was found: install one, or set JAVA_HOME")
-    return found
