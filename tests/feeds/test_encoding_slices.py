@@ -21,7 +21,7 @@ def change(number: int) -> Outgoing:
     op = Operation.INSERT if before is None else Operation.UPDATE
     made = Completed(f"[{key}]", op, before, {"1": b"%d" % key, "2": new}, number)
     # Three changes a transaction, which may be divided.
-    stamp = Stamped(Stamp(1_700_000_000_000 + number // 3, number // 3), number % 3)
+    stamp = Stamped(Stamp(1_700_000_000_000 + number // 3, number // 3), number // 3, number % 3)
     return Outgoing(made, stamp, stamp.stamp.step * 1_000_000, user=f"user {number}")
 
 

@@ -179,7 +179,7 @@ class FeedEncoder:
 
     def _placed(self, made: Change, one: Outgoing, number: int) -> Change:
         """With the position that records of the dialect have."""
-        stamp, order = one.stamped
+        stamp, serial, order = one.stamped
         replace = msgspec.structs.replace
         millis = (stamp.step if one.commit_time is None else one.commit_time // _NANOS_PER_MS) * _NANOS_PER_MS
         if self._feed.format == "ydb-json":
@@ -189,8 +189,8 @@ class FeedEncoder:
         if self._feed.format == "ydb-dynamodb":
             return replace(made, commit_time=max(millis, 0), transaction=None, position=position.encode(number))
         if self._feed.format == "xtdb":
-            own = Transaction(str(stamp.number), order=order)
-            return replace(made, commit_time=millis, transaction=own, position=position.encode(stamp.number, order))
+            own = Transaction(str(serial), order=order)
+            return replace(made, commit_time=millis, transaction=own, position=position.encode(serial, order))
         return made
 
     def _shown(self, change: Completed) -> tuple[Operation, tuple[bytes | None, Image], tuple[bytes | None, Image]]:
@@ -239,10 +239,10 @@ def _numbered(changes: Sequence[Outgoing]) -> Iterator[Outgoing]:
     """With orders that differ inside of a transaction: a change of the source may be several records, as a truncate is."""
     last: dict[Stamp, int] = {}
     for one in changes:
-        stamp, order = one.stamped
+        stamp, order = one.stamped.stamp, one.stamped.order
         order = max(order, last.get(stamp, -1) + 1)
         last[stamp] = order
-        yield one._replace(stamped=Stamped(stamp, order))
+        yield one._replace(stamped=one.stamped._replace(order=order))
 
 
 def _batch(changes: Sequence[Change], source: str) -> pa.RecordBatch:
