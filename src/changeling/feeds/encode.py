@@ -71,8 +71,6 @@ class FeedEncoder:
         self._text = _spelled(self._schema, shape, self._spellings).to_json()
         # The members of images, each with its name as JSON has it before the value.
         self._heads = [(column.id, json_text.head(column.source_name)) for column in shape.columns]
-        # Two of YDB's forms show nothing of the row in this mode.
-        self._shows_parts = feed.mode == "UPDATES" and feed.format not in ("ydb-debezium", "ydb-dynamodb")
         self._encoders: dict[int, Encoder] = {}
 
     def encode(self, changes: Sequence[Outgoing], source: str, counts: Counts, before: int) -> Published:
@@ -201,14 +199,18 @@ class FeedEncoder:
         after = nothing if change.after is None else (self._image(change.after), Image.FULL)
         if change.touched:
             return Operation.UPDATE, nothing, nothing
-        if self._shows_parts and change.mentioned is not None and change.after is not None:
-            # What the source sent of the row, NULLs among it.
-            part = {number: change.after.get(number, b"null") for number in change.mentioned}
-            return Operation.UPDATE, before, (self._part(part), Image.PARTIAL)
+        if op in (Operation.INSERT, Operation.UPDATE, Operation.REPLACE):
+            whole = {column.id for column in self._shape.columns}
+            mentioned = whole if op is Operation.REPLACE else change.mentioned
+            op = Operation.INSERT if change.before is None else Operation.UPDATE
+            # An update of YDB's may be that of a new row.
+            is_update = op is Operation.UPDATE or self._feed.format == "ydb-json"
+            if self._feed.shows_parts and mentioned is not None and is_update and change.after is not None:
+                # What the source sent of the row, NULLs among it.
+                part = {number: change.after.get(number, b"null") for number in mentioned}
+                return Operation.UPDATE, before, (self._part(part), Image.PARTIAL)
         if self._feed.format not in YDB and mode == "NEW_IMAGE":
             before = (json_text.join(self._key(change)), Image.KEY) if op is Operation.DELETE else nothing
-        if op is Operation.UPDATE and change.before is None:
-            op = Operation.INSERT
         return op, before, after
 
     def _image(self, row: Row) -> bytes:
@@ -225,7 +227,11 @@ class FeedEncoder:
     def _spell(self, row: Row) -> Row:
         if not self._spellings:
             return row
-        spelled = {number: one.write(row[number]) for number, one in self._spellings.items() if number in row}
+        spelled = {
+            number: one.write(row[number])
+            for number, one in self._spellings.items()
+            if row.get(number, b"null") != b"null"
+        }
         return {**row, **spelled}
 
     def _key(self, change: Completed) -> list[tuple[str, bytes]]:

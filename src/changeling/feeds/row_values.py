@@ -8,7 +8,7 @@ from changeling.model.canonical import Convert
 from changeling.model.types import Type
 from changeling.replicas.json_output import json_column, stored_form
 from changeling.replicas.keys import reader_of, same
-from changeling.replicas.shape import Columns, Shape
+from changeling.replicas.shape import Columns, ReplicaColumn, Shape
 from changeling.replicas.value_kinds import undeclared
 from changeling.replicas.values import UNREADABLE
 
@@ -83,6 +83,15 @@ def inferred(kind: Type, read: Convert | None = None) -> Convert:
         return json_column(array, kind)[0]
 
     return convert
+
+
+def widened(was: ReplicaColumn, now: ReplicaColumn) -> Convert:
+    """From a value as a column held it to the value as it holds it now: what reading the change again would give."""
+    convert = stored_form(now.kind) if now.is_declared else inferred(now.kind)
+    if was.kind.kind != "decimal":
+        return convert
+    # A bare number, which every kind takes.
+    return lambda raw: convert(canonical.text_of(raw).encode())
 
 
 def _both(read: Convert, store: Convert) -> Convert:
