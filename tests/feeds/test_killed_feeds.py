@@ -143,8 +143,8 @@ def of_debezium(record: Any) -> tuple[int, dict[str, Any] | None]:
     return (after or record["before"])["id"], after
 
 
-def of_document(record: Any) -> tuple[str, dict[str, Any] | None]:
-    after, before = (None if record[name] is None else json.loads(record[name]) for name in ("after", "before"))
+def of_document(record: Any) -> tuple[int, dict[str, Any] | None]:
+    after, before = (json.loads(record[name] or "null") for name in ("after", "before"))
     return (after or before)["_id"], after
 
 
