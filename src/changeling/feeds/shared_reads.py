@@ -70,7 +70,7 @@ class SharedReads:
     def _path(self, first: int, last: Point) -> list[Point]:
         """The points from one to another; none where the first is no longer kept."""
         kept = [Point(), *self._points.after(0)] if first == 0 else self._points.after(first - 1)
-        return [one for one in kept if one.number <= last.number] if kept[0].number == first else []
+        return [one for one in kept if one.number <= last.number] if kept and kept[0].number == first else []
 
     def _read_along(self, source: str, path: Sequence[Point]) -> list[PointChanges]:
         found = []
