@@ -102,10 +102,10 @@ def _rename_existing(path: Path) -> None:
 
 def reject_line(row: dict[str, Any]) -> dict[str, Any]:
     """A row of layout `REJECTS` for people and machines; it has `raw` if the bytes are text."""
-    raw = row["raw"]
+    raw, origin = row["raw"], row["origin"]
     line: dict[str, Any] = {
         "reason": row["reason"],
-        "origin": {name: value for name, value in row["origin"].items() if value is not None},
+        "origin": None if origin is None else {name: value for name, value in origin.items() if value is not None},
         "raw_base64": None if raw is None else base64.b64encode(raw).decode(),
     }
     with contextlib.suppress(UnicodeDecodeError):

@@ -10,6 +10,7 @@ import boto3
 import pytest
 
 from changeling.iceberg.failpoints import FailpointReached
+from changeling.model.position import encode
 from tests.files.conftest import bucket, s3_endpoint
 from tests.log.lakes import shop
 from tests.replicas.shops import SOURCE, USERS, item
@@ -22,6 +23,7 @@ MODES = ("snapshot", "realtime", "full")
 KINDS = ("insertCount", "updateCount", "deleteCount", "replaceCount")
 SUFFIXES = ("_NEW", "_OLD", "_EXISTS")
 METADATA = ["opType", "cursor", "operationcount"]
+STEP = 1_700_000_000_000
 Cells = dict[str, tuple[str, str, str]]
 """Of each column what is new, what was old, and which of them exist."""
 NOT_THERE = ("null", "null", "0")
@@ -60,12 +62,16 @@ def in_csv(feed: str, mode: str, columns: list[list[str]]) -> list[Any]:
 
 def _cells_of_csv(row: dict[str, str]) -> Cells:
     names = [name.removesuffix("_NEW") for name in row if name.endswith("_NEW")]
-    return {name: (row[f"{name}_NEW"].lower(), row[f"{name}_OLD"].lower(), row[f"{name}_EXISTS"]) for name in names}
+    assert "null" not in row.values(), "CSV has it in capitals"
+    own = {name: "null" if value == "NULL" else value for name, value in row.items()}
+    return {name: (own[f"{name}_NEW"], own[f"{name}_OLD"], own[f"{name}_EXISTS"]) for name in names}
 
 
 def in_json(feed: str) -> list[Any]:
     rows = [json.loads(line) for text in files(feed) for line in text.splitlines()]
     for row in rows:
+        assert list(row) == ["tableName", "opType", "cursor", "before", "after", "exists", "operationcount"]
+        assert list(row["before"]) == list(row["after"]) == list(row["exists"])
         assert row["tableName"] == {
             "namespace": {"catalog": None, "schema": "public", "hash": -977422806},
             "name": "users",
@@ -80,7 +86,10 @@ def in_json(feed: str) -> list[Any]:
 def _record(row: dict[str, Any], cells: Cells) -> tuple[str, Cells, int, list[int]]:
     """The operation, the cells, the second of the commit, and how many of each operation there were."""
     cursor, counts = json.loads(row["cursor"]), json.loads(row["operationcount"])
-    return row["opType"], cells, cursor["timestamp"] // 1000 - 1_700_000_000, [counts[kind] for kind in KINDS]
+    # Each transaction of the test commits a second after the one before, and is the next one of the feed's source.
+    second = (cursor["timestamp"] - STEP) // 1000
+    assert (cursor["log"], cursor["position"]) == ("bus", encode(cursor["timestamp"], second - 1))
+    return row["opType"], cells, second, [counts[kind] for kind in KINDS]
 
 
 def written(id: str, name: str, n: str) -> Cells:

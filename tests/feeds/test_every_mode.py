@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from changeling.model.errors import UsageError
+from tests.feeds.exact_json import exact
 from tests.log.lakes import Shop
 from tests.replicas.shops import bus, item
 
@@ -98,6 +99,24 @@ def in_dynamodb(mode: str) -> list[Any]:
     return made
 
 
+def in_dataworks() -> list[Any]:
+    made = []
+    for number, (key, before, after, _) in enumerate(HISTORY, 1):
+        kind = "I" if before is None else "D" if after is None else "U"
+        meta = {
+            "_sequence_id_": str(number),
+            "_operation_type_": kind,
+            "_execute_time_": 1_700_000_002_000 + number * 1000,
+        }
+        halves = [("Y", "N", before), ("N", "Y", after)]
+        made += [
+            {**meta, "_before_image_": old, "_after_image_": new, "id": key, **row}
+            for old, new, row in halves
+            if row is not None
+        ]
+    return made
+
+
 def test_modes_formats_options_and_restarts(tmp_path: Path) -> None:
     made = bus(tmp_path)
     made.write(
@@ -147,20 +166,28 @@ def test_modes_formats_options_and_restarts(tmp_path: Path) -> None:
     stamps = [record["ts"] for record in records(made, "stamped")]
     assert stamps == [[1_700_000_003_000, 1], [1_700_000_004_000, 2], [1_700_000_005_000, 3]]
     for mode in MODES:
-        assert records(made, f"json_{mode}") == in_json(mode)
-        assert records(made, f"deb_{mode}") == in_debezium(mode, stamps)
+        assert exact(records(made, f"json_{mode}")) == exact(in_json(mode))
+        assert exact(records(made, f"deb_{mode}")) == exact(in_debezium(mode, stamps))
         found = []
         for record in records(made, f"dyn_{mode}"):
-            assert (record["awsRegion"], record["eventSource"]) == ("", "ydb:document-table")
+            assert list(record) == ["awsRegion", "dynamodb", "eventID", "eventName", "eventSource", "eventVersion"]
+            assert (record["awsRegion"], record["eventSource"], record["eventVersion"]) == (
+                "",
+                "ydb:document-table",
+                "1.0",
+            )
             del record["dynamodb"]["ApproximateCreationDateTime"]
             found.append((record["eventName"], record["dynamodb"]))
         assert found == in_dynamodb(mode)
     keys = [json.loads(record.key or b"") for record in made.pipeline.read_feed("deb_KEYS_ONLY")]
     assert keys == [{"payload": {"id": key}} for key, *_ in HISTORY]
+    # Members are in the order of the documentation.
+    assert [list(row.items()) for row in records(made, "rows")] == [list(row.items()) for row in in_dataworks()]
     # Commit times of years ago are no reason to expire; a second after publishing is.
     assert len(records(made, "hour")) == 3
     sleep(1)
     assert records(made, "brief") == []
+    assert [row["published"] for row in made.pipeline.status() if row["name"] == "brief"] == [3]
 
     # The numbers of records continue after a restart, and every change of every key is in one partition.
     made.write(
@@ -183,6 +210,7 @@ def test_modes_formats_options_and_restarts(tmp_path: Path) -> None:
     assert set().union(*where.values()) == {0, 1, 2, 3}
     # By their stamps, records of all partitions replay to the replica; above a stamp are the changes after it.
     ordered = sorted(records(made, "four"), key=lambda record: record["ts"])
+    assert [record["key"][0] for record in ordered[32:35]] == [key for key, *_ in HISTORY]
     rows = {record["key"][0]: record.get("newImage") for record in ordered}
     found_rows = made.pipeline.current("users")
     assert found_rows is not None

@@ -143,9 +143,9 @@ def of_debezium(record: Any) -> tuple[int, dict[str, Any] | None]:
     return (after or record["before"])["id"], after
 
 
-def of_document(record: Any) -> tuple[str, dict[str, Any] | None]:
-    after = None if record["after"] is None else json.loads(record["after"])
-    return (after or json.loads(record["before"]))["_id"], after
+def of_document(record: Any) -> tuple[int, dict[str, Any] | None]:
+    after, before = (json.loads(record[name] or "null") for name in ("after", "before"))
+    return (after or before)["_id"], after
 
 
 def lives(records: Iterable[Received], read: Callable[[Any], Any], columns: Iterable[str]) -> Lives:

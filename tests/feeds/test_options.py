@@ -344,6 +344,13 @@ def shape(*types: str) -> Shape:
             "has a key of 3 columns: a document table (DynamoDB) has one or two",
         ),
         (
+            {"FORMAT": "xtdb", "MODE": "NEW_AND_OLD_IMAGES"},
+            shape("int64", "int64"),
+            "merge",
+            False,
+            "has a key of 2 columns: records of xtdb have a key of one",
+        ),
+        (
             {"TOPIC_MIN_ACTIVE_PARTITIONS": 2},
             shape("string", "int64"),
             "merge",

@@ -10,6 +10,7 @@ import pytest
 
 from changeling.model.errors import ChangelingError
 from changeling.postgres.connection import connect
+from tests.feeds.exact_json import exact
 from tests.feeds.test_ydb_samples import SAMPLES, like, published
 from tests.postgres.server import Database
 from tests.sources.captures import capture
@@ -85,11 +86,11 @@ def test_the_samples_of_ydb_on_tables_of_postgresql(tmp_path: Path, database: Da
     made.pipeline.run(once=True)
     for name in (name for names in TABLES.values() for name in names):
         found = published(made, name, sample(name)["format"])
-        assert found == like(found, sample(name)["expected_records"]), name
+        assert exact(found) == exact(like(found, sample(name)["expected_records"])), name
     assert published(made, "parts") == [{"key": [1], "update": {"c3": 7}}]
-    # What the replica cannot hold is no part of a record, and what did not change is no part of an update.
+    # What the replica cannot hold is no part of a record, and what did not change is no part of an update. Fractions are texts here.
     assert published(made, "odd_parts") == [
-        {"key": ["1.1"], "update": {"note": "a", "d": 1.0, "f": 0.1, "at": None, "j": {"a": 1}, "x": ".25e1"}},
+        {"key": ["1.1"], "update": {"note": "a", "d": "1.0", "f": "0.1", "at": None, "j": {"a": 1}, "x": ".25e1"}},
         {"key": ["1.1"], "update": {"note": "b"}},
     ]
     assert [

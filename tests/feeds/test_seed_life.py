@@ -63,12 +63,13 @@ def test_the_documents_of_the_seed_and_the_rows_of_another_source(tmp_path: Path
     before = [born(event) for event in map(json.loads, transaction) if event["before"] is not None]
     made.write("life/1.json", *life)
     made.write("tx/1.json", *before, *transaction)
+    # Of two changes in one transaction the later one counts, whichever comes first.
     made.write(
         "bus/1.json",
-        item(700, "insert", {"id": 1, "name": "a", "n": 1}),
-        item(700, "insert", {"id": 5, "name": "x", "n": 0}, table="others", order=1),
-        item(700, "update", {"id": 1, "name": "b", "n": 1}, order=2),
         item(901, "delete", None, {"id": 1}),
+        item(700, "update", {"id": 1, "name": "b", "n": 1}, order=2),
+        item(700, "insert", {"id": 5, "name": "x", "n": 0}, table="others", order=1),
+        item(700, "insert", {"id": 1, "name": "a", "n": 1}),
     )
     made.pipeline.run(once=True)
 

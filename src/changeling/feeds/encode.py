@@ -71,8 +71,6 @@ class FeedEncoder:
         self._schema = schema_of(feed.table, columns, shape, version)
         self._spellings = spellings(feed.format, shape)
         self._text = _spelled(self._schema, shape, self._spellings).to_json()
-        # Two of YDB's forms show nothing of the row in this mode.
-        self._shows_parts = feed.mode == "UPDATES" and feed.format not in ("ydb-debezium", "ydb-dynamodb")
         self._encoders: dict[int, Encoder] = {}
 
     def encode(self, changes: Sequence[Outgoing], source: str, counts: Counts, before: int) -> Published:
@@ -189,7 +187,7 @@ class FeedEncoder:
 
     def _place(self, one: Outgoing, number: int) -> "_Place":
         """The position, the time and the transaction that records of the dialect have."""
-        stamp, order = one.stamped
+        stamp, serial, order = one.stamped
         millis = (stamp.step if one.commit_time is None else one.commit_time // _NANOS_PER_MS) * _NANOS_PER_MS
         own = Transaction(str(stamp.number))
         match self._feed.format:
@@ -200,7 +198,7 @@ class FeedEncoder:
             case "ydb-dynamodb":
                 return _Place(position.encode(number), max(millis, 0))
             case "xtdb":
-                return _Place(position.encode(stamp.number, order), millis, Transaction(own.id, order))
+                return _Place(position.encode(serial, order), millis, Transaction(str(serial), order))
             case _:
                 return _Place(position.encode(*stamp), one.commit_time, one.transaction)
 
@@ -210,13 +208,19 @@ class FeedEncoder:
         before, after = own
         if change.touched:
             return _Shown(Operation.UPDATE, None, None)
-        if self._shows_parts and change.mentioned is not None and change.after is not None:
-            # What the source sent of the row, NULLs among it.
-            part = {number: change.after.get(number, b"null") for number in change.mentioned}
-            return _Shown(Operation.UPDATE, before, _Side(part, Image.PARTIAL))
+        if op in (Operation.INSERT, Operation.UPDATE, Operation.REPLACE):
+            whole = {column.id for column in self._shape.columns}
+            mentioned = whole if op is Operation.REPLACE else change.mentioned
+            op = Operation.INSERT if change.before is None else Operation.UPDATE
+            # An update of YDB's may be that of a new row.
+            is_update = op is Operation.UPDATE or self._feed.format == "ydb-json"
+            if self._feed.shows_parts and mentioned is not None and is_update and change.after is not None:
+                # What the source sent of the row, NULLs among it.
+                part = {number: change.after.get(number, b"null") for number in mentioned}
+                return _Shown(Operation.UPDATE, before, _Side(part, Image.PARTIAL))
         if self._feed.format not in YDB and self._feed.mode == "NEW_IMAGE":
             before = _Side(change.before or {}, Image.KEY) if op is Operation.DELETE else None
-        return _Shown(Operation.INSERT if op is Operation.UPDATE and change.before is None else op, before, after)
+        return _Shown(op, before, after)
 
     def _images(self, sides: Sequence["_Side | None"]) -> pa.Array:
         """Rows as objects; null where there is none."""
@@ -286,10 +290,10 @@ def _numbered(changes: Sequence[Outgoing]) -> Iterator[Outgoing]:
     """With orders that differ inside of a transaction: a change of the source may be several records, as a truncate is."""
     last: dict[Stamp, int] = {}
     for one in changes:
-        stamp, order = one.stamped
+        stamp, order = one.stamped.stamp, one.stamped.order
         order = max(order, last.get(stamp, -1) + 1)
         last[stamp] = order
-        yield one._replace(stamped=Stamped(stamp, order))
+        yield one._replace(stamped=one.stamped._replace(order=order))
 
 
 def write_options(feed: Feed, partition: int = 0) -> dict[str, object]:

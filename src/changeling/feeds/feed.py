@@ -53,6 +53,11 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         return "pending" if self.start is None else "enabled"
 
     @property
+    def shows_parts(self) -> bool:
+        """Records show of an update what was updated. In this mode two of YDB's forms show nothing of the row."""
+        return self.mode == "UPDATES" and self.format not in ("ydb-debezium", "ydb-dynamodb")
+
+    @property
     def is_snapshot(self) -> bool:
         """Only the rows of the initial scan are published, as by Arcion's mode `snapshot`."""
         return self.format.startswith("arcion-") and self.options.get("mode") == "snapshot"

@@ -121,6 +121,8 @@ def check_table(feed: Feed, shape: Shape, mode: str, *, behind: bool = False) ->
         refused = "has no key: its changes cannot be sharded by row; declare one under `tables`"
     elif behind:
         refused = "has a replica that missed changes: run `changeling replica --rebuild` for it first"
+    elif len(key) > 1 and "composite-key" not in registry.get(feed.format).carries:
+        refused = f"has a key of {len(key)} columns: records of {feed.format} have a key of one"
     elif feed.format == "ydb-dynamodb" and len(key) > 2:
         refused = f"has a key of {len(key)} columns: a document table (DynamoDB) has one or two"
     elif feed.format in _YDB and feed.partitions > 1 and key[0].kind.kind not in INTEGER_RANGES:

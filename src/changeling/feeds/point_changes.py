@@ -2,7 +2,8 @@
 
 A stamp is the place of a transaction in its source, as YDB shows it: a step, which is the time in milliseconds, and a number. A
 source that has such pairs keeps its own; for the others the step never goes back and transactions are numbered from 1. Every
-feed of a source shows the same stamps: they depend on the log and on what the point before ended with, which is stored.
+feed of a source shows the same stamps: they depend on the log and on what the point before ended with, which is stored. The
+transactions of a source with pairs of its own are counted besides, since the numbers of its pairs do not rise.
 """
 
 from collections.abc import Sequence
@@ -36,12 +37,24 @@ class Stamp(NamedTuple):
     number: int
 
 
+class Reached(NamedTuple):
+    """The stamp of a transaction, and its running number among those of its source."""
+
+    stamp: Stamp
+    serial: int
+
+
 class Stamped(NamedTuple):
     """What a record shows of the transaction of a change."""
 
     stamp: Stamp
+    serial: int
+    """The running number of the transaction."""
     order: int
     """The place of the change in its transaction, over all tables."""
+
+
+NOWHERE = Reached(Stamp(0, 0), 0)
 
 
 @dataclass(frozen=True)
@@ -55,14 +68,14 @@ class PointChanges:
     """Which of them belong before the end of the earlier point."""
     stamped: list[Stamped | None]
     """None for those that are late, and for those that are no change of a row."""
-    correction: Stamp
-    """The stamp of rows that are published again, since something came late."""
-    last: Stamp
-    """The stamp of the last transaction."""
+    correction: Reached
+    """Of rows that are published again, since something came late."""
+    last: Reached
+    """Of the last transaction."""
 
 
-def read_point(tables: Tables, source: str, before: Point, after: Point, start: Stamp) -> PointChanges:
-    """Reads the changes that are new in a point; `start` is the last stamp of the earlier one."""
+def read_point(tables: Tables, source: str, before: Point, after: Point, start: Reached) -> PointChanges:
+    """Reads the changes that are new in a point; `start` is what the earlier one has reached."""
     old, new = before.of(source), after.of(source)
     where = And(
         And(equals("source", source), _batch_above(old.last_complete_batch)),
@@ -112,7 +125,7 @@ def read_behind(tables: Tables, source: str, point: Point, position: str) -> Poi
     rows = _with_arrival(tables.rows(CHANGES, where, _COLUMNS))
     rows = _in_order(rows.filter(_is_in(rows, known)))
     nothing: list[Stamped | None] = [None] * rows.num_rows
-    return PointChanges(source, rows, np.zeros(rows.num_rows, bool), nothing, Stamp(0, 0), Stamp(0, 0))
+    return PointChanges(source, rows, np.zeros(rows.num_rows, bool), nothing, NOWHERE, NOWHERE)
 
 
 def _in_order(rows: pa.Table) -> pa.Table:
@@ -120,14 +133,14 @@ def _in_order(rows: pa.Table) -> pa.Table:
     return rows.sort_by(order).combine_chunks()
 
 
-def start_stamp(point: Point, source: str) -> Stamp:
-    """The stamp of a point before which nothing was counted."""
+def begun_at(point: Point, source: str) -> Reached:
+    """What a point has reached before which nothing was counted."""
     known = point.of(source)
     made = int(point.made_at.timestamp() * 1000)
     step = made if known.commit_time is None else max(known.commit_time // _NANOS_PER_MS, 0)
     parts = positions.decode(known.position) if known.position is not None else ()
     # The position of a source with such pairs is one: its first part is the time.
-    return Stamp(step, parts[1] if len(parts) == 2 and parts[0] == step else 0)
+    return Reached(Stamp(step, parts[1] if len(parts) == 2 and parts[0] == step else 0), 0)
 
 
 def _batch_above(number: int) -> BooleanExpression:
@@ -153,7 +166,7 @@ def _is_in(rows: pa.Table, point: SourcePoint) -> pa.Array:
     return pc.or_(whole, part)
 
 
-def _stamped(source: str, rows: pa.Table, late: np.ndarray, after: Point, start: Stamp) -> PointChanges:
+def _stamped(source: str, rows: pa.Table, late: np.ndarray, after: Point, start: Reached) -> PointChanges:
     is_row = np.asarray(pc.is_in(rows.column("op"), pa.array(ROW_OPERATIONS)))
     ids = pc.struct_field(rows.column("transaction"), "id").to_pylist()
     columns = zip(
@@ -161,11 +174,12 @@ def _stamped(source: str, rows: pa.Table, late: np.ndarray, after: Point, start:
     )
     made = int(after.made_at.timestamp() * 1000)
     # What came late gets a number of its own, before the new transactions.
-    correction = Stamp(start.step, start.number + 1)
+    correction = Reached(Stamp(start.stamp.step, start.stamp.number + 1), start.serial + 1)
     new = is_row & ~late
-    last = correction if late.any() or not new.any() else start
+    last, serial = correction if late.any() or (rows.num_rows and not new.any()) else start
     # The rest of a transaction that an earlier point has a part of counts as another: a barrier may have its stamp.
     known: dict[str, Stamp] = {}
+    serials: dict[Stamp, int] = {}
     orders: dict[Stamp, int] = {}
     found: list[Stamped | None] = [None] * rows.num_rows
     for place, (name, (time, encoding, arrived, text)) in enumerate(zip(ids, columns, strict=True)):
@@ -183,11 +197,13 @@ def _stamped(source: str, rows: pa.Table, late: np.ndarray, after: Point, start:
                 stamp = Stamp(last.step + 1, stamp.number)
         if name is not None:
             known[name] = stamp
+        if stamp not in serials:
+            serials[stamp] = serial + 1 if own is None or own.step is not None else own.number
         order = orders.get(stamp, 0)
         orders[stamp] = order + 1
-        last = stamp
-        found[place] = Stamped(stamp, order if own is None or own.order is None else own.order)
-    return PointChanges(source, rows, late, found, correction, last)
+        last, serial = stamp, serials[stamp]
+        found[place] = Stamped(stamp, serial, order if own is None or own.order is None else own.order)
+    return PointChanges(source, rows, late, found, correction, Reached(last, serial))
 
 
 class _Own(NamedTuple):

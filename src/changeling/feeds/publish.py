@@ -17,7 +17,7 @@ from changeling.feeds.completion import Completed, Event, Incomplete, carried_ke
 from changeling.feeds.encode import FeedEncoder, Outgoing
 from changeling.feeds.feed import Feed
 from changeling.feeds.initial_scan import ScannedRows
-from changeling.feeds.point_changes import PointChanges, Stamp, Stamped, read_behind, read_point
+from changeling.feeds.point_changes import NOWHERE, PointChanges, Stamp, Stamped, read_behind, read_point
 from changeling.feeds.published_shape import check_key, is_rebuilt
 from changeling.feeds.row_values import Row
 from changeling.feeds.shared_reads import SharedReads
@@ -137,7 +137,7 @@ class FeedPublisher:
         old, new = (None if replica is None else replica.snapshot_in(point.tables) for point in (before, after))
         state = msgspec.structs.replace(self.state, point=after.number)
         if replica is None or new is None or (not len(own) and old == new):
-            barrier = self._due_barrier(changes.last)
+            barrier = self._due_barrier(changes.last.stamp)
             if replica is None or (barrier is None and after.number - self._committed < _IDLE_POINTS):
                 self.state = state
                 return None
@@ -178,7 +178,7 @@ class FeedPublisher:
         rejected = self._reject(pa.concat_tables([encoded.rejects, own.rejects(lacking)]), state.point)
         records = encoded.records
         if self.feed.schema_changes and state.schema not in (None, stored.version):
-            first = outgoing[0].stamped.stamp if outgoing else changes.last
+            first = outgoing[0].stamped.stamp if outgoing else changes.last.stamp
             value = encoder.schema_record(first, self._source, self._shared.version(stored.version))
             records = pa.concat_tables([in_every_partition(value, self.feed.partitions), records])
         state = msgspec.structs.replace(
@@ -190,7 +190,7 @@ class FeedPublisher:
             schema=stored.version,
         )
         report = FeedReport(self.feed.name, state.point, 0, len(shown), done.corrections, rejected)
-        return self._commit(state, records, self._due_barrier(changes.last), report)
+        return self._commit(state, records, self._due_barrier(changes.last.stamp), report)
 
     def _carried(
         self, before: Point, own: TableChanges, events: Sequence[Event], columns: Columns, shape: Shape
@@ -221,7 +221,7 @@ class FeedPublisher:
 
     def _last_barrier(self) -> FeedReport | None:
         point = self._points[self.state.point]
-        stamp = self._due_barrier(self._shared.stamp(self._source, point), end=True)
+        stamp = self._due_barrier(self._shared.reached(self._source, point).stamp, end=True)
         if stamp is None or self._replica() is None:
             return None
         return self._commit(self.state, RECORDS.empty_table(), stamp, FeedReport(self.feed.name, point.number, 0))
@@ -241,9 +241,9 @@ class FeedPublisher:
         report = FeedReport(self.feed.name, state.point, 0, len(rows), scanned=True)
         records = RECORDS.empty_table()
         if replica is not None and snapshot is not None:
-            stamp, moment = self._shared.stamp(self._source, start), start.of(self._source).commit_time
+            reached, moment = self._shared.reached(self._source, start), start.of(self._source).commit_time
             outgoing = [
-                Outgoing(Completed(key, Operation.READ, None, row, None), Stamped(stamp, order), moment)
+                Outgoing(Completed(key, Operation.READ, None, row, None), Stamped(*reached, order), moment)
                 for order, (key, row) in enumerate(rows.items())
             ]
             columns = self._shared.inference.columns(self._source, self.feed.table, None)
@@ -282,7 +282,7 @@ class FeedPublisher:
         numbers = [number for number in sorted(self._points) if self._start <= number <= self.state.point]
         touched: set[str] = set()
         for before, after in pairwise(self._points[number] for number in numbers):
-            changes = read_point(self._shared.tables, self._source, before, after, Stamp(0, 0))
+            changes = read_point(self._shared.tables, self._source, before, after, NOWHERE)
             own = TableChanges(changes, self.feed)
             events = [event for event in own.events(columns, shape) if isinstance(event, Event)]
             touched.update(key for event in events for key in event.keys)
@@ -294,10 +294,12 @@ class FeedPublisher:
         if self.state.scan is None or self.state.scan.is_done or self.feed.is_snapshot:
             return
         scan, start = self._scanning(), self._points[self._start]
-        stamp, moment = self._shared.stamp(self._source, start), start.of(self._source).commit_time
+        reached, moment = self._shared.reached(self._source, start), start.of(self._source).commit_time
         for key in sorted(published if keys is None else keys):
             if scan.touch(key, self.state.scan) and key in published:
-                yield Outgoing(Completed(key, Operation.INSERT, None, published[key], None), Stamped(stamp, 0), moment)
+                yield Outgoing(
+                    Completed(key, Operation.INSERT, None, published[key], None), Stamped(*reached, 0), moment
+                )
 
     # What a commit stores.
 

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from changeling.feeds.row_values import Row
+from changeling.feeds.row_values import Row, widened
 from changeling.model import canonical, json_text
-from changeling.model.errors import ChangelingError
 from changeling.replicas.json_output import json_column
 from changeling.replicas.keys import Reader, normal, same
 from changeling.replicas.replica_reader import Replica
 from changeling.replicas.row_replacement import all_rows, rows_with_keys
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.stored_rows import StoredRows
+from changeling.replicas.stored_types import is_promotion
 from changeling.replicas.tables import ReplicaTables
 from changeling.replicas.typed_rows import TypedRows
 
@@ -21,18 +21,26 @@ class PublishedRows:
     """Rows of one snapshot, in the columns of a shape."""
 
     def __init__(self, tables: ReplicaTables, replica: Replica, snapshot: int, shape: Shape) -> None:
-        self._shape = shape
-        stored = StoredRows(tables).at(replica, snapshot, shape)
-        if stored is None:
-            raise ChangelingError(
-                f"the rows of {replica.identity.table} were stored with other types at the feed's point: drop the feed and create it again"
-            )
-        self._stored = stored
+        kinds = {column.id: column for column in tables.state_at(replica, snapshot).shape.columns}
+        stored = [kinds.get(column.id, column) for column in shape.columns]
+        self._widened = {
+            now.id: (was, now)
+            for was, now in zip(stored, shape.columns, strict=True)
+            if not is_promotion(was.kind, now.kind)
+        }
+        columns = [was if was.id in self._widened else now for was, now in zip(stored, shape.columns, strict=True)]
+        self._shape, self._read_shape = shape, Shape(tuple(columns), shape.key)
+        rows = StoredRows(tables).at(replica, snapshot, self._read_shape)
+        assert rows is not None, "every column has a type that the stored one is promoted to"
+        self._stored = rows
 
     def of(self, keys: Sequence[str]) -> dict[str, Row]:
         """The rows with these normalised keys."""
         if not keys:
             return {}
+        if not self._widened.keys().isdisjoint(self._shape.key):
+            wanted = set(keys)
+            return {key: row for key, row in self.all().items() if key in wanted}
         typed = TypedRows(Columns(), self._shape).keys(keys)
         columns = [typed[column.id] for column in self._shape.key_columns]
         return self._rows(rows_with_keys(self._stored, pa.table(columns, schema=self._stored.key_columns)))
@@ -44,11 +52,12 @@ class PublishedRows:
     def _rows(self, found: pa.Table) -> dict[str, Row]:
         if not found.num_rows:
             return {}
-        columns = self._shape.columns
         texts = {
             column.id: json_column(found.column(place).combine_chunks(), column.kind)
-            for place, column in enumerate(columns)
+            for place, column in enumerate(self._read_shape.columns)
         }
+        for number, (was, now) in self._widened.items():
+            texts[number] = widened(texts[number], was, now)
         readers = [
             Reader(
                 column.id,

@@ -78,10 +78,7 @@ class RebuiltTable:
             known = [column for one in (*self._shapes, shape) for column in one.columns]
             self._columns.places[number] = {
                 column.source_name: Place(
-                    column.id,
-                    None
-                    if column.id.startswith("+") and not _is_any_decimal(column)
-                    else carried.get(column.source_name, Column(column.source_name, column.type)),
+                    column.id, carried.get(column.source_name, Column(column.source_name, column.type))
                 )
                 for column in known
             }

@@ -88,13 +88,13 @@ class ReplicaStates:
 
 
 def _shapes(replica: IcebergTable) -> dict[int, Shape]:
-    """By the first point that had each."""
+    """By the first point that had each. Rows may have been stored otherwise after a point: that is the shape of the next one."""
     found: dict[int, Shape] = {}
     for snapshot in replica.snapshots():
         said: Mapping[str, str] = {} if snapshot.summary is None else snapshot.summary.additional_properties
         if STATE in said:
             state = msgspec.json.decode(said[STATE], type=ReplicaState)
-            found[state.point] = state.shape
+            found.setdefault(state.point, state.shape)
     return found
 
 

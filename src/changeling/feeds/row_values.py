@@ -10,7 +10,7 @@ from changeling.model.canonical import Convert
 from changeling.model.types import Type
 from changeling.replicas.json_output import json_column
 from changeling.replicas.keys import Reader, reader_of, same
-from changeling.replicas.shape import Columns, Shape
+from changeling.replicas.shape import Columns, ReplicaColumn, Shape
 from changeling.replicas.value_kinds import undeclared
 from changeling.replicas.values import Reasons, column
 
@@ -67,6 +67,15 @@ def _add(rows: list[dict[str, bytes]], places: Sequence[int], values: Sequence[b
     for number in unfit:
         del rows[places[number]][reader.id]
     return {places[number]: why for number, why in unfit.items()}
+
+
+def widened(values: Sequence[bytes], was: ReplicaColumn, now: ReplicaColumn) -> list[bytes]:
+    """Values as a column held them, as it holds them now: what reading the changes again would give."""
+    if was.kind.kind == "decimal":
+        # Bare numbers, which every kind takes.
+        values = [canonical.text_of(value).encode() for value in values]
+    read = canonical.reader(now.kind) if now.is_declared else same
+    return _shown(values, Reader(now.id, read, now.kind, now.is_declared))[0]
 
 
 def _shown(values: Sequence[bytes], reader: Reader) -> tuple[list[bytes], Reasons]:

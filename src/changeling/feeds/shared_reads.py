@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
-from changeling.feeds.point_changes import PointChanges, Stamp, joined, read_point
+from changeling.feeds.point_changes import PointChanges, Reached, joined, read_point
 from changeling.feeds.published_rows import PublishedRows
 from changeling.feeds.row_values import Row
 from changeling.feeds.stamps import Stamps
@@ -43,7 +43,7 @@ class SharedReads:
         """Which of its table's schemas one is, counted from 1."""
         return next((known.version for known in self.registry.versions if known.id == schema), None)
 
-    def stamp(self, source: str, point: Point) -> Stamp:
+    def reached(self, source: str, point: Point) -> Reached:
         """The last stamp of a point. Counting begins there, unless another feed comes from an earlier one and counts on."""
         found = self.stamps.at(source, point.number)
         if found is not None:
@@ -63,14 +63,14 @@ class SharedReads:
         """
         place = (source, path[0].number, path[-1].number)
         if self._read is None or self._read[0] != place:
-            self.stamp(source, path[0])
+            self.reached(source, path[0])
             self._read = (place, joined(self._read_along(source, path)))
         return self._read[1]
 
     def _path(self, first: int, last: Point) -> list[Point]:
         """The points from one to another; none where the first is no longer kept."""
         kept = [Point(), *self._points.after(0)] if first == 0 else self._points.after(first - 1)
-        return [one for one in kept if one.number <= last.number] if kept[0].number == first else []
+        return [one for one in kept if one.number <= last.number] if kept and kept[0].number == first else []
 
     def _read_along(self, source: str, path: Sequence[Point]) -> list[PointChanges]:
         found = []

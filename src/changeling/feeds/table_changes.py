@@ -68,10 +68,10 @@ class TableChanges:
         numbers = {int(place): number for number, place in enumerate(self._own)}
         for one in changes:
             if one.place is None:
-                yield Outgoing(one, Stamped(self._changes.last if one.is_last else self._changes.correction, 0))
+                yield Outgoing(one, Stamped(*(self._changes.last if one.is_last else self._changes.correction), 0))
                 continue
             number = numbers[one.place]
-            stamped = self._changes.stamped[one.place] or Stamped(self._changes.correction, 0)
+            stamped = self._changes.stamped[one.place] or Stamped(*self._changes.correction, 0)
             user = user_of(columns["encoding"][number], columns["meta"][number]) if self._feed.user_sids else None
             yield Outgoing(one, stamped, columns["commit_time"][number], transactions[number], user)
 

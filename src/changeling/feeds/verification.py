@@ -172,7 +172,7 @@ class _Verification:
     def _cannot_rebuild(self, records: pa.Table, contiguous: bool) -> str | None:
         """Why the records do not make the table; None where they do."""
         feed, state = self._feed, self._state
-        if feed.mode not in _REBUILDS:
+        if feed.mode not in _REBUILDS or (feed.mode == "UPDATES" and not feed.shows_parts):
             return f"mode {feed.mode} does not show the rows"
         if feed.is_snapshot:
             return "only the rows of the initial scan are published"
