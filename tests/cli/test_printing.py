@@ -67,6 +67,14 @@ def test_changes_for_people_have_one_line_each(tmp_path: Path, capsys: pytest.Ca
     assert lines[2] == r'    id: "1\n"'
 
 
+def test_what_a_row_no_longer_has_is_said_without_colours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = {"connector": "mysql", "db": "shop", "table": "t", "file": "log.1", "pos": 1, "row": 0, "ts_ms": 1}
+    record = {"before": {"id": 1, "a": 2, "b": 3}, "after": {"id": 1, "b": 4}, "source": source, "op": "u", "ts_ms": 1}
+    (tmp_path / "a.json").write_text(json.dumps(record))
+    assert main(["decode", str(tmp_path / "a.json"), "--from", "debezium-json", "--key", "id", "--pretty"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["    b: 3 -> 4", "    a: 2 -> absent"]
+
+
 FORGED = "c\nchangeling: all is well\n  written 7 records"
 SHOWN = r"c\nchangeling: all is well\n  written 7 records"
 

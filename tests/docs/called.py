@@ -2,13 +2,15 @@
 
 import contextlib
 import io
-import shutil
+import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from changeling.cli.main import main
+
+_OF_THE_SYSTEM = ("cat", "cp", "ls", "mv")
 
 
 class Answer(NamedTuple):
@@ -27,12 +29,13 @@ class _Terminal(io.TextIOWrapper):
 
 
 def called(words: list[str], folder: Path) -> Answer:
-    """`changeling …`, `cp` or `mv` in that folder. A run prints as on a terminal, as the pages show it; others as into a pipe."""
+    """`changeling …`, or a command of the system, in that folder. A run prints as on a terminal, as pages show it; others as into a pipe."""
     if words[0] != "changeling":
-        *files, target = (folder / word for word in words[1:])
-        for file in files:
-            (shutil.copy if words[0] == "cp" else shutil.move)(file, target)
-        return Answer(0, "")
+        assert words[0] in _OF_THE_SYSTEM, words
+        done = subprocess.run(
+            words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60
+        )
+        return Answer(done.returncode, done.stdout)
     kind = _Terminal if words[1] == "run" and "--log-format" not in words else io.TextIOWrapper
     printed = io.BytesIO()
     with pytest.MonkeyPatch.context() as patched, kind(printed, encoding="utf-8", write_through=True) as output:

@@ -1,5 +1,6 @@
 """The page "adding a format" is true: its dialect is built from the page, and put through the conformance suite."""
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,10 @@ import changeling
 from changeling import formats
 from changeling.conformance.cases import CASES, batch
 from changeling.formats import registry
-from tests.conformance.test_conformance import check_pair, encoded
+from changeling.model.line import lines
+from tests.conformance import written
+from tests.conformance.test_conformance import check_pair
+from tests.docs.called import called
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-format.md"
 
@@ -48,9 +52,21 @@ def test_the_dialect_of_the_page_conforms(notes: str, case: str) -> None:
     check_pair(CASES[case], batch([CASES[case]]), notes)
 
 
-def test_it_really_writes_something(notes: str) -> None:
-    written = [case for case, change in CASES.items() if not encoded(batch([change]), notes)[1].num_rows]
-    assert written == [
+def test_the_golden_case_that_the_page_prints_is_right(notes: str, tmp_path: Path) -> None:
+    records = re.search(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert records is not None
+    (tmp_path / "input.jsonl").write_text(records[1])
+    printed = called(["changeling", "decode", "input.jsonl", "--from", notes], tmp_path).printed
+    (expression,) = re.findall(r"\$ changeling decode input.jsonl --from notes \| sed 's/(.*)//' >", PAGE.read_text())
+    kept = [json.loads(re.sub(expression, "", line)) for line in printed.splitlines()]
+    changes, _ = changeling.decode(records[1].splitlines(), notes)
+    assert kept == [json.loads(line) for part in changes.to_batches() for line in lines(part)]
+
+
+def test_it_really_writes_something(notes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    written.main(notes)
+    found = [line.removesuffix(": written") for line in capsys.readouterr().out.splitlines() if ": written" in line]
+    assert found == [
         "insert",
         "insert of nulls",
         "read",

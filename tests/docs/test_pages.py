@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from changeling.cli.main import main
 from tests.docs.python_reference import PAGE, page
+from tests.docs.transcripts import examples
 
 SPARK_PAGE = PAGE.with_name("spark.md")
 
@@ -18,19 +19,14 @@ def test_the_reference_is_that_of_the_code() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "write it again: python -m tests.docs.python_reference"
 
 
-def examples(page: Path) -> list[tuple[str, str]]:
-    """The examples before the reference, each with what is shown below it."""
-    text = page.read_text(encoding="utf-8").partition("<!--")[0]
-    return re.findall(r"```python\n(.*?)```\n(?:\n```\n(.*?)```)?", text, re.DOTALL)
-
-
 @pytest.mark.usefixtures("capsys")
 def test_examples_print_what_they_show(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["init"]) == 0
     for name in (PAGE, SPARK_PAGE):
         names = {"spark": spark}
-        for code, shown in examples(name):
+        # Below that sign is the reference.
+        for code, shown in examples(name.read_text(encoding="utf-8").partition("<!--")[0]):
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 # Spark's processes take relative paths from where Spark was started.

@@ -1,24 +1,19 @@
 """Every command on a page can be called as it is printed there, and prints what the page says, in a copy of the page's examples."""
 
-import io
-import os
-import pty
 import re
 import shlex
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from changeling.cli.main import _parse
 from tests.cli.warm_commands import WARM
+from tests.docs.called import Answer, called
 from tests.docs.transcripts import (
+    ELSEWHERE,
     EXAMPLES,
-    IN_ONE_LAKE,
+    ON_SPARK,
     REPOSITORY,
     WITH_A_DATABASE,
     examples_of,
@@ -27,10 +22,10 @@ from tests.docs.transcripts import (
     printed_commands,
 )
 
-COMMAND = str(Path(sys.executable).with_name("changeling"))
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 WITH_EXAMPLES = [page for page in PAGES if examples_of(page).is_dir()]
-WITH_JAVA = {"README.md", "docs/pipelines.md", "docs/tutorial.md"}
+_TOGETHER = {*WITH_A_DATABASE, *(page for pages in ON_SPARK.values() for page in pages)}
+ALONE = [page for page in WITH_EXAMPLES if page.stem not in _TOGETHER]
 _ELSEWHERE = re.compile(r" \| | [12]?> ?")
 """What follows is the shell's."""
 
@@ -39,64 +34,32 @@ def named(page: Path) -> str:
     return page.relative_to(REPOSITORY).as_posix()
 
 
-def run(command: str, folder: Path, *, with_java: bool) -> str:
-    """What the command prints, errors and all; a run prints for people only on a terminal."""
+def run(command: str, folder: Path) -> Answer:
+    """How the command ends, and what it prints, errors and all."""
     words = shlex.split(command)
-    assert words[0] in ("changeling", "cat", "cp", "mv"), command
-    if words[0] == "changeling" and not with_java:
-        return WARM.run(tuple(words[1:]), folder, together=True).stdout
-    words[0] = {"changeling": COMMAND}.get(words[0], words[0])
-    if words[1] == "run":
-        return _on_terminal(words, folder)
-    done = subprocess.run(
-        words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60
-    )
-    return done.stdout
+    if words[0] != "changeling":
+        return called(words, folder)
+    done = WARM.run(tuple(words[1:]), folder, together=True)
+    return Answer(done.returncode, done.stdout)
 
 
-def _on_terminal(words: list[str], folder: Path) -> str:
-    ours, theirs = pty.openpty()
-    with open(ours, "rb", buffering=0) as terminal:
-        process = subprocess.Popen(
-            words,
-            cwd=folder,
-            env={**os.environ, "TERM": "dumb"},
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
-        )
-        os.close(theirs)
-        shown = b"".join(_read(terminal))
-    process.wait(60)
-    return shown.decode().replace("\r\n", "\n")
-
-
-def _read(terminal: io.RawIOBase) -> Iterator[bytes]:
-    # A terminal ends with an error when the last process that writes to it has ended.
-    with suppress(OSError):
-        while part := terminal.read(65_536):
-            yield part
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=named(page), marks=[pytest.mark.services] if named(page) in WITH_JAVA else [])
-        for page in WITH_EXAMPLES
-        if page.stem not in (*IN_ONE_LAKE, *WITH_A_DATABASE)
-    ],
-)
-def test_commands_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ALONE, ids=named)
+def test_commands_print_what_the_page_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java(tmp_path / "java", monkeypatch)
     folder = tmp_path / "examples"
     shutil.copytree(examples_of(page), folder)
     for command, output in printed_commands(page.read_text(encoding="utf-8")):
-        if command.startswith("cd "):
-            folder = (folder / command.removeprefix("cd ")).resolve()
-        elif command.startswith(("cp ", "mv ")):
-            assert run(command, folder, with_java=True) == ""
-        elif output is not None:
-            actual = run(command, folder, with_java=named(page) in WITH_JAVA)
-            assert is_printed(actual, output), f"$ {command}\n{actual}\n-- instead of --\n{output}"
+        found = run(command, folder)
+        right = found.code == 0 if output is None else is_printed(found.printed, output)
+        assert right, f"$ {command}\n{found.printed}\n-- instead of --\n{output}"
+
+
+def java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `changeling check` finds; nothing is started."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "java").touch()
+    (folder / "release").write_text('JAVA_VERSION="17.0.2"\n')
+    monkeypatch.setenv("JAVA_HOME", str(folder))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -111,6 +74,18 @@ def test_commands_are_spelled_right(page: Path) -> None:
 def test_files_on_the_page_are_those_of_the_examples(page: Path) -> None:
     for name, text in files_on(page.read_text(encoding="utf-8")).items():
         assert (examples_of(page) / name).read_text(encoding="utf-8") == text
+
+
+def test_every_page_with_commands_is_run() -> None:
+    run_by = {*_TOGETHER, *ELSEWHERE, *(page.stem for page in ALONE)}
+    assert {page.stem for page in PAGES if any(printed_commands(page.read_text(encoding="utf-8")))} <= run_by
+    assert all((REPOSITORY / test).is_file() for tests in ELSEWHERE.values() for test in tests)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_are_in_blocks_that_are_run(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.count("\n$ ") == sum(1 for _ in printed_commands(text))
 
 
 def test_every_example_has_a_page() -> None:

@@ -1,21 +1,34 @@
-"""Commands as the pages print them: `$ command`, and below it what it prints."""
+"""What pages print: commands as `$ command`, and examples in Python, each with what it prints below it."""
 
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES = REPOSITORY / "examples"
-IN_ONE_LAKE = ("log", "operations", "reading-feeds", "reading-the-lake", "deployment")
-"""Pages whose commands are run alongside one session of Spark, in this order: the first makes the lake, and the last one moves it."""
+ON_SPARK = {
+    "readme": ("README",),
+    "tutorial": ("tutorial",),
+    "log": ("log", "operations", "reading-feeds", "reading-the-lake", "deployment"),
+    "replicas": ("replicas",),
+    "feeds": ("feeds", "feed-files"),
+}
+"""Pages that are run alongside one session of Spark: by the folder of their examples, those with one lake in the order that it needs."""
 WITH_A_DATABASE = ("postgres", "targets")
-"""Pages whose commands need a PostgreSQL as well."""
+"""Pages whose commands need Spark, and a PostgreSQL as well."""
+ELSEWHERE = {
+    "adding-a-format": ("tests/docs/test_adding_a_format.py", "tests/conformance/test_other_packages.py"),
+    "install": ("tests/installed/test_small_install.py",),
+}
+"""Pages whose commands need surroundings of their own, and the tests that have them."""
 
-_BLOCK = re.compile(r"^```(?:sh)?\n(\$ .*?)^```", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^```yaml\n(# (\S+\.yaml)\n.*?)^```", re.MULTILINE | re.DOTALL)
 _EXPLAINED = re.compile(r"(.*?\S) {3,}\S.*")
 _LEFT_OUT = "…"
+_PROMPT = "$ "
 
 
 class Printed(NamedTuple):
@@ -26,13 +39,41 @@ class Printed(NamedTuple):
     """What it prints; `…` stands for what is left out. None where the page only explains the command."""
 
 
+class Example(NamedTuple):
+    """A few lines of Python on a page."""
+
+    code: str
+    output: str
+    """What they print."""
+
+
+def steps(page: str) -> Iterator[Printed | Example]:
+    """What a page shows how to do, in its order; a list of commands has an explanation behind each, and no output.
+
+    The block directly below one of Python is what that prints.
+    """
+    blocks = list(_FENCE.finditer(page))
+    for block, after in zip_longest(blocks, blocks[1:]):
+        language, text = block.groups()
+        if language == "python":
+            below = after is not None and not after[1] and not page[block.end() : after.start()].strip()
+            output = after[2] if after is not None and below else ""
+            yield Example(text, "" if output.startswith(_PROMPT) else output)
+        elif text.startswith(_PROMPT):
+            for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+                command, _, output = part.partition("\n")
+                explained = _EXPLAINED.fullmatch(command)
+                yield Printed(command, output) if explained is None else Printed(explained[1], None)
+
+
 def printed_commands(page: str) -> Iterator[Printed]:
-    """The commands of a page, in its order; a list of commands has an explanation behind each, and no output."""
-    for block in _BLOCK.findall(page):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = part.partition("\n")
-            explained = _EXPLAINED.fullmatch(command)
-            yield Printed(command, output) if explained is None else Printed(explained[1], None)
+    """The commands of a page, in its order."""
+    return (step for step in steps(page) if isinstance(step, Printed))
+
+
+def examples(page: str) -> Iterator[Example]:
+    """The examples in Python, in the order of the page."""
+    return (step for step in steps(page) if isinstance(step, Example))
 
 
 def files_on(page: str) -> dict[str, str]:

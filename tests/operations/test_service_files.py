@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+import changeling
 from changeling.cli.main import _parse
 from changeling.pipelines.loading import load
 
@@ -99,3 +100,11 @@ def test_the_image_is_not_root_and_starts_verbs_and_executors(tmp_path: Path) ->
         *("--app-id", "application_id", "--hostname", "executor_pod_ip", "--resourceProfileId", "resource_profile_id"),
         *("--podName", "executor_pod_name"),
     ]
+
+
+def test_the_page_names_files_and_a_version_that_exist() -> None:
+    page = (FILES.parent / "docs" / "deployment.md").read_text(encoding="utf-8")
+    named = re.findall(r"(?<=[ (./])operations/[\w@*./-]*[\w*]", page)
+    assert named
+    assert [path for path in named if not list(FILES.parent.glob(path))] == []
+    assert set(re.findall(r"changeling:([\d.]+\d)", page)) == {changeling.__version__}

@@ -123,7 +123,7 @@ def _columns(change: Change) -> list[tuple[str, bytes | None, bytes | None]]:
     if change.before is None or change.after is None:
         return rows
     return [
-        (name, was, now)
+        (name, was, b"absent" if now is None else now)
         for name, was, now in rows
         if was != now and not (now is None and change.after_image == "partial")
     ]

@@ -51,5 +51,7 @@ def _show(moment: "RowChange") -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(heading(layout.changes(moment.row)[0], "resnapshot" if moment.is_resnapshot else None))
     before, after = moment.before or {}, moment.after or {}
+    # Without colours, what a row no longer has would look as if it had it now.
+    gone = None if moment.after is None else b"NULL"
     for name in moment.changed:
-        console.print(column_line(name, before.get(name), after.get(name)))
+        console.print(column_line(name, before.get(name), after.get(name, gone)))

@@ -39,6 +39,8 @@ def run(parsed: argparse.Namespace) -> int:
             )
         if not found and not parsed.json:
             print("there are no rejects")
+        if any(accepted for accepted, _ in found.values()):
+            print("the next `changeling run` merges them into the replicas", file=sys.stderr)
         return 3 if any(remaining for _, remaining in found.values()) else 0
     rows = list(pipeline.rejects(parsed.limit))
     if parsed.json:

@@ -2,11 +2,13 @@
 
 import argparse
 import logging
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline_file, pipeline_of
 from changeling.cli.interrupts import stopped_by_signals
+from changeling.model.amounts import counted
 from changeling.model.errors import ChangelingError
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ def run(parsed: argparse.Namespace) -> int:
         print("\n".join(summary_lines(pipeline.name, totals)))
     else:
         summary(totals)
+        if rejected := sum(total.rejected for total in totals):
+            print(f"{counted(rejected, 'record')} rejected: `changeling rejects` shows why", file=sys.stderr)
     return 3 if any(total.rejected or total.left_out for total in totals) else 0
 
 

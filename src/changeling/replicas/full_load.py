@@ -1,5 +1,6 @@
 """Rows of a full load to begin with: a table, or files of Parquet, CSV or JSON lines with the columns by name."""
 
+import os
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -44,14 +45,16 @@ def _name(column: ReplicaColumn, there: Mapping[str, str]) -> str:
 
 def _read(spark: SparkSession, place: str) -> tuple[DataFrame, bool]:
     """The rows, and whether their values are text."""
+    # Spark's own folder is the one that it was started in.
+    path = place if "://" in place else os.path.abspath(place)
     ending = place.rstrip("/").rsplit("/", 1)[-1].removesuffix(".gz").rsplit(".", 1)[-1].lower()
     if ending == "csv":
         # An empty field is NULL, "" is a text.
-        return spark.read.csv(place, header=True, escape='"', multiLine=True, emptyValue=""), True
+        return spark.read.csv(path, header=True, escape='"', multiLine=True, emptyValue=""), True
     if ending in ("json", "jsonl", "ndjson"):
-        return spark.read.json(place, primitivesAsString=True), True
+        return spark.read.json(path, primitivesAsString=True), True
     if ending == "parquet" or "/" in place:
-        return spark.read.parquet(place), False
+        return spark.read.parquet(path), False
     return spark.table(place), False
 
 
