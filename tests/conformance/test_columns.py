@@ -18,16 +18,21 @@ from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
 from changeling.formats.decoding import Decoder
 from changeling.formats.user_options import read_options
-from changeling.model import json_text
+from changeling.model import json_text, layout
 from changeling.model.change import Change, Record
 from tests.conformance.test_fuzz import DICTIONARY, mutated
 from tests.golden.test_golden import CASES as GOLDEN
 from tests.golden.test_golden import options_of, records_of
 from tests.spark.inputs import records as table_of
 
-ALONE = ("arcion-csv",)
-"""Formats whose records are read one by one: rows of CSV."""
-FORMATS = [name for name in registry.names() if name not in ALONE]
+FORMATS = registry.names()
+CSV: list[tuple[str, dict[str, Any]]] = [
+    ("arcion-csv", {"delimiter": ";", "null_text": "\\N"}),
+    ("arcion-csv", {"mode": "snapshot"}),
+    ("dataworks", {"layout": "csv"}),
+    ("dataworks", {"layout": "csv", "delimiter": "|", "null_text": "NULL"}),
+]
+"""Layouts of rows of CSV."""
 NAMELESS = ("ydb-json",)
 """Formats whose records have no names of key columns: options must name them."""
 _NUMBERS = [b"1.0", b"-0", b"1E400", b"1e2", b"9223372036854775808", b'"7"', b"0.10"]
@@ -144,10 +149,25 @@ def test_rows_of_several_tables_go_the_quick_way(name: str, keyed: bool) -> None
     made, rejects = changeling.encode(changes, name, drop=frozenset(FEATURES))
     assert rejects.num_rows == 0
     rows = [row for row in made.to_pylist() if row["value"] is not None]
+    rows = [{**row, "headers": [tuple(pair.values()) for pair in row["headers"] or ()]} for row in rows]
     if not keyed:
         rows = [{**row, "key": None} for row in rows]
     check_same(name, _batch(rows), {"key": "_id"})
     check_quick(name, _batch(rows), {"key": "_id"})
+
+
+@pytest.mark.parametrize(("name", "options"), CSV)
+def test_rows_of_csv_go_the_quick_way(name: str, options: dict[str, Any]) -> None:
+    changes, _ = changeling.decode(list(events(400)), "xtdb")
+    made, _ = changeling.encode(changes, name, drop=frozenset(FEATURES), **options)
+    style = {option: value for option, value in options.items() if option != "layout"}
+    (rows,) = made.combine_chunks().to_batches()
+    check_same(name, rows, {"key": "_id", **style})
+    check_quick(name, rows, {"key": "_id", **style})
+    dice = random.Random(3)
+    values = [mutated(value, dice) if dice.random() < 0.3 else value for value in rows["value"].to_pylist()]
+    wounded = rows.set_column(0, layout.RECORDS.field(0), pa.array(values, pa.binary()))
+    check_same(name, wounded, {"key": "_id", **style})
 
 
 def test_records_without_a_common_shape_are_tried_a_limited_number_of_times() -> None:

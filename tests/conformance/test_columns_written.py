@@ -24,15 +24,14 @@ from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position_of
 from tests.conformance.strategies import changes
+from tests.conformance.test_columns import CSV
 from tests.golden.test_golden import CASES as GOLDEN
 from tests.golden.test_golden import options_of, records_of
 
-ALONE = ("arcion-csv",)
-"""Formats whose records are written one by one: rows of CSV."""
-FORMATS = [name for name in registry.names() if name not in ALONE]
+FORMATS = registry.names()
 LOSSY = ("canal", "dataworks", "dataworks-message", "ydb-debezium", "ydb-dynamodb", "ydb-json")
 """Formats whose places are not those of XTDB's transactions: such changes lose them, where that is allowed."""
-MOVING = ("arcion-json", "arcion-native", "canal", "dataworks", "dataworks-message", "transferia")
+MOVING = ("arcion-csv", "arcion-json", "arcion-native", "canal", "dataworks", "dataworks-message", "transferia")
 """Formats that have a place for the key before: a moved row is written by columns, too."""
 COLUMNS = {
     "_id": "string",
@@ -200,3 +199,19 @@ def test_every_mode_of_changefeeds(name: str, mode: Mode) -> None:
         own, _ = changeling.decode(made, name, key="_id", mode=mode, table="users", **schema)
         for chosen in ({}, options, {"mode": Mode.NEW_AND_OLD_IMAGES, "drop": "all"}):
             assert check_same(name, own.combine_chunks().to_batches(), chosen) == 300
+
+
+@pytest.mark.parametrize(("name", "options"), CSV)
+def test_rows_of_csv(name: str, options: dict[str, Any]) -> None:
+    """Of changes of other dialects and of their own, which go by columns, too."""
+    for drop in ("all", ()):
+        check_same(name, _mixed(list(CASES.values()), seed=5), {"drop": drop, **options})
+    known, _ = changeling.decode(list(events(300)), "xtdb", columns=COLUMNS, key="_id")
+    made, _ = changeling.encode(known, name, **options, drop="all")
+    style = {option: value for option, value in options.items() if option != "layout"}
+    own, rejects = changeling.decode(made, name, key="_id", **style)
+    assert rejects.num_rows == 0
+    given = own.combine_chunks().to_batches()
+    assert check_same(name, given, style) == own.num_rows > 150
+    if options.get("mode") != "snapshot":
+        assert check_same(name, known.combine_chunks().to_batches(), {"drop": "all", **options}) == 300

@@ -10,6 +10,7 @@ import pytest
 
 from changeling.envelope.cells import Cells, Part
 from changeling.envelope.columns import Distinct
+from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.many import Many
 from changeling.envelope.one import ONE
 from changeling.envelope.shapes import ShapeMismatch
@@ -32,6 +33,7 @@ OBJECTS = [
 TEXTS = [b'"x"', b'"a\\"b"', b'"Zo\xc3\xab"', b'""', b"null", b"5", b'{"a":1}', b'"{\\"a\\":1}"', b'" {}"', b'"[1]"']
 NUMBERS = [0, 1, -1, None, 7, 10**12, 2**62, -(2**62)]
 POSITIONS = ["010", "0512350.012", "011.191000000000000000000", "011.012.013", None, "1", "0001", "021.010"]
+STYLE = RowStyle(",", '"', "NULL")
 KEYS = [b'{"a":1}', b'{"a":"x","b":2}', b'{"b":"\\"","c":null}', b'{"d":1.5}']
 
 
@@ -120,6 +122,23 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
         lambda cells, one, two: cells.by_members(_named, (one, two), two)[0],
         [OBJECTS[2:12], [b'{"x":1}', None, b'{"y":2}', b"{}", None, b'{"x":1}', b'{"x":2}', b"{}", b'{"x": 1}', None]],
     ),
+    "without_key, which stands elsewhere": (
+        lambda cells, row, key: cells.without_key(row, key),
+        [[b'{"z":1,"a":1}', b'{"z":1}', b'{"a":1,"z":1}', None, b'{"a":1}', b"{}"], [b'{"a":1}'] * 6],
+    ),
+    "csv_row": (
+        lambda cells, text: cells.first(*cells.csv_row(text, STYLE).fields, "-"),
+        [[b"a,b,c", b'"a,b",,NULL', b'NULL,"x""y",z', b'"NULL",a,b', b'"a",b,c', b"a,b", b'"a\nb",c,d', b'a,"b', b""]],
+    ),
+    "csv_text": (
+        lambda cells, one, two: cells.csv_text([one, "3", two], STYLE),
+        [[b"a", None, b'x"y', b"NULL", b""], [b"", b"a,b", None, b"l\n", b"x"]],
+    ),
+    "csv_field": (
+        lambda cells, raw: cells.csv_field(raw),
+        [[*TEXTS, b'[1, "a b"]', b'["a","b"]', b'"\\u0041"', b'["\\n"]', b"{}"]],
+    ),
+    "doubled": (lambda cells, text: cells.doubled(text, "0"), [POSITIONS]),
     "transaction": (lambda cells, name, order: cells.transaction(name, order), [["a", None, "c"], [1, 2, None]]),
 }
 

@@ -8,8 +8,6 @@ import pytest
 import changeling
 from changeling.envelope.one import ONE
 from changeling.formats.arcion_json import cursor
-from changeling.model.change import Change
-from changeling.model.operation import Operation
 from changeling.model.position import encode
 
 ROW = {"id": "1", "name": "n"}
@@ -46,7 +44,7 @@ def test_a_row_of_a_snapshot_stands_before_every_change(format: str, record: str
     (found,) = changes(record, format, **options)
     assert (found["op"], found["position"], found["arrived"]) == ("read", "010.010.010.0212", True)
     # A file or a partition of a large number as well.
-    latest = encode(*cursor.before_arrival(Change(op=Operation(found["op"]))), 10**9, 10**12)
+    latest = encode(*cursor.before_arrival(found["op"]), 10**9, 10**12)
     for earliest in (
         {"log": "bin.000000", "position": 4},
         {"log": "bin.000001", "position": 4},

@@ -95,12 +95,12 @@ def test_csv_files_come_back_letter_for_letter(header: str) -> None:
         (
             ",".join([*METADATA, "a"]),
             '1,I,5,N,Y,"x',
-            "field 6 of the row begins with a quote that is not closed properly",
+            "field 6 of the row has a quote or an escape that is not closed before the next delimiter",
         ),
         (
             ",".join([*METADATA, "a"]),
             '1,I,5,N,Y,"x"y',
-            "field 6 of the row begins with a quote that is not closed properly",
+            "field 6 of the row has a quote or an escape that is not closed before the next delimiter",
         ),
         (",".join([*METADATA, "a"]), ",I,5,N,Y,x", "`_sequence_id_` is empty"),
         (

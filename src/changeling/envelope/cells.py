@@ -7,8 +7,9 @@ continues with those that take the usual branch; the others leave the group (`Sh
 
 import functools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.operations import (
     Absent,
     Cell,
@@ -80,6 +81,36 @@ class Cells(Operations):
     def with_key(self, image: Cell, key: Cell) -> Cell:
         """A compact image that has no columns of its key with these in front."""
         return self.where(self.present(image), self.merged(key, image), None)
+
+    def csv_field(self, value: Cell) -> Cell:
+        """The text of a value in CSV; none where it is NULL."""
+        if value is None:
+            return None
+        nested = self.matches(value, r"(?s)[{\[].*")
+        if self.any(nested) and not self.only(~(nested & self.contains(value, [b" ", b"\t", b"\n", b"\r"]))):
+            value = json_text.compact(value)
+        return self.where(self.equal(value, b"null"), None, self.content(value))
+
+    def csv_text(self, fields: Sequence[Cell], style: RowStyle, quoted: Collection[int] = ()) -> Cell:
+        """A row of CSV of these texts; those at the places `quoted` are quoted even needlessly."""
+        if quoted or not style.is_plain:
+            self.alone()
+            texts = [field.decode() if isinstance(field, bytes) else field for field in fields]
+            return style.print(texts, quoted).encode()
+        delimiter, quote = style.delimiter.encode(), style.quote.encode()
+        parts: list[Cell] = []
+        for field in fields:
+            if field is None or isinstance(field, str):
+                parts += [*([delimiter] if parts else ()), style.field(field).encode()]
+                continue
+            odd = self.contains(field, [delimiter, quote, b"\n", b"\r"]) | self.equal(field, style.null_text)
+            if len(fields) == 1:
+                odd |= self.equal(field, "")
+            shown = self.first(field, style.null_text)
+            if self.any(odd):
+                shown = self.where(odd, self.joined(quote, self.doubled(field, style.quote), quote), shown)
+            parts += [*([delimiter] if parts else ()), shown]
+        return self.joined(*parts)
 
     def array_of(self, values: Iterable[Cell]) -> Cell:
         """An array of these values."""

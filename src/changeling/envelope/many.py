@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from changeling.envelope import keys
 from changeling.envelope.cells import Absent, Cell, Cells, Condition, Members, Part
 from changeling.envelope.columns import Structs
+from changeling.envelope.csv_columns import fields_of
+from changeling.envelope.csv_rows import Row, RowStyle
 from changeling.envelope.objects import are_objects, are_shallow, in_order
 from changeling.envelope.parts import Parts
 from changeling.envelope.positions import are_positions, positions
@@ -73,6 +75,13 @@ class Many(Parts):
     def items(self, text: Cell, count: int, wrong: Callable[[int], str]) -> list[Cell]:
         self.check()
         return list(items(self.array(text, pa.binary()), count))
+
+    def csv_row(self, text: Cell, style: RowStyle) -> Row:
+        self.only(self.present(text))
+        return Row(fields_of(self.array(text, pa.binary()), style), usual=True)
+
+    def doubled(self, text: Cell, letter: str) -> Cell:
+        return None if text is None else pc.replace_substring(self.array(text, pa.string()), letter, letter * 2)
 
     def natural(self, raw: Cell) -> Cell:
         fits = pc.match_substring_regex(raw, _NATURAL)
@@ -262,9 +271,14 @@ class Many(Parts):
         return pc.struct_field(pc.extract_regex(self.array(key, pa.string()), _SOLE), "value")
 
     def content(self, raw: Cell) -> Cell:
-        given = self.array(raw, pa.string())
-        self.only(~as_mask(pc.match_substring(given, "\\")))
-        return pc.if_else(pc.starts_with(given, '"'), pc.utf8_slice_codeunits(given, 1, -1), given)
+        given = self.array(raw, pa.binary())
+        quoted = pc.starts_with(given, b'"')
+        found = pc.if_else(quoted, pc.binary_slice(given, 1, -1), given).cast(pa.string())
+        escaped = pc.and_(quoted, pc.match_substring(given, "\\"))
+        if not pc.any(escaped).as_py():
+            return found
+        texts = pa.array(decoded(given.filter(escaped), _texts), pa.string())
+        return pc.replace_with_mask(found, pc.fill_null(escaped, False), texts)
 
     def without_key(self, image: Cell, key: Cell) -> Cell:
         there = self.present(image)

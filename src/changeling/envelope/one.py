@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from changeling.envelope.cells import Absent, Cell, Cells, Condition, Members, Names, Part, Reason, as_bytes
+from changeling.envelope.csv_rows import Row, RowStyle
 from changeling.envelope.key_in_row import check_key
 from changeling.envelope.objects import in_order
 from changeling.model import json_text, position, times
@@ -124,6 +125,12 @@ class One(Cells):
         if len(found) != count:
             raise Rejected(wrong(len(found)))
         return found
+
+    def csv_row(self, text: Cell, style: RowStyle) -> Row:
+        return style.split(text.decode())
+
+    def doubled(self, text: Cell, letter: str) -> Cell:
+        return None if text is None else _as_text(text).replace(letter, letter * 2)
 
     def natural(self, raw: Cell) -> Cell:
         return int(raw) if _NATURAL.fullmatch(raw) and int(raw) < 2**63 else None

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import msgspec
 
+from changeling.envelope.csv_rows import Row, RowStyle
 from changeling.model import json_text
 
 Cell: TypeAlias = Any
@@ -161,6 +162,14 @@ class Operations(ABC):
     @abstractmethod
     def items(self, text: Cell, count: int, wrong: Callable[[int], str]) -> list[Cell]:
         """The items of an array of `count`, as JSON; of others, `wrong` says so."""
+
+    @abstractmethod
+    def csv_row(self, text: Cell, style: RowStyle) -> Row:
+        """The fields of a row of CSV; those of a group have one number of fields, and are usual."""
+
+    @abstractmethod
+    def doubled(self, text: Cell, letter: str) -> Cell:
+        """A text with each of these letters twice."""
 
     @abstractmethod
     def natural(self, raw: Cell) -> Cell:

@@ -14,6 +14,7 @@ from changeling.envelope.positions import positions
 from changeling.model import layout
 from changeling.model.change import Change, Record
 from changeling.model.operation import Image
+from changeling.model.position import encode
 from changeling.model.table import TableName
 
 
@@ -35,12 +36,12 @@ class ChangeCells(NamedTuple):
 
 
 class RecordCells(NamedTuple):
-    """The records of a group, without headers; if one of them is a tombstone, all are, and `value` is None."""
+    """The records of a group, all with the same headers; if one of them is a tombstone, all are, and `value` is None."""
 
     value: Cell
     key: Cell
     topic: Cell
-    headers: tuple[()] = ()
+    headers: tuple[tuple[str, bytes | None], ...]
 
 
 Reader: TypeAlias = Callable[[Cells, Any], ChangeCells | Sequence[Change]]
@@ -57,23 +58,45 @@ def one_by_one(read: Reader) -> Callable[[Record], Sequence[Change]]:
     return decode
 
 
-def by_columns(read: Reader, encoding: str, source: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """The way of whole groups: records of one shape into changes of that encoding and source, one each."""
+def by_columns(
+    read: Reader, encoding: str, source: str, before_arrival: Callable[[str], tuple[int, ...]]
+) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """The way of whole groups: records of one shape into changes of that encoding and source, one each.
+
+    `before_arrival` gives the numbers in front of the place of arrival, for an operation without a position.
+    """
 
     def decode(records: pa.RecordBatch) -> pa.RecordBatch:
         cells = Many(records.num_rows)
-        headers = records.column("headers")
-        if headers.null_count < len(headers):
-            cells.only(pc.equal(pc.fill_null(pc.list_value_length(headers), 0), 0))
+        headers = _common_headers(cells, records.column("headers"))
         cells.branch(cells.present(records.column("value")))
-        found = read(cells, RecordCells(*(_column(records, name) for name in ("value", "key", "topic"))))
+        value, key, topic = (_column(records, name) for name in ("value", "key", "topic"))
+        found = read(cells, RecordCells(value, key, topic, headers))
         if not isinstance(found, ChangeCells):
             cells.alone()
             raise TypeError("a group gives cells")
         cells.check()
-        return _batch(cells, found, records.column("origin"), source, encoding)
+        origin = records.column("origin")
+        placed = cells.present(found.position)
+        if not cells.all(placed):
+            front = cells.each(lambda op: "".join(f"{encode(number)}." for number in before_arrival(op)), found.op)
+            found = found._replace(position=cells.first(found.position, cells.joined(front, arrivals(origin))))
+        return _batch(cells, found, origin, source, encoding, pa.array(~placed))
 
     return decode
+
+
+def _common_headers(cells: Many, headers: pa.ListArray) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers of the first record; a group continues with those that have the same."""
+    if headers.null_count == len(headers):
+        return ()
+    counts = pc.fill_null(pc.list_value_length(headers), 0)
+    cells.only(pc.equal(counts, counts[0]))
+    found = []
+    for place in range(counts[0].as_py()):
+        pairs = pc.list_element(headers, place)
+        found.append(tuple(cells.common(part) for part in pairs.flatten()))
+    return tuple(found)
 
 
 def arrivals(origin: pa.StructArray) -> pa.Array:
@@ -88,9 +111,10 @@ def _column(records: pa.RecordBatch, name: str) -> Cell:
     return None if found.null_count == len(found) else found
 
 
-def _batch(cells: Many, found: ChangeCells, origin: pa.Array, source: str, encoding: str) -> pa.RecordBatch:
-    """As a batch of layout `CHANGES`; changes without a position have their place of arrival."""
-    placed = cells.present(found.position)
+def _batch(
+    cells: Many, found: ChangeCells, origin: pa.Array, source: str, encoding: str, arrived: pa.Array
+) -> pa.RecordBatch:
+    """As a batch of layout `CHANGES`."""
     given = {
         **found._asdict(),
         "source": source,
@@ -98,10 +122,8 @@ def _batch(cells: Many, found: ChangeCells, origin: pa.Array, source: str, encod
         "encoding": encoding,
         "origin": origin,
         "schema_id": None,
-        "arrived": pa.array(~placed),
+        "arrived": arrived,
     }
-    if not placed.all():
-        given["position"] = cells.first(found.position, arrivals(origin))
     columns = [cells.array(given[field.name], field.type) for field in layout.CHANGES]
     return pa.record_batch(columns, schema=layout.CHANGES)
 

@@ -129,6 +129,8 @@ def placed(parts: Sequence[tuple[Places, pa.Array]], count: int) -> pa.Array:
 
 def quoted(texts: pa.Array) -> pa.Array:
     """Each text as a JSON string with the fewest escapes, `null` where there is none."""
+    if not pc.any(pc.match_substring_regex(texts, r'["\\\x00-\x1f]')).as_py():
+        return pc.fill_null(joined(b'"', texts, b'"'), b"null")
     content = msgspec.json.Encoder().encode_lines(texts.to_pylist())
     breaks = np.flatnonzero(np.frombuffer(content, np.uint8) == _NEWLINE)
     bounds = np.zeros(2 * len(breaks) + 1, np.int32)

@@ -38,7 +38,9 @@ class Decoder:
         self._limit = options.record_bytes
         read = form.reader(options)
         self._decode = reading.one_by_one(read)
-        self._decode_group = reading.by_columns(read, form.name, self._source) if by_columns else None
+        self._decode_group = (
+            reading.by_columns(read, form.name, self._source, form.before_arrival) if by_columns else None
+        )
 
     def __call__(self, batch: pa.RecordBatch) -> Decoded:
         """Decodes a batch of layout `RECORDS`: records in = decoded records + rejects."""
@@ -171,7 +173,7 @@ def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.Reco
         if change.position is None:
             change.arrived = True
             arrival = f"{places_of_arrival[place]}.{encode(ordinal)}" if ordinal else places_of_arrival[place]
-            front = form.before_arrival(change)
+            front = form.before_arrival(change.op)
             change.position = f"{encode(*front)}.{arrival}" if front else arrival
 
 

@@ -93,8 +93,8 @@ class Format:
     """How records are framed in a file, given the reading options."""
     position: str = "the source's own"
     """The components of positions, for people."""
-    before_arrival: Callable[[Change], tuple[int, ...]] = lambda change: ()
-    """The numbers in front of the place of arrival, for a change without a position that must sort before all that have one."""
+    before_arrival: Callable[[str], tuple[int, ...]] = lambda op: ()
+    """The numbers in front of the place of arrival, for an operation without a position that must sort before all that have one."""
     names_table: bool = True
     """Records say which table they belong to."""
     numbers_schemas: bool = False

@@ -40,16 +40,16 @@ def _triplets(header: Sequence[str]) -> tuple[str, ...]:
     return columns
 
 
-def wrong_width(found: int, columns: Sequence[str], snapshot: bool) -> Rejected:
+def wrong_width(found: int, columns: Sequence[str], snapshot: bool) -> str:
     """Why a row with this number of fields does not fit these columns."""
     count = len(columns)
     names = f"{count} columns ({_shown(columns)})"
     wide = 3 * count + len(METADATA)
     if snapshot:
         hint = "; it has the width of a realtime row: -o mode=realtime" if found == wide else ""
-        return Rejected(f"the row has {found} fields, a snapshot row of {names} has {count}{hint}")
+        return f"the row has {found} fields, a snapshot row of {names} has {count}{hint}"
     hint = "; it has the width of a snapshot row: -o mode=snapshot" if found == count else ""
-    return Rejected(f"the row has {found} fields, a realtime row of {names} has 3 x {count} + 3 = {wide}{hint}")
+    return f"the row has {found} fields, a realtime row of {names} has 3 x {count} + 3 = {wide}{hint}"
 
 
 def _shown(names: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.cells import Cell, Cells, Members, Names
 from changeling.envelope.reading import ChangeCells
 from changeling.formats.arcion_json import cursor as cursors
 from changeling.formats.arcion_json import images
@@ -69,16 +69,17 @@ class _Kind(NamedTuple):
 
 
 def change_of(
-    cells: Cells, plan: Cell, letter: Cell, raw_cursor: Cell, sides: tuple[Cell, Cell], look: Look
+    cells: Cells, plan: Cell, letter: Cell, raw_cursor: Cell, look: Look, sides: Sequence[Cell], names: Names = ()
 ) -> tuple[ChangeCells, Cell]:
-    """The change of a record whose images and cursor are these, and whether it is as usual; rejects what contradicts itself."""
+    """The change of a record whose images and cursor are these, and whether it is as usual; rejects what contradicts itself.
+
+    The sides are two objects, or the values of all columns before the change, then those after it: `names` are theirs.
+    """
     cursor = cursors.read(cells, raw_cursor)
     kind = cells.each(_kind, plan, letter, cells.each_row(cursors.note, cursor))
-    key, before, after, before_image, after_image, usual = cells.by_value(functools.partial(_row, look), kind, *sides)
+    make = functools.partial(_row, look, names)
+    key, before, after, before_image, after_image, usual = cells.by_value(make, kind, *sides)
     op = cells.each(_operation, kind)
-    position = cursors.positions_of(cells, cursor)
-    # The first rows of a snapshot come before all that have a position: their place of arrival is not all of it.
-    cells.only(cells.present(position) | ~cells.equal(op, Operation.READ))
     declared = cells.fields(cells.each_row(cursors.transaction, cursor))
     change = ChangeCells(
         op=op,
@@ -88,7 +89,7 @@ def change_of(
         after=after,
         before_image=before_image,
         after_image=after_image,
-        position=position,
+        position=cursors.positions_of(cells, cursor),
         commit_time=cells.each_row(cursors.commit_time, cursor),
         transaction=cells.transaction(declared.id, declared.order, declared.total, declared.complete),
         schema=cells.each(_schema, plan),
@@ -117,7 +118,7 @@ def _schema(plan: RecordPlan) -> str | None:
     return plan.table.schema
 
 
-def _row(look: Look, cells: Cells, kind: _Kind, before: Cell, after: Cell) -> Sequence[Cell]:
+def _row(look: Look, columns: Names, cells: Cells, kind: _Kind, *sides: Cell) -> Sequence[Cell]:
     def made(part: Cells, old: Members | None, new: Members | None) -> Sequence[Cell]:
         shown = look(part, kind.plan, kind.op, old, new)
         names, note = kind.plan.table.key, kind.note
@@ -135,7 +136,10 @@ def _row(look: Look, cells: Cells, kind: _Kind, before: Cell, after: Cell) -> Se
             after_image, after = _declared(note.after_image, after_image, after)
         return key, before, after, before_image, after_image, shown.usual
 
-    return cells.by_members(made, (before, after))
+    if not columns:
+        return cells.by_members(made, sides)
+    before, after = sides[: len(columns)], sides[len(columns) :]
+    return made(cells, *(dict(zip(columns, side, strict=True)) for side in (before, after)))
 
 
 def key_of(cells: Cells, names: Sequence[str], before: Members | None, after: Members | None) -> Cell:

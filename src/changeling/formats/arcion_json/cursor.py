@@ -14,7 +14,7 @@ from changeling.envelope.cells import Cell, Cells, Part
 from changeling.envelope.one import ONE
 from changeling.model import json_text, times
 from changeling.model import position as positions
-from changeling.model.change import Change, Transaction
+from changeling.model.change import Transaction
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image, Operation
 
@@ -130,12 +130,12 @@ def position(cursor: Cursor) -> str | None:
     return None
 
 
-def before_arrival(change: Change) -> tuple[int, ...]:
+def before_arrival(op: str) -> tuple[int, ...]:
     """The numbers in front of the place of arrival of a row of a snapshot, which has no cursor: changes follow it.
 
     No cursor has a position that sorts before these: there is no log 0 with a place 0.
     """
-    return (0, 0) if change.op is Operation.READ else ()
+    return (0, 0) if op == Operation.READ else ()
 
 
 def commit_time(cursor: Cursor) -> int | None:

@@ -63,13 +63,12 @@ def reader(options: ArcionJsonRead) -> Reader:
         plan = cells.each(plan_of, members.get("tableName", b"null"), members["exists"])
         sides = (side_of(cells, members, "before"), side_of(cells, members, "after"))
         change, usual = change_of(
-            cells, plan, cells.each(letter_of, members["opType"]), members["cursor"], sides, _look
+            cells, plan, cells.each(letter_of, members["opType"]), members["cursor"], _look, sides
         )
         if options.mode == "snapshot":
             # An insert of a snapshot has no position in any log.
-            cells.only(cells.present(change.position))
-            if change.position is None and change.op is Operation.INSERT:
-                change = change._replace(op=Operation.READ)
+            found = cells.equal(change.op, Operation.INSERT) & ~cells.present(change.position)
+            change = change._replace(op=cells.where(found, Operation.READ, change.op))
         if tuple(members) != MEMBERS or not cells.only(cells.mask(usual)):
             cells.alone()
             return change._replace(meta=json_text.join([("record", json_text.compact(value))]))

@@ -62,7 +62,7 @@ def reader(options: ArcionNativeRead) -> Reader:
         plan = cells.each(plan_of, members.get("tableName", b"null"))
         sides = (side_of(cells, members, "before"), side_of(cells, members, "after"))
         change, usual = change_of(
-            cells, plan, cells.each(letter_of, members["opType"]), members["cursor"], sides, _look
+            cells, plan, cells.each(letter_of, members["opType"]), members["cursor"], _look, sides
         )
         meta: Members = {"record": value if cells.many else json_text.compact(value)}
         if tuple(members) == MEMBERS and cells.only(cells.mask(usual) & ~cells.contains(value, [NULL_CELL])):

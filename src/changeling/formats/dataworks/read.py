@@ -9,10 +9,10 @@ import msgspec
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats.dataworks import sequence
-from changeling.formats.dataworks.csv_rows import CsvStyle
 from changeling.formats.dataworks.envelope import (
     AFTER,
     BEFORE,
@@ -84,32 +84,29 @@ class _Reader:
         self._options = options
         self._table = functools.lru_cache(maxsize=4096)(self._table_named)
         self._header = functools.lru_cache(maxsize=1024)(self._read_header)
-        self._style = CsvStyle(options.delimiter, options.quote, options.null_text)
+        self._style = RowStyle(options.delimiter, options.quote, options.null_text)
 
     def read(self, cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         if record.value is None:
             cells.alone()
             return [message_keys.tombstone(record, self._table(None, record.topic).name)]
-        for name, header in record.headers:
-            if name == HEADER and header is not None:
-                return [self._csv(record, record.value, header)]
+        header = dict(record.headers).get(HEADER)
+        if header is not None or not cells.branch(cells.starts(record.value, b"{")):
+            return self._csv(cells, record, header)
         sequence_id, letter, time, before, after, rest = cells.behind(record.value, _PLAIN)
         if not cells.only(cells.starts(rest, b'"')):
-            return [self._other(record, record.value)]
+            return [self._json(record, record.value)]
         image = cells.joined(b"{", rest)
         number = cells.number(cells.value({TIME: time}, TIME))
         seconds = sequence.means_seconds(cells, number)
         if not cells.only(~cells.contains(image, _QUOTED) & ~seconds) and (seconds or _is_unusual(image)):
-            return [self._other(record, record.value)]
+            return [self._json(record, record.value)]
         try:
             cells.check_object(image)
         except msgspec.DecodeError:
-            return [self._other(record, record.value)]
+            return [self._json(record, record.value)]
         fields = _Fields(sequence_id, cells.each(_shape, letter, before, after), number)
         return _change(cells, fields, cells.each(self._table, None, record.topic), image, record.key)
-
-    def _other(self, record: Record, value: bytes) -> Change:
-        return self._json(record, value) if value.lstrip()[:1] == b"{" else self._csv(record, value, None)
 
     def _json(self, record: Record, value: bytes) -> Change:
         """A record whose metadata is not first, has older names, or another spelling."""
@@ -126,30 +123,32 @@ class _Reader:
         shell = json_text.join((name, part if name in taken else b"null") for name, part in members.items())
         return _one(fields, table, json_text.join(row.items()), record.key, {"envelope": shell})
 
-    def _csv(self, record: Record, value: bytes, header: bytes | None) -> Change:
-        plan = self._header(header, record.topic)
-        cells, quoted = self._style.parse(value)
-        if len(cells) != len(plan.names):
-            raise Rejected(f"the row has {len(cells)} fields, its header {len(plan.names)}")
-        metadata = {name: cells[place] for name, place in plan.roles.items()}
-        for name, cell in metadata.items():
-            if cell is None and name not in (TIME, SOURCE_TABLE):
-                raise Rejected(f"`{name}` is empty")
-        row = {name: cells[place] for name, place in plan.data}
+    def _csv(self, cells: Cells, record: Cell, header: bytes | None) -> ChangeCells:
+        plan = cells.common(cells.each(functools.partial(self._header, header), record.topic))
+        found, _, quoted = cells.csv_row(record.value, self._style)
+        if len(found) != len(plan.names):
+            cells.refuse(f"the row has {len(found)} fields, its header {len(plan.names)}")
+        metadata = {name: found[place] for name, place in plan.roles.items()}
+        for name, field in metadata.items():
+            if name not in (TIME, SOURCE_TABLE):
+                cells.expect(cells.present(field), f"`{name}` is empty")
+        row = {name: cells.quoted(found[place]) for name, place in plan.data}
         time = metadata[TIME]
-        shape = _shape(metadata[OPERATION] or "", metadata[BEFORE] or "", metadata[AFTER] or "")
-        fields = _Fields(metadata[SEQUENCE] or "", shape, _time(time))
-        kept = {"layout": b'"csv"'}
+        whole = cells.matches(time, _INTEGER.pattern) | ~cells.present(time)
+        cells.expect(whole, lambda: f"`{TIME}` must be a whole number of milliseconds, it is {time[:40]!r}")
+        shape = cells.each(_shape, metadata[OPERATION], metadata[BEFORE], metadata[AFTER])
+        fields = _Fields(metadata[SEQUENCE], shape, cells.number(time))
+        kept: Members = {"layout": b'"csv"'}
         if quoted:
             kept["quoted"] = quote([plan.names[place] for place in quoted])
-        if not plan.plain or (
-            time is not None and (str(fields.time) != time or sequence.means_seconds(ONE, fields.time))
-        ):
+        spelled = cells.equal(cells.printed(fields.time), time) & ~sequence.means_seconds(cells, fields.time)
+        if not (plan.plain and cells.only(spelled | ~cells.present(time))):
+            cells.alone()
             taken = set(plan.roles.values())
-            shell = {name: cells[place] if place in taken else None for place, name in enumerate(plan.names)}
+            shell = {name: found[place] if place in taken else None for place, name in enumerate(plan.names)}
             kept["envelope"] = quote(shell)
-        table = self._table(metadata.get(SOURCE_TABLE), record.topic)
-        return _one(fields, table, quote(row), record.key, kept)
+        table = cells.each(self._table, metadata.get(SOURCE_TABLE), record.topic)
+        return _change(cells, fields, table, cells.shell(row), record.key, kept, row)
 
     def _read_header(self, header: bytes | None, topic: str | None) -> _Header:
         if header is None:
@@ -160,7 +159,7 @@ class _Reader:
                 )
             names = [*METADATA, *(column.name for column in schema.columns)]
         else:
-            names = [name or "" for name in self._style.parse(header.removeprefix(b"\xef\xbb\xbf")).fields]
+            names = [name or "" for name in self._style.split(header.decode().removeprefix("\ufeff")).fields]
         if len(set(names)) < len(names) or "" in names:
             raise Rejected(f"the header names a column twice, or not at all: {', '.join(names)}")
         roles = {role: names.index(name) for role, name in roles_of(names).items()}
@@ -206,19 +205,28 @@ def _one(fields: _Fields, table: _Table, image: bytes, record_key: bytes | None,
 
 
 def _change(
-    cells: Cells, fields: _Fields, table: Cell, image: Cell, record_key: Cell, kept: Members | None = None
+    cells: Cells,
+    fields: _Fields,
+    table: Cell,
+    image: Cell,
+    record_key: Cell,
+    kept: Members | None = None,
+    row: Members | None = None,
 ) -> ChangeCells:
+    """A change; `row` are the columns of its image, where they are known."""
     is_before, half = cells.holds(_is_before, fields.shape), cells.holds(_is_half, fields.shape)
     names, key_is_row = cells.common(cells.each(_key, table))
     key = None
     if names:
-        columns = cells.columns(image, names)
+        columns = cells.columns(image, names) if row is None else {name: row.get(name) for name in names}
         for name, value in columns.items():
             cells.expect(cells.present(value), f"the row lacks key column {name!r}")
         key = cells.key(columns)
     before = cells.where(is_before, image, None)
     size = Image.FULL
-    if names and not key_is_row:
+    if row is not None and names and not key_is_row:
+        size = _size(len(names), row)
+    elif names and not key_is_row:
         size = cells.first(cells.by_names(functools.partial(_size, len(names)), before), Image.FULL)
     side = cells.where(half, cells.where(is_before, b'"before"', b'"after"'), None)
     return ChangeCells(

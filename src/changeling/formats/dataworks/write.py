@@ -7,10 +7,10 @@ import msgspec
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.rows import Row
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.dataworks import sequence
-from changeling.formats.dataworks.csv_rows import CsvStyle
 from changeling.formats.dataworks.envelope import (
     AFTER,
     BEFORE,
@@ -26,10 +26,8 @@ from changeling.formats.dataworks.envelope import (
 )
 from changeling.formats.dataworks.options import DataworksWrite
 from changeling.formats.dataworks.rows import sides
-from changeling.formats.format import Outgoing
 from changeling.formats.framing import HEADER
 from changeling.model import json_text, position
-from changeling.model.canonical import text_of
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
@@ -40,8 +38,8 @@ _ROWS = [operation.value for operation in LETTERS]
 
 def writer(options: DataworksWrite) -> Writer:
     """A function from a change to its rows."""
-    style = CsvStyle(options.delimiter, options.quote, options.null_text)
-    print_header = functools.lru_cache(maxsize=1024)(style.print)
+    style = RowStyle(options.delimiter, options.quote, options.null_text)
+    header_of = functools.lru_cache(maxsize=1024)(functools.partial(_header, style))
 
     def write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
         change = out.change
@@ -51,7 +49,7 @@ def writer(options: DataworksWrite) -> Writer:
             return [RecordCells(None, message_keys.restored(cells, meta, change.key), topic)]
         read_in = "csv" if "layout" in meta else "json"
         layout = options.layout or (read_in if out.native else "json")
-        if "envelope" in meta or "csv" in (layout, read_in):
+        if "envelope" in meta or "quoted" in meta or (read_in == "csv" and layout == "json"):
             cells.alone()
         # What surrounded the row is worth keeping only in its original layout.
         shell = json_text.members(meta["envelope"]) if "envelope" in meta and layout == read_in else None
@@ -73,12 +71,11 @@ def writer(options: DataworksWrite) -> Writer:
                 value = _json(cells, {**metadata, **flags}, _typed(image, change.schema))
                 records.append(RecordCells(value, own_key, topic))
             else:
-                row = _every_column(out, image, size)
-                fields = _fields_in(shell, flags, row) if shell else {**metadata, **flags, **row}
+                row = _every_column(cells, out, image, size)
                 needless = msgspec.json.decode(meta.get("quoted", b"[]"), type=set[str])
-                places = {place for place, name in enumerate(fields) if name in needless}
-                value = style.print(map(_cell, fields.values()), places)
-                records.append(RecordCells(value, own_key, topic, [(HEADER, print_header(tuple(fields)))]))
+                value, names = _csv(cells, style, {**metadata, **flags}, shell, needless, row)
+                headers = [(HEADER, cells.each(header_of, names))]
+                records.append(RecordCells(value, own_key, topic, headers, where=there))
         return records
 
     return write
@@ -167,21 +164,32 @@ def _fields_in(shell: dict[str, bytes], flags: dict[str, bytes], row: dict[str, 
     return {**found, **row}
 
 
-def _every_column(out: Outgoing, image: str | bytes, size: Image) -> dict[str, bytes]:
-    row = json_text.members(image)
-    if out.native or size is Image.FULL:
-        return row
-    schema = out.schema
+def _every_column(cells: Cells, out: Cell, image: Cell, size: Cell) -> Cell:
+    if out.native or cells.only(cells.equal(size, Image.FULL) | ~cells.present(image)):
+        return image
+    row, schema = json_text.members(image), out.schema
     names = [column.name for column in schema.columns] if schema is not None else list(row)
     if any(name not in row for name in names):
         out.lose("partial", "a row of CSV has a field for every column, and cannot leave one out")
-    return {**{name: row.get(name, b"null") for name in names}, **row}
+    return json_text.join({**{name: row.get(name, b"null") for name in names}, **row}.items())
 
 
-def _cell(raw: bytes) -> str | None:
-    if raw == b"null":
-        return None
-    return json_text.compact(raw).decode() if raw[:1] in b"{[" else text_of(raw)
+def _csv(
+    cells: Cells, style: RowStyle, metadata: Members, shell: Members | None, needless: set[str], row: Cell
+) -> Sequence[Cell]:
+    """A row of CSV, and the names of its fields."""
+
+    def made(part: Cells, columns: Members | None, *own: Cell) -> Sequence[Cell]:
+        given, row = dict(zip(metadata, own, strict=True)), columns or {}
+        found = _fields_in(shell, given, row) if shell else {**given, **row}
+        quoted = [place for place, name in enumerate(found) if name in needless]
+        return part.csv_text([part.csv_field(value) for value in found.values()], style, quoted), quote([*found])
+
+    return cells.by_members(made, (row,), *metadata.values())
+
+
+def _header(style: RowStyle, names: bytes) -> bytes:
+    return style.print(list(map(json_text.string, json_text.items(names)))).encode()
 
 
 def _typed(image: str | bytes, text: str | None) -> str | bytes:
