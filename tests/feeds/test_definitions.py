@@ -164,6 +164,14 @@ def test_a_table_that_nobody_has_seen_is_waited_for(tmp_path: Path) -> None:
     assert (g.source, g.table, g.status, g.start) == ("pg", TableName(None, "public", "orders"), "pending", None)
 
 
+def test_a_rule_that_names_a_table_in_part_is_no_table(tmp_path: Path) -> None:
+    tables = tables_in(tmp_path)
+    add_schemas(tables, ("pg", "users"))
+    add_replica(tables, "pg", "public.users")
+    (done,) = sql(tables, f"ALTER TABLE users ADD CHANGEFEED f {WITH}")
+    assert (done.table, done.status) == ("public.users", "enabled")
+
+
 def test_tables_that_are_refused_are_marked(tmp_path: Path) -> None:
     tables = tables_in(tmp_path)
     add_replica(tables, "a", "users")

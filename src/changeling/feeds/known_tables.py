@@ -66,8 +66,15 @@ class KnownTables:
     @functools.cached_property
     def _names(self) -> list[tuple[str, TableName]]:
         registered = self._tables.rows(layout.SCHEMAS, columns=("source", "table")).to_pylist()
-        names = {(row["source"], TableName(**row["table"])) for row in registered}
-        return sorted({*self._replicas, *names} - self._dropped, key=str)
+        names = {(row["source"], TableName(**row["table"])) for row in registered} - self._replicas.keys()
+        # A rule may name a table by less than its whole name: its schema is registered under that.
+        ruled = {
+            (source, table)
+            for source, table in names
+            for own, known in self._replicas
+            if own == source and table.fits(known)
+        }
+        return sorted({*self._replicas, *(names - ruled)} - self._dropped, key=str)
 
     @functools.cached_property
     def _last_point(self) -> int:

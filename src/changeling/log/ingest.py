@@ -283,6 +283,7 @@ class Ingest:
         furthest = cache(self._log.furthest)
         carried = CarriedSchemas(
             declared=tuple(self.source.options.schemas),
+            by_number=self._numbers_schemas,
             with_all_rows=self._format is None,
         )
         return self._log.register(
@@ -307,7 +308,7 @@ class Ingest:
             moment=micros(moment),
             changes=specs["changes"],
             rejects=specs.get("rejects"),
-            known=self._log.registry.known(self.source.name, seen),
+            known=self._log.registry.known(self.source.name, seen, by_number=self._numbers_schemas),
             last_position=self.state.position,
             topics=given.topics,
             sample_only=sample_only,
@@ -315,8 +316,12 @@ class Ingest:
         rows = _outcomes(given, IngestKernel(given.reader, batch))
         return merged(msgspec.json.decode(row, type=Outcome) for row in rows.column("outcome").to_pylist())
 
+    @property
+    def _numbers_schemas(self) -> bool:
+        return self._format is not None and self._format.numbers_schemas
+
     def _options(self) -> ReadOptions:
-        if self._format is None or not self._format.numbers_schemas:
+        if not self._numbers_schemas:
             return self.source.options
         return msgspec.structs.replace(self.source.options, registry=self._log.registry.by_number())
 

@@ -49,6 +49,8 @@ class CarriedSchemas(msgspec.Struct, frozen=True, kw_only=True):
 
     declared: tuple[TableSchema, ...] = ()
     """Those that the user declared for whatever table comes: they hold from the start."""
+    by_number: bool = False
+    """The numbers that records give to schemas are those of the registry, and not the source's own."""
     with_all_rows: bool = False
     """The source sends the rows of a table again when it was altered: versions are accepted that do not fit the rows before."""
 
@@ -106,10 +108,11 @@ class Registry:
             if version.origin != "inferred"
         )
 
-    def known(self, source: str, seen: Sequence[Seen] = ()) -> Known:
+    def known(self, source: str, seen: Sequence[Seen] = (), *, by_number: bool = False) -> Known:
         """The number of each schema text as records of this source carry it, or why they are rejected.
 
-        Spellings that records may use are foreseen; others are looked up where they were `seen`.
+        Spellings that records may use are foreseen; others are looked up where they were `seen`. The numbers that records give
+        to schemas are those of this registry (`by_number`), or the source's own, which mean nothing here.
         """
         found: Known = {}
         plain: dict[tuple[TableName, TableSchema], int | str] = {}
@@ -121,21 +124,22 @@ class Registry:
             found |= dict.fromkeys(((version.table, text) for text in _spellings(version)), answer)
         for one in seen:
             schema = schema_from_json(one.schema)
-            numbered = self._numbered(source, one.table, schema)
+            numbered = self._numbered(source, one.table, schema, by_number)
             if numbered is not None:
                 found[one.table, one.schema] = _answer(numbered)
             elif (one.table, _plain(schema)) in plain:
                 found[one.table, one.schema] = plain[one.table, _plain(schema)]
         return found
 
-    def _numbered(self, source: str, table: TableName, schema: TableSchema) -> Version | None:
-        """The version of a table that a record named by its number.
+    def _numbered(self, source: str, table: TableName, schema: TableSchema, by_number: bool) -> Version | None:
+        """The version of a table that a record named by its number, or that a rule numbered.
 
         The number may be that of another table's version: of a rule for several tables or sources, too. That says which columns
         the record has; its own table gets a version of its own.
         """
         own = (known for known in self.of(source, table) if known.id == schema.id)
-        return next((known for known in own if known.schema == _plain(schema)), None)
+        meant = (known for known in own if by_number or known.origin == "declared")
+        return next((known for known in meant if known.schema == _plain(schema)), None)
 
     def declare(self, source: str, table: TableName, schema: TableSchema, policy: Policy) -> list[Version]:
         """Registers what the user declares; new versions only. A number that the user gives must be a new one."""
@@ -172,7 +176,7 @@ class Registry:
             schema = schema_from_json(one.schema)
             plain = _plain(schema)
             chosen = policy(one.table)
-            numbered = self._numbered(source, one.table, schema) is not None
+            numbered = self._numbered(source, one.table, schema, carried.by_number) is not None
             if numbered or not self._is_new(source, one, plain, seen, furthest, chosen):
                 continue
             # Where it is known, it holds again: from here on, whoever named it first.
