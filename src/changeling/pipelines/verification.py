@@ -119,8 +119,10 @@ def _catch_up(loaded: Loaded, source: PostgresSource, catch_up: CatchUp, point: 
         catch_up(source.name, None if point is None else point.lsn)
         return
     with ServerProbe(capture_settings(loaded, source)) as server:
+        # The mark has to come later: on an idle server the run reads up to it, and no further.
+        lsn = server.present() if point is None else point.lsn
         server.mark()
-        _wait(loaded, source, server.present() if point is None else point.lsn)
+        _wait(loaded, source, lsn)
 
 
 def _compared(
@@ -180,14 +182,14 @@ def _quarantined(loaded: Loaded, source: PostgresSource, table: TableName) -> in
 
 
 def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
-    """Waits until the run has read all that commits before an LSN, and merged it into the replicas."""
+    """Waits until the run has read beyond an LSN and merged it into the replicas."""
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         if not is_held(lock_file(loaded)):
             raise ChangelingError("the run ended in between: verify again")
         tables = tables_of(loaded)
         plans_read = _plans_read(tables, source, stored_state(tables, layout.CHANGES).batch(source.name))
-        read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end >= lsn]
+        read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end > lsn]
         merged = points_of(tables).last.of(source.name).last_complete_batch
         if read and merged >= min(read) and not _snapshot_is_running(plans_read):
             return
