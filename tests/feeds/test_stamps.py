@@ -84,3 +84,8 @@ def test_a_feed_that_begins_where_another_one_has_yet_to_come(tmp_path: Path, mo
     assert [record["ts"] for record in records(made, "a")] == [[STEP + 3000, 2]] * 3 + [last]
     for feed in ("a", "b"):
         assert not made.pipeline.verify_feed(feed).faults
+    # A point with changes of another table alone is nothing that they lack.
+    made.write("4.json", item(5, "insert", {"id": 1, "name": "a", "n": 1}, table="others"))
+    made.pipeline.run(once=True)
+    feeds = [row for row in made.pipeline.status() if row["kind"] == "feed"]
+    assert [(row["name"], row["lag_points"], row["lag_seconds"]) for row in feeds] == [("a", 0, 0.0), ("b", 0, 0.0)]

@@ -8,19 +8,31 @@ from changeling.feeds.topic import FeedState, Topic
 from changeling.iceberg.reader import Tables
 from changeling.pipelines.lag import behind
 from changeling.replicas.points import Points
+from changeling.replicas.replica_reader import Identity, Replica
 
 
 def feed_status(
-    tables: Tables, pipeline: str, feeds: list[Feed], points: Points, errors: Mapping[str, str]
+    tables: Tables,
+    pipeline: str,
+    feeds: list[Feed],
+    points: Points,
+    held: Mapping[Identity, Replica],
+    errors: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """One object for each feed."""
-    return [_status(Topic(tables, pipeline, feed), points, errors.get(feed.name)) for feed in feeds]
+    """One object for each feed; `held` are the replicas of tables."""
+    found = []
+    for feed in feeds:
+        replica = None if feed.source is None else held.get(Identity(feed.source, feed.table))
+        found.append(_status(Topic(tables, pipeline, feed), points, replica, errors.get(feed.name)))
+    return found
 
 
-def _status(topic: Topic, points: Points, error: str | None) -> dict[str, Any]:
+def _status(topic: Topic, points: Points, replica: Replica | None, error: str | None) -> dict[str, Any]:
     feed, view = topic.feed, topic.view()
     state = view.state
     point = feed.start if state is None else state.point
+    if point is not None:
+        point = _nothing_until(points, point, replica)
     missing, seconds = (None, None) if point is None else behind(points, point)
     return {
         "kind": "feed",
@@ -44,6 +56,19 @@ def _status(topic: Topic, points: Points, error: str | None) -> dict[str, Any]:
         **dict.fromkeys(("read", "accepted", "stale")),
         "last_error": error,
     }
+
+
+def _nothing_until(points: Points, reached: int, replica: Replica | None) -> int:
+    """The last point up to which the table is as a feed has published it: a feed seldom stores that it passed such points."""
+    start = points.at(reached)
+    if replica is None or start is None:
+        return reached
+    published = replica.snapshot_in(start.tables)
+    for point in points.after(reached):
+        if replica.snapshot_in(point.tables) != published:
+            break
+        reached = point.number
+    return reached
 
 
 def _scanned(feed: Feed, state: FeedState | None) -> float | None:

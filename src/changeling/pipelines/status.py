@@ -1,6 +1,7 @@
 """The status of a pipeline: what each source has read, its lag, and its last error. Needs no Spark."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from changeling.iceberg.lock import is_held, last_holder
@@ -19,7 +20,7 @@ from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import capture_settings
 from changeling.replicas.points import Point, Points, points_of
-from changeling.replicas.replica_reader import Identity, replicas
+from changeling.replicas.replica_reader import Identity, Replica, replicas
 
 _NANOS = 1_000_000_000
 
@@ -35,7 +36,8 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
     running = is_held(file)
     names = [source.name for source in loaded.definition.sources]
     names += [name for name in state.sources if name not in names]
-    known = _tables(tables, loaded.definition.name)
+    held = {one.identity: one for one in replicas(tables, loaded.definition.name) if one.identity.kind == "rows"}
+    known = _tables(tables, held)
     left_out = {} if holder is None else holder.left_out
     rows = [_source(name, state.of(name), errors.get(name) or ended, running) for name in names]
     for row in rows:
@@ -61,7 +63,7 @@ def status(loaded: Loaded) -> list[dict[str, Any]]:
         merged = points.last.of(row["name"]).last_complete_batch
         row["replica_behind_seconds"] = unmerged_seconds(plans[row["name"]], row["batch"], merged)
         row |= behind_now.get(row["name"], {})
-    feeds = feed_status(tables, loaded.definition.name, definitions_of(loaded).all(), points, errors)
+    feeds = feed_status(tables, loaded.definition.name, definitions_of(loaded).all(), points, held, errors)
     targets = [_target(loaded, target, points, errors.get(target.name)) for target in loaded.definition.targets]
     return [*rows, *known, *feeds, *targets]
 
@@ -136,12 +138,12 @@ def _seconds(nanos: int | None) -> float | None:
     return None if nanos is None else nanos / _NANOS
 
 
-def _tables(tables: Tables, pipeline: str) -> list[dict[str, Any]]:
+def _tables(tables: Tables, held: Mapping[Identity, Replica]) -> list[dict[str, Any]]:
     """Each table with the newest version of its schema, by id, and the counts of its replica."""
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in sorted(tables.rows(layout.SCHEMAS).to_pylist(), key=lambda row: int(row["id"])):
         newest[row["source"], *row["table"].values()] = row
-    merged = {_place(one.identity): one.state for one in replicas(tables, pipeline) if one.identity.kind == "rows"}
+    merged = {_place(identity): one.state for identity, one in held.items()}
     stale, aside = _quarantined(tables)
     return [
         {
