@@ -263,7 +263,7 @@ def test_messages_of_kcat_come_back_on_their_topics_with_their_keys_and_headers(
             "headers": ["__key", '{"payload":{"id":1}}', "trace", "7"], "key": None, "payload": deleted,
         },
         "ydb-json": {
-            "topic": "db/t/changes", "partition": 0, "offset": 0, "key": "[1]", "payload": '{"key":[1],"erase":{}}',
+            "topic": "db/t/changes", "partition": 0, "offset": 0, "key": "[1]", "payload": '{"key":[1],"update":{"n":2}}',
         },
     }  # fmt: skip
     for name, message in messages.items():

@@ -1,21 +1,16 @@
-"""The page on feeds is true: its statements and its file are accepted, its mark is what is printed, its tables are complete."""
+"""What the pages say of feeds is true: statements and files are accepted, tables are complete. Commands are run with those of other pages."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from changeling.feeds.definitions import Definitions
-from changeling.feeds.execution import execute
-from changeling.feeds.known_tables import KnownTables
 from changeling.feeds.option_values import ALIASES, READERS
 from changeling.feeds.options import new_feed
 from changeling.feeds.statements import AddFeed, AlterTable, parse
 from changeling.formats import registry
 from changeling.formats.ydb_json.envelope import Mode
-from changeling.model.errors import UsageError
 from changeling.pipelines.feed_sync import declared_feeds
-from tests.feeds.seen_tables import NAMESPACE, tables_in
 from tests.pipelines.pipeline_files import USERS, loaded
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -31,21 +26,11 @@ def test_the_statement_is_accepted() -> None:
     assert new_feed(action.feed.text, statement.table.name, settings).retention == 7 * 86_400
 
 
-@pytest.mark.parametrize("page", ["feeds.md", "pipelines.md"])
-def test_the_feeds_of_the_file_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
+def test_the_feeds_of_the_file_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA", "broker:9092")
-    text = (DOCS / page).read_text(encoding="utf-8").split("```yaml\nfeeds:")[1].split("```")[0]
+    text = (DOCS / "pipelines.md").read_text(encoding="utf-8").split("```yaml\nfeeds:")[1].split("```")[0]
     feeds = declared_feeds(loaded(tmp_path, f"{USERS}feeds:{text}"))
     assert {feed.name for feed in feeds} >= {"users_feed", "users_files"}
-
-
-def test_the_mark_is_what_is_printed(tmp_path: Path) -> None:
-    shown = PAGE.split("with a mark:\n\n```\n")[1].split("\n```")[0]
-    tables = tables_in(tmp_path)
-    known = KnownTables(tables, NAMESPACE, lambda source, table: "merge")
-    with pytest.raises(UsageError) as caught:
-        execute(shown.split("\n")[1].strip(), Definitions(tables, NAMESPACE), known)
-    assert str(caught.value) == shown
 
 
 def test_every_option_and_every_format_is_listed() -> None:

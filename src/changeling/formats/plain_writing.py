@@ -41,6 +41,7 @@ class PlainWriter:
 
     def __init__(self, form: Format, options: WriteOptions, write: Callable[[ChangeColumns], RecordColumns]) -> None:
         self._format, self._drop, self._write = form, options.drop, write
+        self._names_topic = options.names_topic
 
     def __call__(self, batch: pa.RecordBatch, transcoder: Transcoder | None, unsettled: Mask) -> PlainRecords | None:
         """The plain changes of a batch of one encoding; None where there are none.
@@ -70,6 +71,8 @@ class PlainWriter:
         found = written(batch, candidates, native, self._drop - SKIPPING, self._write)
         if found is None:
             return None
+        if native and not self._names_topic:
+            found = found._replace(records=_on_their_topics(found.records))
         for feature, places in found.lost.items():
             mask = np.zeros(batch.num_rows, np.bool_)
             mask[places] = True
@@ -100,6 +103,13 @@ class PlainWriter:
             return Counter()
         counts = pc.value_counts(batch.column("op").filter(pa.array(plain)))
         return Counter({row["values"]: row["counts"] for row in counts.to_pylist() if row["values"] in labels})
+
+
+def _on_their_topics(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Records on the topics that they were read from, whatever their dialect would call them."""
+    place = records.schema.get_field_index("topic")
+    topics = pc.coalesce(pc.struct_field(records.column("origin"), "topic"), records.column("topic"))
+    return records.set_column(place, records.schema.field(place), topics)
 
 
 _SILENT = frozenset({"transaction", "commit_time", "position", "catalog", "schema"})
