@@ -1,6 +1,6 @@
 """Cells of many records or changes, as columns: a list of values, a column of Arrow, or distinct values and where they are."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
@@ -27,15 +27,13 @@ class Structs:
 
     def __init__(self, names: Sequence[str], structs: Sequence[Any]) -> None:
         self.structs = structs
-        absent = [one is None for one in structs]
-        if any(absent):
-            self.__dict__.update(
-                {name: [None if one is None else getattr(one, name) for one in structs] for name in names}
-            )
+        # Every struct is visited once, for all of its leaves: most of the time is spent on fetching them from memory.
+        if None in structs:
+            nothing = (None,) * len(names)
+            rows: Iterable[Any] = (nothing if one is None else msgspec.structs.astuple(one) for one in structs)
         else:
-            # Every struct is visited once, for all of its leaves: most of the time is spent on fetching them from memory.
-            columns = zip(*map(msgspec.structs.astuple, structs), strict=True)
-            self.__dict__.update(zip(names, columns, strict=True))
+            rows = map(msgspec.structs.astuple, structs)
+        self.__dict__.update(zip(names, zip(*rows, strict=True), strict=True))
 
 
 class Fields:
@@ -161,7 +159,15 @@ class Columns(Cells):
         if isinstance(cell, np.ndarray):
             return Distinct([False, True], pa.array(cell.astype(np.int32)))
         if isinstance(cell, list | tuple):
-            return Distinct(*distinct(cell))
+            if cell.count(cell[0]) == self.count:
+                return Distinct([cell[0]], pa.array(np.zeros(self.count, np.int32)))
+            if type(cell[0]) is str and set(map(type, cell)) == {str}:
+                return self._coded(pa.array(cell, pa.string()))
+            try:
+                return Distinct(*distinct(cell))
+            except TypeError:
+                # Values that have no hash are not compared.
+                return Distinct(list(cell), pa.array(np.arange(self.count, dtype=np.int32)))
         return Distinct([cell], pa.array(np.zeros(self.count, np.int32)))
 
     def array(self, cell: Cell, kind: pa.DataType | None = None) -> pa.Array:
@@ -245,11 +251,14 @@ class Columns(Cells):
     def integer(self, cell: Cell, name: str) -> Cell:
         if cell is None:
             return None
+        if isinstance(cell, pa.Array):
+            return cell.cast(pa.int64())
         try:
             return pa.array(cell, pa.int64())
         except (pa.ArrowInvalid, TypeError, OverflowError):
-            self.only(np.fromiter((one is None or (type(one) is int and abs(one) < 2**63) for one in cell), np.bool_))
-            raise
+            first = next(type(one) for one in cell if one is not None)
+            self.only(np.fromiter((one is None or _is_alike(one, first) for one in cell), np.bool_))
+            return self.number(self.array(cell, pa.string()))
 
     def less(self, number: Cell, limit: int) -> Condition:
         given = self.array(number, pa.int64())
@@ -266,6 +275,10 @@ class Columns(Cells):
             out.lost[feature] = out.lost.get(feature, np.zeros(self.count, np.bool_)) | condition
         else:
             self.expect(~condition)
+
+
+def _is_alike(number: int | str, kind: type) -> bool:
+    return type(number) is kind and (kind is str or abs(int(number)) < 2**63)
 
 
 def _accepts(function: Callable[..., Any]) -> Callable[..., bool]:

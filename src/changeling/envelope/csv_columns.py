@@ -7,9 +7,7 @@ import pyarrow.compute as pc
 
 from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.shapes import require
-from changeling.envelope.text_columns import Mask, Places, content_of, cut, every
-
-Bytes = npt.NDArray[np.uint8]
+from changeling.envelope.text_columns import Bytes, Mask, Places, content_of, cut, every
 
 
 def fields_of(rows: pa.Array, style: RowStyle) -> list[pa.Array]:

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from operator import is_not
 from typing import Any
 
 import msgspec
@@ -18,7 +20,7 @@ from changeling.envelope.objects import are_objects, are_shallow, in_order
 from changeling.envelope.parts import Parts
 from changeling.envelope.positions import are_positions, positions
 from changeling.envelope.shapes import Names, Shape, decoded, first_mismatches, items
-from changeling.envelope.text_columns import as_mask, byte_lengths, contained, cut, every, quoted
+from changeling.envelope.text_columns import as_mask, byte_lengths, contained, cut, every, first_bytes, quoted
 from changeling.model import json_text, layout
 
 _SOLE = r'^\{"[^"\\]*":(?P<value>"[^"\\]*"|[^",{\[]+)\}$'
@@ -36,10 +38,10 @@ class Many(Parts):
         if cell is None:
             return np.zeros(self.count, np.bool_)
         given = self.array(cell, pa.binary())
-        found = as_mask(pc.starts_with(given, head))
-        if found.all():
-            return found
-        return as_mask(pc.match_substring_regex(given, rf"^[ \t\r\n]*{re.escape(head.decode())}"))
+        first = first_bytes(given)
+        if ((first > 0) & (first <= ord(" "))).any():
+            return as_mask(pc.match_substring_regex(given, rf"^[ \t\r\n]*{re.escape(head.decode())}"))
+        return first == ord(head) if len(head) == 1 else as_mask(pc.starts_with(given, head))
 
     def matches(self, cell: Cell, pattern: str) -> Condition:
         if cell is None:
@@ -90,7 +92,9 @@ class Many(Parts):
     def is_set(self, cell: Cell) -> Condition:
         if cell is None:
             return np.zeros(self.count, np.bool_)
-        return np.fromiter((one is not msgspec.UNSET and one is not None for one in cell), np.bool_, self.count)
+        there = [np.fromiter(map(is_not, cell, repeat(none)), np.bool_, self.count) for none in (None, msgspec.UNSET)]
+        found: Condition = there[0] & there[1]
+        return found
 
     def struct(self, part: Part, text: Cell) -> Any:
         if text is None:
@@ -105,7 +109,9 @@ class Many(Parts):
 
     def _check_nulls(self, texts: pa.Array, found: Sequence[Any]) -> None:
         """Only what is missing is nothing: the JSON value `null` is another thing."""
-        self.only(np.fromiter((one is not None for one in found), np.bool_, len(found)) | as_mask(pc.is_null(texts)))
+        if found.count(None) > texts.null_count:
+            there = np.fromiter((one is not None for one in found), np.bool_, len(found))
+            self.only(there | as_mask(pc.is_null(texts)))
 
     def text(self, raw: Cell) -> Cell:
         if raw is None:
@@ -116,17 +122,21 @@ class Many(Parts):
         return pa.array(found, pa.string())
 
     def document(self, members: Mapping[str, Cell], side: str) -> Cell:
-        raw = self.value(members, side)
-        if raw is None:
+        given = members.get(side)
+        if given is None:
             return None
-        head = raw.drop_null()[0].as_py()[:1]
-        self.only(self.starts(self.first(raw, head), head))
-        if head != b'"':
-            self.only(self.starts(self.first(raw, b"{"), b"{"))
-            return raw
-        found = self.text(raw)
-        self.only(self.starts(self.first(found, "{"), b"{"))
-        return found
+        raw = self.array(given, pa.binary())
+        missing = self.equal(raw, b"null") | ~self.present(raw)
+        if missing.all():
+            return None
+        head = first_bytes(raw)[~missing][0]
+        self.only(missing | (first_bytes(raw) == head))
+        if head == ord('"'):
+            found = pa.array(decoded(pc.fill_null(raw, b"null") if raw.null_count else raw, _texts), pa.string())
+            self.only(~self.present(found) | self.starts(found, b"{"))
+            return found
+        self.only(missing | (first_bytes(raw) == ord("{")))
+        return self.where(missing, None, raw)
 
     def shell(self, members: Mapping[str, Cell], taken: Sequence[str] = ()) -> Cell:
         parts: list[Cell] = []

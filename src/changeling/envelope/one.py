@@ -176,10 +176,9 @@ class One(Cells):
     def integer(self, cell: Cell, name: str) -> Cell:
         if cell is None or isinstance(cell, int):
             return cell
-        try:
-            return int(cell)
-        except ValueError:
-            raise Rejected(f"{name} is {cell[:40]!r}, which is no integer") from None
+        if not _INTEGER.fullmatch(cell):
+            raise Rejected(f"{name} is {cell[:40]!r}, which is no integer")
+        return int(cell)
 
     def captured(self, text: Cell, pattern: str) -> tuple[Cell, ...]:
         found = None if text is None else re.fullmatch(pattern, _as_text(text))
@@ -292,6 +291,7 @@ class _Any(msgspec.Struct, gc=False):
     """Any object."""
 
 
+_INTEGER = re.compile("-?[0-9]{1,100}")
 _NATURAL = re.compile(rb"0|[1-9][0-9]{0,18}")
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _object = msgspec.json.Decoder(_Any).decode

@@ -94,7 +94,7 @@ class Parts(Columns):
                     rows = rows[error.plain]
             if shape is None or not len(rows):
                 break
-            left = np.setdiff1d(left, rows, assume_unique=True)
+            left = left[~np.isin(left, rows, assume_unique=True)]
         if len(left):
             plain = np.ones(self.count, np.bool_)
             plain[left] = False

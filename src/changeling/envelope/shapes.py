@@ -15,7 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.text_columns import Mask, as_mask, byte_lengths, cut, every, lengths_of, lines
+from changeling.envelope.text_columns import (
+    Bytes,
+    Lengths,
+    Mask,
+    Places,
+    as_mask,
+    byte_lengths,
+    content_of,
+    cut,
+    every,
+    lengths_of,
+    lines,
+)
 from changeling.model import json_text
 
 Names = tuple[str, ...]
@@ -24,6 +36,7 @@ _SEPARATOR = re.compile(rb'\s*[{,]\s*"(?:[^"\\]|\\.)*"\s*:\s*')
 _END = re.compile(rb"\s*\}\s*\Z")
 UNUSABLE = re.compile(r'["\\\x00-\x1f]')
 """What a name of a struct of msgspec's must not contain."""
+_NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NOTHING = msgspec.Raw(b"")
 _in_order = msgspec.structs.astuple
 
@@ -96,34 +109,70 @@ class Shape(NamedTuple):
 
         Null is the value of an optional member that an object lacks.
         """
-        found = chain.from_iterable(map(_in_order, decoded(texts, _decoder(self.names, self.optional))))
+        found = chain.from_iterable(map(_in_order, self._decoded(texts)))
         values = lengths_of(
             [_NOTHING if one is msgspec.UNSET else one for one in found] if self.optional else list(found)
         )
-        step = 2 * len(self.names) + 1
-        lengths = np.empty((len(texts), step), np.int64)
-        lengths[:, 1::2] = values.reshape(len(texts), len(self.names))
+        count, size = len(texts), len(self.names)
+        lengths = np.empty((count, 2 * size + 1), np.int64)
+        lengths[:, 1::2] = values.reshape(count, size)
         lengths[:, ::2] = [len(literal) for literal in self.literals]
-        lacking = {place: lengths[:, 2 * place + 1] == 0 for place in map(self.names.index, self.optional)}
-        for place, absent in lacking.items():
-            lengths[absent, 2 * place] = 0
+        lacking = {self.names.index(name): np.zeros(0, np.bool_) for name in self.optional}
+        for place in lacking:
+            lacking[place] = lengths[:, 2 * place + 1] == 0
+            lengths[lacking[place], 2 * place] = 0
         require(lengths.sum(axis=1) == byte_lengths(texts))
-        pieces = cut(texts, lengths)
-        self._check(pieces, len(texts), step)
-        values_of = {name: every(pieces, 2 * place + 1, step) for place, name in enumerate(self.names)}
+        require(self._in_place(texts, lengths))
+        order = np.arange(lengths.size).reshape(lengths.shape)[:, 1::2].T.ravel()
+        together = cut(texts, lengths).take(pa.array(order))
+        found_values = [together.slice(place * count, count) for place in range(size)]
         for place, absent in lacking.items():
-            name, there = self.names[place], pa.array(~absent)
-            require(as_mask(pc.or_(pa.array(absent), pc.equal(every(pieces, 2 * place, step), self.literals[place]))))
-            values_of[name] = pc.if_else(there, values_of[name], None)
-        return values_of
+            found_values[place] = pc.if_else(pa.array(~absent), found_values[place], None)
+        return dict(zip(self.names, found_values, strict=True))
 
-    def _check(self, pieces: pa.Array, count: int, step: int) -> None:
-        """What stands before members that no object lacks, and after the last."""
-        fixed = [place for place, name in enumerate((*self.names, "")) if name not in self.optional]
-        places = np.arange(count * step, dtype=np.int64).reshape(count, step)[:, [2 * place for place in fixed]].ravel()
-        skeleton = np.frombuffer(b"".join(self.literals[place] for place in fixed), np.uint8)
-        between = np.frombuffer(pieces.take(pa.array(places)).buffers()[2], np.uint8, count * len(skeleton))
-        require((between.reshape(count, len(skeleton)) == skeleton).all(axis=1))
+    def _decoded(self, texts: pa.Array) -> list[Any]:
+        decoder = _decoder(self.names, self.optional)
+        found = _all_decoded(texts, decoder)
+        if found is not None:
+            return found
+        every_name = _all_decoded(texts, _NAMES)
+        if every_name is not None and not self.optional:
+            # Many times quicker than an error for each of the others.
+            require(np.fromiter((tuple(names) == self.names for names in every_name), np.bool_, len(texts)))
+        return decoded(texts, decoder)
+
+    def _in_place(self, texts: pa.Array, lengths: Lengths) -> Mask:
+        """Where the members that are there come in this order, and nothing else does, given that the lengths are right."""
+        _, content = content_of(texts)
+        begins = (np.cumsum(lengths, dtype=np.int64).reshape(lengths.shape) - lengths)[:, ::2]
+        right = np.ones(len(texts), np.bool_)
+        for offset, places, expected in _probes(self):
+            # A member that is missing at the end has nothing behind it.
+            same = content.take(begins[:, places] + offset, mode="clip") == expected
+            right &= (same | (lengths[:, 2 * places] == 0) if self.optional else same).all(axis=1)
+        return right
+
+
+@functools.lru_cache(maxsize=4096)
+def _probes(shape: Shape) -> list[tuple[int, Places, Bytes]]:
+    """Which bytes of the texts before members, and after the last, tell whether all of them are the shape's.
+
+    Where in these texts, for which of them, and what they are. An object of the same members is as long as a compact one only if it is
+    compact: then the names must only be told from one another.
+    """
+    literals, offsets = shape.literals, range(max(map(len, shape.literals)))
+    if shape.is_compact:
+        literals = literals[:-1]
+        heads = range(2, min(map(len, literals)))
+        one = next((offset for offset in heads if len({text[offset] for text in literals}) == len(literals)), None)
+        size = next(size for size in offsets if len({text[:size] for text in literals}) == len(literals))
+        offsets = range(2, size) if one is None else range(one, one + 1)
+    found = []
+    for offset in offsets:
+        places = [place for place, text in enumerate(literals) if len(text) > offset]
+        expected = np.array([literals[place][offset] for place in places], np.uint8)
+        found.append((offset, np.array(places), expected))
+    return found
 
 
 @functools.lru_cache(maxsize=4096)
@@ -141,13 +190,18 @@ def _decoder(names: Names, optional: frozenset[str]) -> msgspec.json.Decoder[Any
 
 def decoded(texts: pa.Array, decoder: msgspec.json.Decoder[Any]) -> list[Any]:
     """Every text through a decoder; raises `ShapeMismatch` where it refuses some."""
+    found = _all_decoded(texts, decoder)
+    if found is not None:
+        return found
+    raise ShapeMismatch(np.fromiter(map(_accepted(decoder.decode), texts.to_pylist()), np.bool_, len(texts)))
+
+
+def _all_decoded(texts: pa.Array, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
     try:
         found = decoder.decode_lines(lines(texts))
-        if len(found) == len(texts):
-            return found
     except (msgspec.DecodeError, RecursionError):
-        pass
-    raise ShapeMismatch(np.fromiter(map(_accepted(decoder.decode), texts.to_pylist()), np.bool_, len(texts)))
+        return None
+    return found if len(found) == len(texts) else None
 
 
 def _accepted(decode: Callable[[Any], object]) -> Callable[[Any], bool]:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 Lengths = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Part: TypeAlias = pa.Array | bytes
 Value = TypeVar("Value", bound=Hashable)
@@ -82,6 +83,15 @@ def content_of(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.u
     bounds = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
     content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     return bounds - bounds[0], content[bounds[0] : bounds[-1]]
+
+
+def first_bytes(texts: pa.Array) -> Bytes:
+    """The first byte of each text; 0 where it is empty or null."""
+    bounds, content = content_of(texts)
+    found = np.zeros(len(texts), np.uint8)
+    there = bounds[:-1] < bounds[1:]
+    found[there] = content[bounds[:-1][there]]
+    return found
 
 
 def starts(texts: pa.Array, heads: pa.Array) -> tuple[Mask, pa.Array]:
@@ -158,6 +168,7 @@ def distinct_rows(columns: Sequence[Sequence[Any]]) -> tuple[list[tuple[Any, ...
 
 
 def contained(texts: pa.Array, parts: Sequence[bytes]) -> list[bytes]:
-    """Which of these parts some text of the column contains; or only what the column was cut from does."""
-    content = b"" if texts.buffers()[2] is None else texts.buffers()[2].to_pybytes()
-    return [part for part in parts if part in content]
+    """Which of these parts some text of the column contains."""
+    _, content = content_of(texts)
+    whole = content.tobytes()
+    return [part for part in parts if part in whole]

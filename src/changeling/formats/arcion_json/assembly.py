@@ -8,7 +8,6 @@ from changeling.envelope.cells import Cell, Cells, Members, Names
 from changeling.envelope.reading import ChangeCells
 from changeling.formats.arcion_json import cursor as cursors
 from changeling.formats.arcion_json import images
-from changeling.formats.arcion_json.cursor import Note
 from changeling.formats.arcion_json.envelope import LETTERS, NULL_CELL, OPERATIONS
 from changeling.formats.options import ReadOptions
 from changeling.model.errors import Rejected
@@ -63,9 +62,18 @@ Look = Callable[[Cells, RecordPlan, Operation, Members | None, Members | None], 
 
 
 class _Kind(NamedTuple):
+    """What records have in common, and what the cursors that we wrote say of them."""
+
     plan: RecordPlan
     op: Operation
-    note: Note | None
+    ours: bool
+    """We wrote them."""
+    noted_op: Operation | None
+    key: tuple[str, ...]
+    values: tuple[str | None, ...] | None
+    """Those of the key columns, where the images would give others."""
+    before_image: Image | None
+    after_image: Image | None
 
 
 def change_of(
@@ -76,11 +84,13 @@ def change_of(
     The sides are two objects, or the values of all columns before the change, then those after it: `names` are theirs.
     """
     cursor = cursors.read(cells, raw_cursor)
-    kind = cells.each(_kind, plan, letter, cells.each_row(cursors.note, cursor))
+    extras = cells.fields(cursor.changeling)
+    ours = cells.is_set(cursor.changeling)
+    kind = cells.each(_kind, plan, letter, ours, extras.op, extras.key, extras.before_image, extras.after_image)
     make = functools.partial(_row, look, names)
     key, before, after, before_image, after_image, usual = cells.by_value(make, kind, *sides)
     op = cells.each(_operation, kind)
-    declared = cells.fields(cells.each_row(cursors.transaction, cursor))
+    declared = cells.fields(extras.transaction)
     change = ChangeCells(
         op=op,
         table=cells.each(_name, plan),
@@ -89,25 +99,33 @@ def change_of(
         after=after,
         before_image=before_image,
         after_image=after_image,
-        position=cursors.positions_of(cells, cursor),
-        commit_time=cells.each_row(cursors.commit_time, cursor),
+        position=cursors.position(cells, cursor),
+        commit_time=cursors.commit_time(cells, cursor, extras.time_ns),
         transaction=cells.transaction(declared.id, declared.order, declared.total, declared.complete),
         schema=cells.each(_schema, plan),
     )
     return change, usual
 
 
-def _kind(plan: RecordPlan, letter: str, note: Note | None) -> _Kind:
+def _kind(
+    plan: RecordPlan,
+    letter: str,
+    ours: bool,
+    noted_op: Operation | None,
+    key: tuple[str, ...] | dict[str, str | None] | None,
+    *images: Image | None,
+) -> _Kind:
     op = OPERATIONS.get(letter)
     if op is None:
         raise Rejected(f"unknown opType {letter!r}: Arcion has I, U and D")
-    if note is not None and note.op is not None and LETTERS.get(note.op) != letter:
-        raise Rejected(f"the cursor says {note.op}, which is not written as opType {letter!r}")
-    return _Kind(plan, op, note)
+    if noted_op is not None and LETTERS.get(noted_op) != letter:
+        raise Rejected(f"the cursor says {noted_op}, which is not written as opType {letter!r}")
+    values = tuple(key.values()) if isinstance(key, dict) else None
+    return _Kind(plan, op, ours, noted_op, tuple(key or ()), values, *images)
 
 
 def _operation(kind: _Kind) -> Operation:
-    return kind.op if kind.note is None or kind.note.op is None else kind.note.op
+    return kind.noted_op or kind.op
 
 
 def _name(plan: RecordPlan) -> TableName | None:
@@ -121,19 +139,18 @@ def _schema(plan: RecordPlan) -> str | None:
 def _row(look: Look, columns: Names, cells: Cells, kind: _Kind, *sides: Cell) -> Sequence[Cell]:
     def made(part: Cells, old: Members | None, new: Members | None) -> Sequence[Cell]:
         shown = look(part, kind.plan, kind.op, old, new)
-        names, note = kind.plan.table.key, kind.note
+        names = kind.plan.table.key
         before_image, after_image = shown.before_image, shown.after_image
         before, after = (None if image is None else part.shell(image) for image in (shown.before, shown.after))
         key = key_of(part, names, shown.before, shown.after)
-        if note is not None:
-            if key is None and note.values is not None:
-                key = part.key({name: quote(value) for name, value in zip(note.key, note.values, strict=True)})
+        if kind.ours:
+            if key is None and kind.values is not None:
+                key = part.key({name: quote(value) for name, value in zip(kind.key, kind.values, strict=True)})
             elif key is None:
-                key = key_of(part, note.key, shown.before, shown.after)
-            held = note.key or names
-            before_image = images.before_image(shown.before or (), shown.columns, held)
-            before_image, before = _declared(note.before_image, before_image, before)
-            after_image, after = _declared(note.after_image, after_image, after)
+                key = key_of(part, kind.key, shown.before, shown.after)
+            before_image = images.before_image(shown.before or (), shown.columns, kind.key or names)
+            before_image, before = _declared(kind.before_image, before_image, before)
+            after_image, after = _declared(kind.after_image, after_image, after)
         return key, before, after, before_image, after_image, shown.usual
 
     if not columns:

@@ -4,16 +4,14 @@ A cursor that we write for a change of another dialect has one more member, `cha
 express; reading restores it.
 """
 
-import functools
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Part
 from changeling.envelope.one import ONE
-from changeling.model import json_text, times
-from changeling.model import position as positions
+from changeling.model import json_text
 from changeling.model.change import Transaction
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image, Operation
@@ -30,7 +28,7 @@ class Extras(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     op: Operation | None = None
     """Where `opType` alone would be read as another one."""
-    key: list[str] | dict[str, str | None] | None = None
+    key: tuple[str, ...] | dict[str, str | None] | None = None
     """The names of the key columns; the key itself where the cells would give another one."""
     before_image: Image | None = None
     after_image: Image | None = None
@@ -56,17 +54,6 @@ class Cursor(msgspec.Struct, rename="camel", gc=False):
     changeling: Extras | None = None
 
 
-class Note(NamedTuple):
-    """What the extras say besides the time and the transaction; few records differ in it."""
-
-    op: Operation | None
-    key: tuple[str, ...]
-    values: tuple[str | None, ...] | None
-    """Those of the key columns, where the cells would give others."""
-    before_image: Image | None
-    after_image: Image | None
-
-
 _PART = Part("", Cursor)
 
 
@@ -85,49 +72,33 @@ def read(cells: Cells, raw: Cell) -> Any:
         raise Rejected(f"cursor is not a JSON object in a string: {error}") from None
 
 
-def note(cursor: Cursor) -> Note | None:
-    """What the extras say, as far as it is not about one record alone."""
-    extras = cursor.changeling
-    if extras is None:
-        return None
-    key = extras.key or ()
-    values = tuple(key.values()) if isinstance(key, dict) else None
-    return Note(extras.op, tuple(key), values, extras.before_image, extras.after_image)
-
-
-def transaction(cursor: Cursor) -> Transaction | None:
-    """The transaction of a change of another dialect."""
-    return None if cursor.changeling is None else cursor.changeling.transaction
-
-
 def _squeezed(text: str) -> bytes:
     return json_text.join(("".join(name.split()), value) for name, value in json_text.members(text).items())
 
 
-def positions_of(cells: Cells, cursor: Any) -> Cell:
-    """The sortable positions of cursors: those of ours are texts that need no conversion."""
-    text = cells.as_text(cursor.position)
-    if cells.branch(cells.is_set(cursor.changeling) & cells.is_position(text)):
-        return text
-    return cells.each_row(position, cursor)
-
-
-def position(cursor: Cursor) -> str | None:
+def position(cells: Cells, cursor: Any) -> Cell:
     """The sortable position, or None where the cursor has none of the known kinds.
 
     MySQL: number of the log, position, logSeqNum. Commit logs: dscId, mutId, partNum. Ours: the text that we wrote.
     """
-    place, log = cursor.position, cursor.log
-    if isinstance(place, str) and _is_sortable(place, cursor.changeling is not None):
-        return place
-    if place is not None and log is not None and (file := _log_part(log)) is not None:
-        middle, last = _integer(place, "position"), _integer(cursor.log_seq_num, "logSeqNum")
-        return f"{file}.{positions.encode(middle)}.{_repeated(last)}"
-    dsc = cursor.dsc_id if cursor.dsc_id is not None else cursor.dsc_i
-    if dsc is not None and cursor.mut_id is not None:
-        middle, last = _integer(cursor.mut_id, "mutId"), _integer(cursor.part_num, "partNum")
-        return f"{_repeated(_integer(dsc, 'dscId'))}.{positions.encode(middle)}.{_repeated(last)}"
+    text = cells.as_text(cursor.position)
+    # Twelve digits that begin with 10 are both a number and a position: only a cursor of ours decides for the latter.
+    plain = cells.is_set(cursor.changeling) | cells.matches(text, r"0.*|.*\..*")
+    if cells.branch(plain & cells.is_position(text)):
+        return text
+    log = cells.each(_log_number, cursor.log)
+    if cells.branch(cells.present(log) & cells.present(cursor.position)):
+        rest = _number(cells, cursor.position, "position"), _number(cells, cursor.log_seq_num, "logSeqNum")
+        return cells.position(log, *rest)
+    dsc = cells.first(cursor.dsc_id, cursor.dsc_i)
+    if cells.branch(cells.present(dsc) & cells.present(cursor.mut_id)):
+        rest = _number(cells, cursor.mut_id, "mutId"), _number(cells, cursor.part_num, "partNum")
+        return cells.position(_number(cells, dsc, "dscId"), *rest)
     return None
+
+
+def _number(cells: Cells, value: Cell, name: str) -> Cell:
+    return cells.first(cells.integer(value, f"cursor: {name}"), 0)
 
 
 def before_arrival(op: str) -> tuple[int, ...]:
@@ -138,13 +109,12 @@ def before_arrival(op: str) -> tuple[int, ...]:
     return (0, 0) if op == Operation.READ else ()
 
 
-def commit_time(cursor: Cursor) -> int | None:
-    """When the query ran, in nanoseconds, or None."""
-    if cursor.changeling is not None and cursor.changeling.time_ns is not None:
-        return times.from_units(cursor.changeling.time_ns, 1)
-    if cursor.timestamp is None:
-        return None
-    return times.from_units(_integer(cursor.timestamp, "timestamp"), _NANOS_PER_MILLI)
+def commit_time(cells: Cells, cursor: Any, exact: Cell) -> Cell:
+    """When the query ran, in nanoseconds, or None; `exact` is the time that our own cursor notes."""
+    if cells.all(cells.present(exact)):
+        return cells.time(exact, 1)
+    millis = cells.integer(cursor.timestamp, "cursor: timestamp")
+    return cells.first(cells.time(exact, 1), cells.time(millis, _NANOS_PER_MILLI))
 
 
 def extraction_time(meta: str) -> int | None:
@@ -152,41 +122,15 @@ def extraction_time(meta: str) -> int | None:
     raw = json_text.members(meta).get("cursor")
     try:
         millis = None if raw is None else read(ONE, raw).extraction_timestamp
-        return None if millis is None else times.from_units(_integer(millis, "extractionTimestamp"), _NANOS_PER_MILLI)
+        nanos: int | None = ONE.time(ONE.integer(millis, "cursor: extractionTimestamp"), _NANOS_PER_MILLI)
+        return nanos
     except Rejected:
         return None
 
 
-def _is_sortable(place: str, ours: bool) -> bool:
-    # Twelve digits that begin with 10 are both a number and a position: only a cursor of ours decides for the latter.
-    if not (ours or place.startswith("0") or "." in place):
-        return False
-    try:
-        positions.decode(place)
-    except Rejected:
-        return False
-    return True
-
-
-# The outer parts of a position repeat from change to change, and encoding them is a third of reading a cursor.
-_repeated = functools.lru_cache(maxsize=4096)(positions.encode)
-
-
-@functools.lru_cache(maxsize=4096)
-def _log_part(log: str) -> str | None:
-    found = _LOG_NUMBER.search(log)
-    return positions.encode(int(found[1])) if found and len(found[1]) < 100 else None
-
-
-def _integer(value: Number, name: str) -> int:
-    if isinstance(value, int):
-        return value
-    if value is None:
-        return 0
-    digits = value.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 100):
-        raise Rejected(f"cursor: {name} is {value!r}, not a number")
-    return int(value)
+def _log_number(log: str | None) -> int | None:
+    found = _LOG_NUMBER.search(log or "")
+    return int(found[1]) if found and len(found[1]) < 100 else None
 
 
 def write(cells: Cells, out: Any, note: Cell) -> Cell:
