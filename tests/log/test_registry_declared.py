@@ -179,8 +179,10 @@ def test_numbers_get_the_narrowest_type_that_holds_all_of_them() -> None:
     assert registry.infer("bus", [sampled(d="decimal(20,3) long")]) == [
         inferred(6, "id int64!, n float64, d decimal", notes)
     ]
+    wide = inferred(7, "id int64!, n float64, d decimal, e float64", "adds e")
+    assert registry.infer("bus", [sampled(e="int decimal(20,20)")]) == [wide], "40 digits, and all of them are doubles"
     last = registry.infer("bus", [sampled(id="double")])
-    assert [column.type for column in last[0].schema.columns] == ["decimal", "float64", "decimal"]
+    assert [column.type for column in last[0].schema.columns] == ["decimal", "float64", "decimal", "float64"]
 
 
 NUMBERS = st.one_of(

@@ -66,9 +66,11 @@ def _column(name: str, kinds: set[str]) -> Column:
 
 
 def _number(kinds: set[str]) -> str:
-    if DOUBLE in kinds and not kinds & {LONG, ANY_SIZE}:
-        return "float64"
-    if kinds & {DOUBLE, ANY_SIZE}:
+    if ANY_SIZE in kinds:
         return "decimal"
-    exact = [types.parse(_TYPE_OF.get(kind, kind)) for kind in sorted(kinds - {LONG})]
-    return str(reduce(lambda one, other: common(one, other) or types.Type("decimal"), exact))
+    if DOUBLE not in kinds:
+        exact = [types.parse(_TYPE_OF.get(kind, kind)) for kind in sorted(kinds - {LONG})]
+        held = str(reduce(lambda one, other: common(one, other) or types.Type("decimal"), exact))
+        if held != "decimal":
+            return held
+    return "decimal" if LONG in kinds else "float64"
