@@ -12,11 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope import keys
-from changeling.envelope.cells import Absent, Cell, Cells, Condition, Members, Part
-from changeling.envelope.columns import Structs
+from changeling.envelope.cells import Absent, Cell, Cells, Condition, Members, Part, as_bytes
+from changeling.envelope.columns import Distinct, Structs
 from changeling.envelope.csv_columns import fields_of
 from changeling.envelope.csv_rows import Row, RowStyle
+from changeling.envelope.flat_objects import FlatObjects, Path, flat_objects
 from changeling.envelope.objects import are_objects, are_shallow, in_order
+from changeling.envelope.operations import template
 from changeling.envelope.parts import Parts
 from changeling.envelope.positions import are_positions, positions
 from changeling.envelope.shapes import Names, Shape, decoded, first_mismatches, items
@@ -25,14 +27,22 @@ from changeling.model import json_text, layout
 
 _SOLE = r'^\{"[^"\\]*":(?P<value>"[^"\\]*"|[^",{\[]+)\}$'
 _NATURAL = "^(?:0|[1-9][0-9]{0,18})$"
+_SIMILAR = 8
+"""How many records of a group must have the same text for it to be worth a template."""
 _texts = msgspec.json.Decoder(str | None)
 
 
 class Many(Parts):
     """The cells of a group, some of whose records may have to leave it."""
 
+    def __init__(self, count: int, templates: bool = False) -> None:
+        super().__init__(count)
+        self._templates = templates
+        self._flat: dict[int, tuple[Cell, FlatObjects, Path]] = {}
+        """What was cut apart already, by the identity of its column, which is kept."""
+
     def part(self, count: int) -> "Many":
-        return Many(count)
+        return Many(count, self._templates)
 
     def starts(self, cell: Cell, head: bytes) -> Condition:
         if cell is None:
@@ -56,7 +66,20 @@ class Many(Parts):
                 found |= as_mask(pc.match_substring(given, part))
         return found
 
+    def envelope(self, text: Cell) -> Members:
+        found = flat_objects(self._objects(text))
+        return self.members(text) if found is None else self._flat_members(found, ())
+
+    def _flat_members(self, flat: FlatObjects, path: Path) -> Members:
+        found = flat.members(path)
+        self._flat |= {id(cell): (cell, flat, (*path, name)) for name, cell in found.items()}
+        return found
+
     def members(self, text: Cell, name: str = "", optional: Names = (), usual: Names = ()) -> Members:
+        if id(text) in self._flat and not optional:
+            _, flat, path = self._flat[id(text)]
+            if flat.is_object(path):
+                return self._flat_members(flat, path)
         given = self._objects(text)
         shape = self._shape(given)
         return dict((shape.with_optional(optional, usual) if optional else shape).members(given))
@@ -100,6 +123,11 @@ class Many(Parts):
         if text is None:
             return Absent()
         self.check()
+        if id(text) in self._flat:
+            _, flat, path = self._flat[id(text)]
+            if (known := flat.struct(part, path)) is not None:
+                return known
+        text = self.array(text, pa.binary())
         if not text.null_count and not part.nullable:
             return Structs(part.fields, decoded(text, part.decoder))
         found = decoded(pc.fill_null(text, b"null"), part.decoder_or_none)
@@ -125,6 +153,11 @@ class Many(Parts):
         given = members.get(side)
         if given is None:
             return None
+        if id(given) in self._flat:
+            _, flat, path = self._flat[id(given)]
+            if (text := flat.text(path)) is not None:
+                self.only(~self.present(text) | self.starts(text, b"{"))
+                return text
         raw = self.array(given, pa.binary())
         missing = self.equal(raw, b"null") | ~self.present(raw)
         if missing.all():
@@ -161,6 +194,23 @@ class Many(Parts):
         there = lengths > 0
         rest = every(cut(whole, np.column_stack((there, lengths - there))), 1, 2)
         return self.where(there, self.joined(b"{", rest, b"}"), None)
+
+    def object_meta(self, name: str, text: Cell, known: Mapping[str, tuple[str, Cell]]) -> Cell:
+        if self._templates:
+            members = self.members(text)
+            left_out = {
+                member: origin
+                for member, (origin, value) in known.items()
+                if member in members and self.equal(members[member], value).all()
+            }
+            rest = {member: value for member, value in members.items() if member not in left_out}
+            values, places = self._distinct(list(rest.values()) or [b""])
+            first = {member: as_bytes(self.array(value)[0].as_py()) for member, value in members.items()}
+            is_compact = json_text.join(first.items()) == self.array(text)[0].as_py()
+            if left_out and is_compact and _SIMILAR * len(values) <= self.count:
+                texts = [template(name, members, dict(zip(rest, row, strict=False)), left_out) for row in values]
+                return Distinct(texts, places)
+        return self.joined(b"{" + json_text.head(name), text, b"}")
 
     def quoted(self, text: Cell) -> Cell:
         return b"null" if text is None else quoted(self.array(text, pa.string()))
@@ -255,7 +305,10 @@ class Many(Parts):
     def ordered(self, text: Cell, names: tuple[str, ...]) -> Condition:
         if text is None:
             return np.zeros(self.count, np.bool_)
-        return as_mask(pc.match_substring_regex(text, in_order(names)))
+        if id(text) in self._flat:
+            _, flat, path = self._flat[id(text)]
+            return np.full(self.count, flat.is_object(path) and flat.has_only(path, names))
+        return as_mask(pc.match_substring_regex(self.array(text, pa.binary()), in_order(names)))
 
     def same(self, value: Cell, canonical: Cell) -> Condition:
         return self.equal(value, canonical)

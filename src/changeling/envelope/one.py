@@ -11,6 +11,7 @@ from changeling.envelope.cells import Absent, Cell, Cells, Condition, Members, N
 from changeling.envelope.csv_rows import Row, RowStyle
 from changeling.envelope.key_in_row import check_key
 from changeling.envelope.objects import in_order
+from changeling.envelope.operations import template
 from changeling.model import json_text, position, times
 from changeling.model.change import Transaction
 from changeling.model.errors import Rejected
@@ -23,6 +24,9 @@ class One(Cells):
     """The cells of one record."""
 
     many = False
+
+    def __init__(self, templates: bool = False) -> None:
+        self._templates = templates
 
     def expect(self, condition: Condition, reason: Reason = "") -> None:
         if not condition:
@@ -113,6 +117,20 @@ class One(Cells):
             return b"".join(parts)
         except TypeError:
             return None if None in parts else b"".join(map(as_bytes, parts))
+
+    def envelope(self, text: Cell) -> Members:
+        return json_text.members(text)
+
+    def object_meta(self, name: str, text: Cell, known: Mapping[str, tuple[str, Cell]]) -> Cell:
+        members = json_text.members(text) if self._templates else {}
+        if members and json_text.join(members.items()) == text:
+            left_out = {
+                member: origin for member, (origin, value) in known.items() if members.get(member) == as_bytes(value)
+            }
+            if left_out:
+                rest = {member: value for member, value in members.items() if member not in left_out}
+                return template(name, members, rest, left_out)
+        return self.joined(b"{" + json_text.head(name), text, b"}")
 
     def members(self, text: Cell, name: str = "", optional: Names = (), usual: Names = ()) -> Members:
         return json_text.named(name, json_text.members)(text) if name else json_text.members(text)

@@ -1,8 +1,8 @@
 """The operations on cells: the contract of `One` and `Many`, which `cells.py` explains."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias, get_args
 
 import msgspec
 
@@ -19,6 +19,24 @@ Members = dict[str, Cell]
 Names = tuple[str, ...]
 
 
+def template(name: str, names: Iterable[str], rest: Mapping[str, bytes], left_out: Mapping[str, str]) -> bytes:
+    """`meta` of one member, an object, without values that other columns have."""
+    inner = json_text.join((member, rest.get(member, b"null")) for member in names)
+    origins = json_text.quote({f"{name}.{member}": origin for member, origin in left_out.items()})
+    return b'{%b%b,"left_out":%b}' % (json_text.head(name), inner, origins)
+
+
+class Scalar(NamedTuple):
+    """A member of a part that is a text or a whole number."""
+
+    attribute: str
+    name: str
+    kind: type
+    nullable: bool
+    may_lack: bool
+    decode: Callable[[bytes], Any]
+
+
 class Part:
     """A member of an envelope that is an object of known members: its errors name it, if it has a name."""
 
@@ -29,6 +47,22 @@ class Part:
         decode = (self.decoder_or_none if nullable else self.decoder).decode
         self.decode = json_text.named(name, decode) if name else decode
         self.fields: tuple[str, ...] = kind.__struct_fields__
+        self.scalars = _scalars(kind)
+        """Its members, where all of them are texts and whole numbers, and others are of no concern."""
+
+
+def _scalars(kind: Any) -> list[Scalar] | None:
+    found = []
+    for field in msgspec.structs.fields(kind):
+        kinds = set(get_args(field.type) or (field.type,))
+        own = kinds - {type(None)}
+        if own not in ({int}, {str}) or kind.__struct_config__.forbid_unknown_fields:
+            return None
+        decode = msgspec.json.Decoder(field.type).decode
+        found.append(
+            Scalar(field.name, field.encode_name, own.pop(), type(None) in kinds, field.default is None, decode)
+        )
+    return found
 
 
 class Absent:
@@ -149,6 +183,10 @@ class Operations(ABC):
         """These texts after one another; nothing where one of them is missing."""
 
     @abstractmethod
+    def envelope(self, text: Cell) -> Members:
+        """The members of an object whose values are usually texts, numbers and words, or objects of such."""
+
+    @abstractmethod
     def members(self, text: Cell, name: str = "", optional: Names = (), usual: Names = ()) -> Members:
         """The members of an object as JSON, in their order; `name` is where it was found.
 
@@ -190,6 +228,13 @@ class Operations(ABC):
     @abstractmethod
     def document(self, members: Mapping[str, Cell], side: str) -> Cell:
         """The object in a member, or the one in its text; None where that is missing or `null`."""
+
+    @abstractmethod
+    def object_meta(self, name: str, text: Cell, known: Mapping[str, tuple[str, Cell]]) -> Cell:
+        """`meta` of one member, an object: `known` are values of it that other columns have, and where.
+
+        What the log stores is a template without them, where it is compact and the same for several records.
+        """
 
     @abstractmethod
     def quoted(self, text: Cell) -> Cell:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from changeling.envelope.cells import Cell, Cells
 from changeling.envelope.columns import Distinct
 from changeling.envelope.many import Many
-from changeling.envelope.one import ONE
+from changeling.envelope.one import One
 from changeling.envelope.positions import positions
 from changeling.model import layout
 from changeling.model.change import Change, Record
@@ -48,18 +48,19 @@ Reader: TypeAlias = Callable[[Cells, Any], ChangeCells | Sequence[Change]]
 """What a record says: `Record`, or the records of a group as `RecordCells`. Only a record by itself may give any number of changes."""
 
 
-def one_by_one(read: Reader) -> Callable[[Record], Sequence[Change]]:
+def one_by_one(read: Reader, templates: bool = False) -> Callable[[Record], Sequence[Change]]:
     """The way record by record."""
+    cells = One(templates)
 
     def decode(record: Record) -> Sequence[Change]:
-        found = read(ONE, record)
+        found = read(cells, record)
         return [Change(**found._asdict())] if isinstance(found, ChangeCells) else found
 
     return decode
 
 
 def by_columns(
-    read: Reader, encoding: str, source: str, before_arrival: Callable[[str], tuple[int, ...]]
+    read: Reader, encoding: str, source: str, before_arrival: Callable[[str], tuple[int, ...]], templates: bool
 ) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """The way of whole groups: records of one shape into changes of that encoding and source, one each.
 
@@ -67,7 +68,7 @@ def by_columns(
     """
 
     def decode(records: pa.RecordBatch) -> pa.RecordBatch:
-        cells = Many(records.num_rows)
+        cells = Many(records.num_rows, templates)
         headers = _common_headers(cells, records.column("headers"))
         cells.branch(cells.present(records.column("value")))
         value, key, topic = (_column(records, name) for name in ("value", "key", "topic"))

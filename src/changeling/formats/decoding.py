@@ -32,14 +32,15 @@ class Decoded:
 class Decoder:
     """Decodes batch after batch with one set of options."""
 
-    def __init__(self, form: Format, options: ReadOptions, *, by_columns: bool = True) -> None:
+    def __init__(self, form: Format, options: ReadOptions, *, by_columns: bool = True, templates: bool = False) -> None:
+        """With `templates`, `meta` is what the log stores (see `meta_template`), where the format has templates."""
         self._format = form
         self._source = options.source or form.name
         self._limit = options.record_bytes
         read = form.reader(options)
-        self._decode = reading.one_by_one(read)
+        self._decode = reading.one_by_one(read, templates)
         self._decode_group = (
-            reading.by_columns(read, form.name, self._source, form.before_arrival) if by_columns else None
+            reading.by_columns(read, form.name, self._source, form.before_arrival, templates) if by_columns else None
         )
 
     def __call__(self, batch: pa.RecordBatch) -> Decoded:

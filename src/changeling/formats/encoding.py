@@ -17,6 +17,7 @@ from changeling.formats.counted_transactions import CountedTransactions, beside,
 from changeling.formats.decoding import gc_paused, reason_of
 from changeling.formats.format import Counts, Format, LeftOut, Outgoing
 from changeling.formats.key_changes import check_origin
+from changeling.formats.meta_template import filled
 from changeling.formats.options import WriteOptions
 from changeling.formats.plain_writing import PlainRecords, PlainWriter
 from changeling.formats.transaction_progress import TransactionProgress, Transactions
@@ -127,7 +128,7 @@ class Encoder:
     def __call__(self, batch: pa.RecordBatch, numbering: Numbering | None = None) -> Encoded:
         """Encodes a batch of layout `CHANGES`; every change is written, in the rejects, or counted as dropped."""
         with gc_paused():
-            return self._batch(batch, numbering or Numbering())
+            return self._batch(filled(batch), numbering or Numbering())
 
     def _batch(self, batch: pa.RecordBatch, numbering: Numbering) -> Encoded:
         batch = numbering.numbered(batch)

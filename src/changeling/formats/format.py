@@ -101,6 +101,8 @@ class Format:
     """Records may name their schema by its number alone."""
     extraction_time: Callable[[str], int | None] | None = None
     """When a change was taken from its database, in nanoseconds, from its `meta`; None where records never contain it."""
+    meta_templates: bool = False
+    """The `meta` of changes in the log may be a template (see `meta_template`)."""
     snapshot_mark: str | None = None
     """Where `meta` says whether a row is the first or the last one of a snapshot, as a path (`$.a.b`)."""
     counts_transactions: bool = False

@@ -78,7 +78,7 @@ def reader(options: XtdbRead) -> Reader:
             key = None if record.key is None else _message_key(cells, record.key)
             table = cells.each(by_topic, None, record.topic)
             return ChangeCells(op=Operation.MESSAGE, table=table, key=key, meta=b'{"tombstone":true}')
-        wrapper = cells.members(record.value)
+        wrapper = cells.envelope(record.value)
         envelope = cells.members(wrapper["payload"], "payload") if "payload" in wrapper else wrapper
         for name in ("op", "source"):
             if name not in envelope:
@@ -116,7 +116,7 @@ def reader(options: XtdbRead) -> Reader:
             position=cells.position(source.tx_id, cells.first(places.data_collection_order, 0)),
             commit_time=cells.time(time, MILLISECOND),
             transaction=cells.transaction(places.id, places.data_collection_order, places.total_order),
-            meta=_kept(cells, wrapper, envelope, source.ts_ms),
+            meta=_kept(cells, wrapper, envelope, source),
             schema=cells.each(schema_text, table),
         )
 
@@ -169,13 +169,16 @@ def _table_of_topic(options: XtdbRead, catalog: str | None, topic: str | None) -
     return TableName(catalog, declared.schema, declared.name)
 
 
-def _kept(cells: Cells, wrapper: Members, envelope: Members, time: Cell) -> Cell:
+def _kept(cells: Cells, wrapper: Members, envelope: Members, source: _Source) -> Cell:
     """What `meta` keeps: of a plain event its source, of another one all but the documents."""
     objects = [cells.starts(envelope.get(side), b"{") for side in IMAGES]
     if wrapper is envelope and tuple(envelope) == EVENT_MEMBERS:
         spelled = cells.ordered(cells.value(envelope, "transaction"), TRANSACTION_MEMBERS)
-        if cells.branch(spelled & cells.equal(envelope["ts_ms"], cells.digits(time)) & ~(objects[0] | objects[1])):
-            return cells.joined(b'{"source":', envelope["source"], b"}")
+        millis = cells.digits(source.ts_ms)
+        if cells.branch(spelled & cells.equal(envelope["ts_ms"], millis) & ~(objects[0] | objects[1])):
+            time = ("commit_time.ms", millis)
+            known = {"ts_ms": time, "tx_id": ("position.0", cells.digits(source.tx_id)), "system_time": time}
+            return cells.object_meta("source", envelope["source"], known)
     parts = [b'{"envelope":', cells.shell(envelope, IMAGES), cells.each(_objects, *objects)]
     if wrapper is not envelope:
         parts += [b',"wrapper":', cells.shell(wrapper, ("payload",))]
@@ -447,6 +450,7 @@ FORMAT = Format(
     ),
     types=CANONICAL,
     position="tx_id, data_collection_order",
+    meta_templates=True,
     counts_transactions=True,
     signs=(("op", "source.tx_id"), ("payload.op", "payload.source.tx_id")),
 )

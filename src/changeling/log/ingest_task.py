@@ -82,7 +82,7 @@ class _Task:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         form = None if batch.format is None else registry.get(batch.format)
-        self._decode = _as_they_are if form is None else Decoder(form, batch.options)
+        self._decode = _as_they_are if form is None else Decoder(form, batch.options, templates=True)
         self._extraction_time = None if form is None else form.extraction_time
         self._changes = Writer(batch.changes)
         self._rejects = None if batch.rejects is None else Writer(batch.rejects)

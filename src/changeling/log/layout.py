@@ -5,8 +5,10 @@ import pyarrow as pa
 from changeling.iceberg.table import Table
 from changeling.model import layout
 
-VERSION = 2
-"""The layout that this code writes; a table has its own in the property `changeling.layout`."""
+VERSION = 3
+"""The layout that this code writes; a table has its own in the property `changeling.layout`.
+
+Since 3, `meta` may be a template (`formats/meta_template.py`): what was written before stays as it is."""
 MOMENT = pa.timestamp("us", "UTC")
 DROPPED = "changeling.dropped"
 """The property of the log with the first day of which it still has all changes; without it the log has every change."""

@@ -1,0 +1,312 @@
+"""Whole columns of objects cut apart at their quotes, without an object of Python for any value.
+
+For envelopes whose values are texts, numbers and words, or objects of such. Nothing but a quote that is not escaped ends a text, so
+the quotes of a record tell where its texts are, and with them all else. What the records of a group have in common, names and values
+such as a connector's, is compared as one literal.
+"""
+
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.envelope.operations import Cell, Members, Part
+from changeling.envelope.shapes import Shape, ShapeMismatch, decoded, require
+from changeling.envelope.text_columns import Bytes, Mask, as_mask, byte_lengths, content_of
+from changeling.model import json_text
+
+Path: TypeAlias = tuple[str, ...]
+Offsets: TypeAlias = npt.NDArray[np.int64]
+
+_QUOTE, _BACKSLASH, _BLANK = b'"\\ '
+_SAMPLES = 6
+"""How many records are looked at for values that all have."""
+_TRIES = 4
+"""How often a value that seemed common to all may turn out not to be."""
+_SCALAR = r"^(?:null|true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)$"
+_texts = msgspec.json.Decoder(str | None)
+
+
+def _values(text: bytes, path: Path = ()) -> dict[Path, bytes] | None:
+    """The values of a record that are no objects; None where one is an array, or an object that has no shape."""
+    shape = Shape.of(text)
+    if shape is None:
+        return None
+    found: dict[Path, bytes] = {}
+    for name, value in json_text.members(text).items():
+        own = (*path, name)
+        inner = {own: value} if value[:1] not in (b"{", b"[") else _values(value, own) if value[:1] == b"{" else None
+        if inner is None:
+            return None
+        found |= inner
+    return found
+
+
+class _Bound(NamedTuple):
+    """A place in a skeleton: that far into one of its literals."""
+
+    literal: int
+    offset: int
+
+
+class _Skeleton:
+    """What the records of a group have in common: literals with a value after each, and one more."""
+
+    def __init__(self, text: bytes, constants: Collection[Path]) -> None:
+        self.literals = [b""]
+        self.leaves: list[Path] = []
+        """The values between the literals."""
+        self.constants: dict[Path, bytes] = {}
+        self.objects: dict[Path, tuple[_Bound, _Bound]] = {}
+        self.names: dict[Path, tuple[str, ...]] = {}
+        self._add(text, (), constants)
+
+    def _add(self, text: bytes, path: Path, constants: Collection[Path]) -> None:
+        shape = Shape.of(text)
+        assert shape is not None, "records of a skeleton have a shape"
+        start = self._here()
+        self.names[path] = shape.names
+        members = json_text.members(text)
+        for name, literal in zip(shape.names, shape.literals, strict=False):
+            self.literals[-1] += literal
+            own, value = (*path, name), members[name]
+            if value[:1] == b"{":
+                self._add(value, own, constants)
+            elif own in constants:
+                self.constants[own] = value
+                self.literals[-1] += value
+            else:
+                self.leaves.append(own)
+                self.literals.append(b"")
+        self.literals[-1] += shape.literals[-1]
+        self.objects[path] = start, self._here()
+
+    def _here(self) -> _Bound:
+        return _Bound(len(self.literals) - 1, len(self.literals[-1]))
+
+
+class _Text:
+    """The bytes of a column of records, and where the quotes are that begin or end a text."""
+
+    def __init__(self, texts: pa.Array) -> None:
+        bounds = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        self.buffer = texts.buffers()[2]
+        self.bytes: Bytes = np.frombuffer(self.buffer, np.uint8)[: bounds[-1]]
+        self.begins, self.ends = bounds[:-1].astype(np.int64), bounds[1:].astype(np.int64)
+        own = self.bytes[bounds[0] :]
+        is_quote = own == _QUOTE
+        is_quote[1:] &= own[:-1] != _BACKSLASH
+        after_two = np.flatnonzero((own[2:] == _QUOTE) & (own[1:-1] == _BACKSLASH) & (own[:-2] == _BACKSLASH)) + 2
+        if len(after_two):
+            is_quote[after_two] = _backslashes_before(own, after_two) % 2 == 0
+        self.quotes: Offsets = np.flatnonzero(is_quote) + int(bounds[0])
+
+    def holds(self, literal: bytes, at: Offsets) -> Mask:
+        """Where a literal stands at these places."""
+        size = len(literal)
+        last = len(self.bytes) - size
+        if last < 0:
+            return np.zeros(len(at), np.bool_)
+        inside = np.minimum(at, last)
+        found = np.ndarray((last + 1,), f"V{size}", buffer=self.buffer, strides=(1,))[inside]
+        if found.tobytes() == literal * len(at):
+            right: Mask = inside == at
+            return right
+        same = found.view(np.uint8).reshape(-1, size) == np.frombuffer(literal, np.uint8)
+        found_there: Mask = same.all(axis=1) & (inside == at)
+        return found_there
+
+    def column(self, begins: Offsets, ends: Offsets) -> pa.Array:
+        """These parts of the records, one each."""
+        bounds = np.empty(2 * len(begins), np.int32)
+        bounds[::2], bounds[1::2] = begins, ends
+        parts_and_gaps = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), self.buffer])
+        return parts_and_gaps.take(pa.array(np.arange(0, len(bounds), 2)))
+
+
+def _backslashes_before(content: Bytes, places: Offsets) -> Offsets:
+    """How many backslashes stand in front of each of these places, one at least."""
+    known = np.flatnonzero(content == _BACKSLASH)
+    every = np.arange(len(known))
+    firsts = np.maximum.accumulate(np.where(np.diff(known, prepend=-2) != 1, every, 0))
+    last = np.searchsorted(known, places - 1)
+    found: Offsets = last - firsts[last] + 1
+    return found
+
+
+class FlatObjects:
+    """Records of one shape, cut apart."""
+
+    def __init__(self, text: _Text, skeleton: _Skeleton, leaves: dict[Path, "_Leaf"], literals: list[Offsets]) -> None:
+        self._text, self._skeleton, self._leaves, self._literals = text, skeleton, leaves, literals
+
+    def members(self, path: Path = ()) -> Members:
+        """The members of the records, or of an object in them."""
+        return {name: self._cell((*path, name)) for name in self._skeleton.names[path]}
+
+    def is_object(self, path: Path) -> bool:
+        """Whether a member is an object."""
+        return path in self._skeleton.objects
+
+    def has_only(self, path: Path, names: tuple[str, ...]) -> bool:
+        """Whether an object has exactly these members, in this order, none of them an object."""
+        return self._skeleton.names[path] == names and not any(self.is_object((*path, name)) for name in names)
+
+    def text(self, path: Path) -> pa.Array | None:
+        """The texts of a member, as they were decoded when it was looked at; None where it has none."""
+        leaf = self._leaves.get(path)
+        return None if leaf is None else leaf.text
+
+    def struct(self, part: Part, path: Path) -> SimpleNamespace | None:
+        """An object of known members, each attribute the column of one; None where a value is of another type."""
+        found: dict[str, Cell] = {}
+        for field in part.scalars or ():
+            own = (*path, field.name)
+            if own in self._leaves:
+                leaf = self._leaves[own]
+                column = leaf.integer if field.kind is int else leaf.text
+                if column is None or (column.null_count and not field.nullable):
+                    return None
+                found[field.attribute] = column
+            elif own in self._skeleton.constants:
+                try:
+                    found[field.attribute] = field.decode(self._skeleton.constants[own])
+                except msgspec.DecodeError:
+                    return None
+            elif own in self._skeleton.objects or not field.may_lack:
+                return None
+            else:
+                found[field.attribute] = None
+        return SimpleNamespace(**found) if found else None
+
+    def _cell(self, path: Path) -> Cell:
+        if path in self._leaves:
+            return self._leaves[path].raw
+        if path in self._skeleton.constants:
+            return self._skeleton.constants[path]
+        first, last = self._skeleton.objects[path]
+        if first.literal == last.literal:
+            return self._skeleton.literals[first.literal][first.offset : last.offset]
+        begins, ends = (self._literals[place.literal] + place.offset for place in (first, last))
+        return self._text.column(begins, ends)
+
+
+class _Leaf:
+    """The column of one value: its JSON, and what that says where all of it is of one type."""
+
+    def __init__(self, text: _Text, begins: Offsets, ends: Offsets, quoted: Mask) -> None:
+        self.raw = raw = text.column(begins, ends)
+        self.plain: Mask = np.ones(len(raw), np.bool_)
+        """Where it is a value of JSON."""
+        self.integer = self.text = None
+        if quoted.all():
+            _, content = content_of(raw)
+            if (content == _BACKSLASH).any():
+                self.text = pa.array(decoded(raw, _texts), pa.string())
+            else:
+                self.text = text.column(begins + 1, ends - 1).cast(pa.string())
+        elif not quoted.any():
+            self.integer = _integers(raw)
+            if self.integer is None:
+                self.plain = as_mask(pc.match_substring_regex(raw, _SCALAR))
+        else:
+            words = raw.filter(pa.array(~quoted))
+            self.plain[~quoted] = as_mask(pc.match_substring_regex(words, _SCALAR))
+            if as_mask(pc.equal(words, b"null")).all():
+                self.text = pa.array(decoded(raw, _texts), pa.string())
+            else:
+                self.plain[quoted] = _are_texts(raw.filter(pa.array(quoted)))
+
+
+def _are_texts(raw: pa.Array) -> Mask:
+    """Which of these parts between quotes have no escapes that JSON does not know."""
+    try:
+        decoded(raw, _texts)
+    except ShapeMismatch as error:
+        return error.plain
+    return np.ones(len(raw), np.bool_)
+
+
+def _integers(raw: pa.Array) -> pa.Array | None:
+    """Whole numbers as such; None where one is something else, or spelled as JSON does not."""
+    _, content = content_of(raw)
+    lengths = byte_lengths(raw)
+    first = content[np.cumsum(lengths) - lengths]
+    if ((first < ord("1")) & (lengths > 1)).any() or (first > ord("9")).any():
+        return None
+    try:
+        return raw.cast(pa.string()).cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def flat_objects(texts: pa.Array) -> FlatObjects | None:
+    """Records cut apart; None where they are not flat, or of too many shapes. Raises `ShapeMismatch` where few have another shape."""
+    every = np.linspace(0, len(texts) - 1, _SAMPLES).astype(np.int64)
+    samples = [_values(texts[int(place)].as_py()) for place in every]
+    first = samples[0]
+    if first is None or (content_of(texts)[1] < _BLANK).any():
+        return None
+    alike = [sample for sample in samples if sample is not None and tuple(sample) == tuple(first)]
+    constants = {
+        path for path, value in first.items() if b"\\" not in value and all(sample[path] == value for sample in alike)
+    }
+    text = _Text(texts)
+    for _ in range(_TRIES):
+        skeleton = _Skeleton(texts[0].as_py(), constants)
+        right, begins, ends, quoted, literals = _cut(text, skeleton)
+        if not right.all():
+            other = _values(texts[int(np.argmin(right))].as_py())
+            varying = set() if other is None else {path for path in constants if other.get(path) != first[path]}
+            if other is not None and tuple(other) == tuple(first) and varying:
+                constants -= varying
+                continue
+            if right.sum() * 8 < 7 * len(right):
+                return None
+            require(right)
+        leaves = {
+            path: _Leaf(text, begin, end, is_text)
+            for path, begin, end, is_text in zip(skeleton.leaves, begins, ends, quoted, strict=True)
+        }
+        for leaf in leaves.values():
+            right &= leaf.plain
+        require(right)
+        return FlatObjects(text, skeleton, leaves, literals)
+    return None
+
+
+def _cut(text: _Text, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Offsets], list[Mask], list[Offsets]]:
+    """Which records fit a skeleton; where their values begin and end, and which of these are texts; where literals begin."""
+    literals = skeleton.literals
+    right = np.ones(len(text.begins), np.bool_)
+    # As many more as a record may want that has fewer than it should.
+    beyond = np.full(sum(literal.count(b'"') for literal in literals) + 2 * len(literals), len(text.bytes))
+    quotes = np.concatenate((text.quotes, beyond))
+    at, next_quote = text.begins, np.searchsorted(text.quotes, text.begins)
+    begins, ends, quoted, starts = [], [], [], []
+    for literal, behind in zip(literals, [*literals[1:], b""], strict=True):
+        starts.append(at)
+        right &= text.holds(literal, at)
+        at = at + len(literal)
+        if len(starts) == len(literals):
+            right &= at == text.ends
+            break
+        next_quote = next_quote + literal.count(b'"')
+        is_text = text.bytes.take(at, mode="clip") == _QUOTE
+        begins.append(at)
+        quoted.append(is_text)
+        front = behind.find(b'"')
+        before_next = text.ends - len(behind) if front < 0 else quotes[next_quote] - front
+        if is_text.all():
+            at = quotes[next_quote + 1] + 1
+        else:
+            at = np.where(is_text, quotes[next_quote + 1] + 1, before_next) if is_text.any() else before_next
+        next_quote = next_quote + 2 * is_text
+        right &= at > begins[-1]
+        ends.append(at)
+    return right, begins, ends, quoted, starts
