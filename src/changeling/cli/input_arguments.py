@@ -3,12 +3,13 @@
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from changeling.cli.arguments import OF_THE_FORMAT, settings, whole_number
 from changeling.files import paths
-from changeling.files.sampling import first_records
+from changeling.files.reading import first_records
 from changeling.formats import registry
 from changeling.formats.format import Format
 from changeling.formats.framing import CsvRows

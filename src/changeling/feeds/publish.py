@@ -163,10 +163,12 @@ class FeedPublisher:
             lambda keys: self._shared.rows(replica, old, stored.shape, keys),
             lambda keys: self._shared.rows(replica, new, stored.shape, keys),
             reads_are_published=self.feed.initial_scan,
-            touches_are_published=self.feed.mode == "KEYS_ONLY",
-            carried=self._carried(self._points[self.state.point], own, rows, columns, stored.shape),
-            rebuilt=rebuilt,
+            carried=None
+            if rebuilt
+            else self._carried(self._points[self.state.point], own, rows, columns, stored.shape),
         )
+        if self.feed.mode != "KEYS_ONLY":
+            done = done.without_touches()
         shown = [one for one in done.changes if one.op is Operation.READ or not self.feed.is_snapshot]
         outgoing = [*self._source_values(done.touched, done.published), *own.outgoing(shown)]
         if done.touched is None and state.scan is not None and not self.feed.is_snapshot:

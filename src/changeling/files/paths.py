@@ -1,6 +1,7 @@
 """Where records are read from: files, folders, patterns, standard input and objects of S3."""
 
 import glob
+import io
 import os
 import re
 import stat
@@ -29,6 +30,8 @@ class Place:
     size: int | None = None
     tag: str | None = None
     """Distinguishes this version of the file from a later one: when it was last changed."""
+    is_peeked: bool = False
+    """Of standard input, only what can be seen without consuming it."""
 
 
 class NoFileFound(UsageError):
@@ -207,6 +210,9 @@ class _Named:
 
 def open_input(place: Place) -> Input:
     """Opens a file to read, decompressed where it is gzip (whatever its name says)."""
+    if place.is_peeked and place.path == STDIN:
+        stdin = sys.stdin.buffer
+        return Input(io.BytesIO(stdin.peek() if isinstance(stdin, io.BufferedReader) else b""))
     return Input(_Named(place.path))
 
 

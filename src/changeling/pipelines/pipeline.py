@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from changeling.iceberg.lock import Lock, held
 from changeling.model.errors import ChangelingError
@@ -19,7 +19,7 @@ from changeling.pipelines.postgres_sources import check_has_database
 from changeling.pipelines.run_log import RunLog
 from changeling.pipelines.secret_errors import without_secrets
 from changeling.pipelines.starting import check_servers
-from changeling.pipelines.time_travel import NOW, AskedState
+from changeling.pipelines.time_travel import NOW, AskedState, FullLoad
 from changeling.replicas.table_lookup import WantedTable
 
 if TYPE_CHECKING:
@@ -130,15 +130,14 @@ class Pipeline:
         source: str | None = None,
         as_of_transaction: str | int | None = None,
         point: int | None = None,
-        base: str | None = None,
-        before: str | datetime | None = None,
+        **full_load: Unpack[FullLoad],
     ) -> "DataFrame":
         """The rows of a table on Spark: now, as of a time (RFC 3339 with an offset), after a transaction, or at a point.
 
-        With `base`, a table or a file of a full load: its rows with the log's changes on top, strictly `before` a time.
+        With `base=`, a table or a file of a full load: its rows with the log's changes on top, strictly `before=` a time.
         `source` selects the table where several sources have one of that name.
         """
-        return self.state(table, AskedState(as_of, as_of_transaction, point, base, before), source=source).rows
+        return self.state(table, AskedState(as_of, as_of_transaction, point, **full_load), source=source).rows
 
     def state(self, table: str, asked: AskedState = NOW, *, source: str | None = None) -> "State[DataFrame]":
         """As `replica`, with the types of the columns."""
