@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from changeling.files import s3
 from changeling.files.gunzip import Input
-from changeling.model.errors import ChangelingError, UsageError, nearest
+from changeling.model.errors import ChangelingError, UsageError, perhaps_meant
 from changeling.model.printable import printable
 
 STDIN = "-"
@@ -159,8 +159,8 @@ def _nothing(path: str, siblings: Callable[[], Iterable[str]]) -> list[Place]:
     name = basename(path.rstrip("/"))
     if name in names:
         raise NoFileFound(f"{printable(path)}: there is no file in this folder")
-    hint = nearest(name, names)
-    raise NoFileFound(f"{printable(path)}: there is no such file" + (f"; {hint}" if hint.startswith("did") else ""))
+    meant = perhaps_meant(name, names)
+    raise NoFileFound(f"{printable(path)}: there is no such file{'' if meant is None else f'; {meant}'}")
 
 
 def missing_folder(path: str) -> str | None:
