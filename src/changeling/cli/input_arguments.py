@@ -62,13 +62,12 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 
 def format_of(parsed: argparse.Namespace) -> Format:
-    """The format of `--from`, else the one that the first records show, which is said; `parsed.format` is then its name."""
-    if parsed.format is None:
-        parsed.format = _recognised(parsed)
-        print(f"changeling: read as {parsed.format}", file=sys.stderr)
-    form = registry.get(parsed.format)
-    parsed.format = form.name
-    return form
+    """The format of `--from`, else the one that the first records show, which is said."""
+    if parsed.format is not None:
+        return registry.get(parsed.format)
+    name = _recognised(parsed)
+    print(f"changeling: read as {name}", file=sys.stderr)
+    return registry.get(name)
 
 
 def _recognised(parsed: argparse.Namespace) -> str:
@@ -83,10 +82,9 @@ def _recognised(parsed: argparse.Namespace) -> str:
     raise UsageError(f"the first records of {printable(' '.join(parsed.files))} {what}: say what they are with {names}")
 
 
-def input_of(parsed: argparse.Namespace) -> Input:
-    """The input that the arguments describe; raises `UsageError` for invalid ones."""
-    form = format_of(parsed)
-    given: dict[str, Any] = settings(parsed.options, "-o")
+def input_of(parsed: argparse.Namespace, form: Format, options: Sequence[str]) -> Input:
+    """The input that the arguments describe, with these `-o`; raises `UsageError` for invalid ones."""
+    given: dict[str, Any] = settings(options, "-o")
     for name in ("table", "key", "source", "columns", "record_bytes"):
         if getattr(parsed, name) is not None:
             given[name] = getattr(parsed, name)

@@ -36,6 +36,20 @@ class Totals:
         """Records that were decoded into changes."""
         return self.read - self.rejected
 
+    def add(self, report: Report, state: SourceState) -> None:
+        """Counts a batch, after which the source is in this state."""
+        self.batches += 1
+        self.read += report.outcome.read
+        self.rejected += report.outcome.rejected
+        self.changes += report.outcome.changed
+        self.late += report.outcome.late
+        self.seconds += report.seconds
+        self.state = state
+
+    def leave_out(self, tables: dict[str, str]) -> None:
+        """Notes which tables cannot be captured now, and why."""
+        self.left_out = tables
+
 
 class SourceRun:
     """One source, read in a thread of its own."""
@@ -73,7 +87,7 @@ class SourceRun:
         if report is None:
             self._listener.rests(self.name)
             return False
-        self._count(report)
+        self._totals.add(report, self.source_ingest.ingest.state)
         self._listener.done(report)
         on_batch()
         return True
@@ -105,15 +119,5 @@ class SourceRun:
         source = self.source_ingest.ingest.source
         if isinstance(source, SkippingSource):
             found = {table: self._loaded.redacted(why) for table, why in source.left_out().items()}
-            self._totals.left_out = found
+            self._totals.leave_out(found)
             self._lock.leaves_out(found, self.name)
-
-    def _count(self, report: Report) -> None:
-        totals = self._totals
-        totals.batches += 1
-        totals.read += report.outcome.read
-        totals.rejected += report.outcome.rejected
-        totals.changes += report.outcome.changed
-        totals.late += report.outcome.late
-        totals.seconds += report.seconds
-        totals.state = self.source_ingest.ingest.state
