@@ -18,7 +18,7 @@ from changeling.feeds.encode import FeedEncoder, Outgoing
 from changeling.feeds.feed import Feed
 from changeling.feeds.initial_scan import ScannedRows
 from changeling.feeds.point_changes import NOWHERE, PointChanges, Stamp, Stamped, read_behind, read_point
-from changeling.feeds.published_shape import check_key, is_rebuilt
+from changeling.feeds.published_rows import check_key, is_rebuilt
 from changeling.feeds.row_values import Row
 from changeling.feeds.shared_reads import SharedReads
 from changeling.feeds.table_changes import TableChanges
