@@ -102,7 +102,8 @@ def inferred(values: Sequence[bytes], kind: Type, read: Convert | None = None) -
 def digest(key: str) -> int:
     """A number for a normalised key (a JSON array of canonical values): the first 8 bytes of the MD5 of its values.
 
-    The partition of a row is chosen by it alone, so that all records of a row are in one. Each value counts with its length, as text: a column that becomes wider moves no row.
+    The partition of a row is chosen by it alone, so that all records of a row are in one. Each value counts with its
+    length, as text: a column that becomes wider moves no row.
     """
     texts = (text_of(value).encode() for value in json_text.items(key))
     joined = b"".join(len(text).to_bytes(4, "big") + text for text in texts)

@@ -20,12 +20,11 @@ from changeling.formats.options import ReadOptions
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import WriteSpec, discard
 from changeling.log import layout
-from changeling.log.advancing import advanced, micros
 from changeling.log.batch_plans import READ, REPLAY, BatchPlan
 from changeling.log.change_log import Log
 from changeling.log.ingest_task import OUTCOME, Batch, IngestKernel
 from changeling.log.schema_registry import CarriedSchemas, Policy, Registry, Version
-from changeling.log.source_state import SourceState
+from changeling.log.source_state import SourceState, advanced, micros
 from changeling.log.task_result import Outcome, Seen, merged
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, schema_from_json
