@@ -11,7 +11,7 @@ from rich.console import Console
 from changeling.cli import display, startup
 from changeling.cli.check import _wrapped
 from changeling.cli.main import _parse
-from changeling.model.amounts import counted, sized
+from changeling.model.printable import counted, sized
 from changeling.pipelines import lakehouse
 
 WIDTH = 80

@@ -15,10 +15,9 @@ from changeling.files import paths, s3
 from changeling.files.paths import NoFileFound
 from changeling.log import layout
 from changeling.log.source_state import stored_state
-from changeling.model.amounts import counted, sized
 from changeling.model.errors import ChangelingError, nearest
 from changeling.model.extras import naming_extras
-from changeling.model.printable import printable
+from changeling.model.printable import counted, printable, sized
 from changeling.pipelines.definition import (
     Feed,
     FilesSource,

@@ -14,8 +14,8 @@ from changeling.feeds.topic import Topic, is_of_another, namespace_of, topic_tab
 from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
 from changeling.model.errors import ChangelingError
-from changeling.model.spans import span_millis
 from changeling.model.table import TableName
+from changeling.model.times import span_millis
 from changeling.pipelines.backoff import Retry
 from changeling.pipelines.definition import FilesTopic, KafkaTopic
 from changeling.pipelines.failures import Failures

@@ -7,7 +7,7 @@ from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
 from changeling.log.maintenance import expire
 from changeling.model.errors import ChangelingError, UsageError
-from changeling.model.spans import span_millis
+from changeling.model.times import span_millis
 from changeling.pipelines.backoff import Retry
 from changeling.pipelines.failures import Failures
 from changeling.pipelines.feed_run import FeedRun

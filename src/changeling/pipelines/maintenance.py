@@ -6,7 +6,7 @@ from changeling.feeds import retention as feeds_retention
 from changeling.log import layout
 from changeling.log import maintenance as log_maintenance
 from changeling.log.maintenance import Done
-from changeling.model.spans import span_millis
+from changeling.model.times import span_millis
 from changeling.pipelines.feed_sync import definitions_of
 from changeling.pipelines.lakehouse import lake_of, tables_of
 from changeling.pipelines.loading import Loaded
