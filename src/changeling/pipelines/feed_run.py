@@ -16,9 +16,8 @@ from changeling.log.change_log import Log
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.model.times import span_millis
-from changeling.pipelines.backoff import Retry
 from changeling.pipelines.definition import FilesTopic, KafkaTopic
-from changeling.pipelines.failures import Failures
+from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.feed_sync import definitions_of, known_tables, sync_declared
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.listener import FeedListener

@@ -8,8 +8,7 @@ from changeling.log.change_log import Log
 from changeling.log.maintenance import expire
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.times import span_millis
-from changeling.pipelines.backoff import Retry
-from changeling.pipelines.failures import Failures
+from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.feed_run import FeedRun
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded

@@ -17,7 +17,7 @@ from changeling.pipelines.listener import Listener, Listeners, SilentListener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.postgres_sources import check_has_database
 from changeling.pipelines.run_log import RunLog
-from changeling.pipelines.secret_errors import without_secrets
+from changeling.pipelines.secrets import without_secrets
 from changeling.pipelines.starting import check_servers
 from changeling.pipelines.time_travel import NOW, AskedState, FullLoad
 from changeling.replicas.table_lookup import WantedTable
@@ -302,7 +302,7 @@ class Pipeline:
 
     def maintain(self) -> "list[Done]":
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
-        from changeling.pipelines.maintenance import maintain
+        from changeling.pipelines.upkeep import maintain
 
         file = lock_file(self._loaded)
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
@@ -314,7 +314,7 @@ class Pipeline:
         Returns the names of what was dropped. Raises `NotAllDropped` with the statements to run where something remains on a
         server that the user may not drop; everything else is dropped then.
         """
-        from changeling.pipelines.removal import remove
+        from changeling.pipelines.upkeep import remove
 
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
             return remove(self._loaded)

@@ -8,9 +8,9 @@ from changeling.formats.options import ReadOptions
 from changeling.iceberg.lake import Lake
 from changeling.log.change_log import Log
 from changeling.log.ingest import Ingest
-from changeling.pipelines.backoff import Retry
 from changeling.pipelines.definition import FilesSource, KafkaSource, PostgresSource, RecordSource, TableRule
 from changeling.pipelines.definition import Source as Declared
+from changeling.pipelines.failures import Retry
 from changeling.pipelines.loading import Loaded
 from changeling.sources.files import FilesSource as Files
 from changeling.sources.source import Records, Source

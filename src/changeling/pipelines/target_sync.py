@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.backoff import Retry
-from changeling.pipelines.failures import Failures
+from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.listener import TargetListener
 from changeling.pipelines.loading import Loaded
 from changeling.replicas.points import Point
