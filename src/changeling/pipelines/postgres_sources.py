@@ -8,8 +8,7 @@ from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lock_file
 from changeling.pipelines.loading import Loaded
 from changeling.postgres.column_rules import ColumnRules
-from changeling.sources.postgres_requests import Requests
-from changeling.sources.postgres_settings import CaptureSettings
+from changeling.sources.postgres_settings import CaptureSettings, Requests
 
 if TYPE_CHECKING:
     from changeling.iceberg.lake import Lake
