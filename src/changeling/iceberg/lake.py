@@ -20,7 +20,7 @@ from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
 from changeling.spark.errors import Conflict, translated_errors
-from changeling.spark.java_names import JavaNames
+from changeling.spark.gateway import JavaNames
 
 Result = TypeVar("Result")
 LAYOUT = "changeling.layout"

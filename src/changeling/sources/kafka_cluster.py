@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from changeling.model.errors import ChangelingError
 from changeling.sources.kafka_plan import Span, Topic
 from changeling.spark.errors import causes, is_instance
-from changeling.spark.java_names import JavaNames
+from changeling.spark.gateway import JavaNames
 
 _API_SECONDS = 12
 # Long enough for a slow network; with Kafka's own 60 s a wrong address would look like a hang.
