@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import msgspec
 
 from changeling.cli.arguments import settings
-from changeling.cli.explanation import explanation
-from changeling.cli.input_arguments import add_input, format_of, input_of, rejects_path
+from changeling.cli.input_arguments import add_input, explanation, format_of, input_of, rejects_path
 from changeling.conversion import Conversion
 from changeling.files import output, paths, writing
 from changeling.formats import registry

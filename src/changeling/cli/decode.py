@@ -3,8 +3,7 @@
 import argparse
 import sys
 
-from changeling.cli.explanation import explanation
-from changeling.cli.input_arguments import add_input, format_of, input_of, rejects_path
+from changeling.cli.input_arguments import add_input, explanation, format_of, input_of, rejects_path
 from changeling.model.line import lines
 from changeling.model.printable import printable
 from changeling.reading_changes import Report, changes_of

@@ -1,4 +1,4 @@
-"""The arguments of verbs that read files: which files, and the options of their records."""
+"""The arguments of verbs that read files: which files, and the options of their records; and why records of them were rejected."""
 
 import argparse
 import os
@@ -19,7 +19,8 @@ from changeling.model.errors import UsageError
 from changeling.model.json_text import LARGEST_LIMIT
 from changeling.model.printable import printable
 from changeling.model.table import parse_schemas
-from changeling.reading_changes import Input
+from changeling.reading_changes import Input, Report
+from changeling.rejects import RejectSink
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
@@ -124,3 +125,14 @@ def record_bytes(text: str) -> int:
     if not 1 <= number <= LARGEST_LIMIT:
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and {LARGEST_LIMIT:,} bytes")
     return number
+
+
+def explanation(given: Input, report: Report, rejects: RejectSink) -> list[str]:
+    """A line a reason; where no record was accepted, and the last ones look like another dialect, one that names it."""
+    lines = [printable(line) for line in rejects.explanation()]
+    found = [] if report.accepted else fitting(rejects.recent_values())
+    if found and given.form.name not in found:
+        lines.append(
+            f"these are no records of {given.form.name}: they look like {' or '.join(found)} (--from {found[0]})"
+        )
+    return lines
