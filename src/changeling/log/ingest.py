@@ -135,19 +135,16 @@ class Ingest:
     def step(self, started: Callable[[int, PlanSize], None] = lambda batch, size: None) -> Report | None:
         """Ingests the next batch; None where there is none."""
         with self._resumable():
-            return self._step(started)
-
-    def _step(self, started: Callable[[int, PlanSize], None]) -> Report | None:
-        polled_at, resumed = datetime.now(UTC), self._pending_plan()
-        plan, report = resumed or self._new_plan(), None
-        if plan is not None:
-            self._pending = plan
-            report = self._read_planned(plan, started)
-        if resumed is None:
-            self._log.record_poll(
-                self.source.name, polled_at, all_read=self.source.took_all, ends=not self.source.has_more
-            )
-        return report
+            polled_at, resumed = datetime.now(UTC), self._pending_plan()
+            plan, report = resumed or self._new_plan(), None
+            if plan is not None:
+                self._pending = plan
+                report = self._read_planned(plan, started)
+            if resumed is None:
+                self._log.record_poll(
+                    self.source.name, polled_at, all_read=self.source.took_all, ends=not self.source.has_more
+                )
+            return report
 
     def _read_planned(self, plan: BatchPlan, started: Callable[[int, PlanSize], None]) -> Report:
         for _ in range(_REPLANNED):
