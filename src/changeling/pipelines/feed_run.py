@@ -130,7 +130,7 @@ class FeedRun:
                 # It was dropped, and its name given to another one, since the last step.
                 self._remove_topic(feed.name)
             self._publishers[feed.name] = known = FeedPublisher(self._shared, feed)
-        known.feed = feed
+        known.alter(feed)
         return known
 
     def _copy(self, feed: Feed) -> "_Copy | None":
