@@ -49,7 +49,7 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
     """The ingest of a source into the log. `resnapshot`: tables of a database are snapshotted again."""
     policy = partial(loaded.policy, source.name)
     if isinstance(source, PostgresSource):
-        from changeling.pipelines.postgres_sources import capture_settings, requests_of
+        from changeling.pipelines.server_sources import capture_settings, requests_of
         from changeling.sources.postgres import PostgresSource as Postgres
 
         settings, requests = capture_settings(loaded, source, log.lake), requests_of(loaded, source)

@@ -11,7 +11,7 @@ from changeling.model.times import span_millis
 from changeling.pipelines.feed_sync import definitions_of
 from changeling.pipelines.lakehouse import lake_of, tables_of
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.postgres_sources import capture_settings, postgres_sources
+from changeling.pipelines.server_sources import capture_settings, postgres_sources
 from changeling.pipelines.target_sync import targets_of
 from changeling.replicas import maintenance as replicas_maintenance
 
