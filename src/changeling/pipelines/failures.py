@@ -4,6 +4,8 @@ from time import monotonic
 
 from changeling.iceberg.lock import Lock
 from changeling.pipelines.listener import PartListener
+from changeling.pipelines.loading import Loaded
+from changeling.spark.errors import check_spark
 
 _LONGEST_WAIT = 60.0
 
@@ -11,18 +13,23 @@ _LONGEST_WAIT = 60.0
 class Failures:
     """The parts of one run: sources, `replicas`, targets, feeds."""
 
-    def __init__(self, lock: Lock, listener: PartListener) -> None:
-        self._lock, self._listener = lock, listener
+    def __init__(self, loaded: Loaded, lock: Lock, listener: PartListener) -> None:
+        self._loaded, self._lock, self._listener = loaded, lock, listener
 
-    def failed(self, part: str, error: str) -> None:
-        """A part failed; the text has no secrets."""
-        self._lock.failed(error, part)
-        self._listener.fails(part, error)
+    def failed(self, part: str, error: Exception, retry: "Retry | None") -> None:
+        """A part failed, and is tried again when `retry` says so; without one it is not. Raises `SparkEnded` where the JVM is gone."""
+        check_spark(error)
+        text = self._loaded.redacted(str(error))
+        self._lock.failed(text, part)
+        self._listener.fails(part, text)
+        if retry is not None:
+            self._listener.warns(part, f"{text}; trying again in {retry.failed():.0f} s")
 
-    def recovered(self, part: str) -> None:
-        """It works again."""
-        self._lock.failed(None, part)
-        self._listener.recovers(part)
+    def worked(self, part: str, retry: "Retry") -> None:
+        """A part did what it is for: it works again, if it had failed."""
+        if retry.recovered():
+            self._lock.failed(None, part)
+            self._listener.recovers(part)
 
 
 class Retry:

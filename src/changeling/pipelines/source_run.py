@@ -13,7 +13,6 @@ from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.source_ingest import SourceIngest
 from changeling.sources.source import SkippingSource
-from changeling.spark.errors import check_spark
 
 
 @dataclass
@@ -59,7 +58,7 @@ class SourceRun:
     ) -> None:
         self.source_ingest, self._totals, self._loaded, self._log = source_ingest, totals, loaded, log
         self._lock, self._listener = lock, listener
-        self._failures = Failures(lock, listener)
+        self._failures = Failures(loaded, lock, listener)
 
     @property
     def name(self) -> str:
@@ -74,16 +73,13 @@ class SourceRun:
         try:
             report = self._ingest()
         except (ChangelingError, OSError) as error:
-            check_spark(error)
-            self._failures.failed(self.name, self._loaded.redacted(str(error)))
-            if once or isinstance(error, UsageError):
+            is_final = once or isinstance(error, UsageError)
+            self._failures.failed(self.name, error, None if is_final else retry)
+            if is_final:
                 raise
-            text = self._loaded.redacted(f"{error}; trying again in {retry.failed():.0f} s")
-            self._listener.warns(self.name, text)
             report = None
         else:
-            if retry.recovered():
-                self._failures.recovered(self.name)
+            self._failures.worked(self.name, retry)
         if report is None:
             self._listener.rests(self.name)
             return False
@@ -99,8 +95,7 @@ class SourceRun:
     def give_up(self) -> None:
         """The source was removed; its failure is cleared."""
         self.close()
-        if self.source_ingest.retry.recovered():
-            self._failures.recovered(self.name)
+        self._failures.worked(self.name, self.source_ingest.retry)
 
     def _ingest(self) -> Report | None:
         ingest = self.source_ingest.ingest
