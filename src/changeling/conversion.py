@@ -50,9 +50,7 @@ class Conversion:
         order = OutputOrder(halves=source.halves)
         for batch in drop_redundant_old_keys(batches, self._form):
             encoded = self._encoded(batch)
-            self._report.relabelled += encoded.relabelled
-            self._report.as_text += encoded.as_text
-            self._report.written += encoded.records.num_rows
+            self._report.add_written(encoded)
             self._check_tables(batch, encoded)
             for place, why in order.breaks(batch, encoded):
                 self._losses.add("order", 1, f"{why} ({layout.origins(batch.slice(place, 1))[0]})")
@@ -80,7 +78,6 @@ class Conversion:
         for feature, count in encoded.dropped.items():
             self._losses.add(feature, count)
         if encoded.rejects.num_rows:
-            self._report.rejected += encoded.rejects.num_rows
             self._rejects.add(self._rejects.with_raw_records(encoded.rejects))
         return encoded
 

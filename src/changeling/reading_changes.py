@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from changeling.files import paths, reading
 from changeling.formats.decoding import Decoder
-from changeling.formats.encoding import typed
+from changeling.formats.encoding import Encoded, typed
 from changeling.formats.format import Format
 from changeling.formats.options import ReadOptions
 from changeling.model import layout
@@ -41,6 +41,19 @@ class Report:
     def accepted(self) -> int:
         """Records that were decoded."""
         return self.records - self.rejected
+
+    def add_read(self, records: int, changes: int, rejected: int) -> None:
+        """Counts a batch of records, and what became of them."""
+        self.records += records
+        self.changes += changes
+        self.rejected += rejected
+
+    def add_written(self, encoded: Encoded) -> None:
+        """Counts a batch of changes that were written, and those that could not be."""
+        self.written += encoded.records.num_rows
+        self.rejected += encoded.rejects.num_rows
+        self.relabelled += encoded.relabelled
+        self.as_text += encoded.as_text
 
 
 @dataclass(frozen=True)
@@ -89,10 +102,8 @@ def changes_of(
             records = len({*_places(changes)}) + sum(batch.num_rows for batch in refused)
         if left is not None:
             left = max(0, left - changes.num_rows)
-        report.records += records
-        report.changes += changes.num_rows
+        report.add_read(records, changes.num_rows, sum(batch.num_rows for batch in refused))
         for batch in refused:
-            report.rejected += batch.num_rows
             _refuse(batch, given.fail_on_reject, rejects)
         yield changes
         if left == 0:

@@ -24,7 +24,7 @@ print("ended", code, *sys.modules)
 """
 _SPARK = """
 import gc
-from changeling.cli.startup import start_quickly
+from changeling.cli.process import start_quickly
 before = gc.get_threshold()
 start_quickly()
 start_quickly()

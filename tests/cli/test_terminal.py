@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from changeling.cli import display, startup
+from changeling.cli import display, process
 from changeling.cli.check import _wrapped
 from changeling.cli.main import _parse
-from changeling.model.amounts import counted, sized
+from changeling.model.printable import counted, sized
 from changeling.pipelines import lakehouse
 
 WIDTH = 80
@@ -103,12 +103,12 @@ def test_the_start_of_spark_is_reported_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logger = logging.getLogger(lakehouse.__name__)
-    startup.announce_spark()
+    process.announce_spark()
     assert not logger.handlers
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     try:
-        startup.announce_spark()
-        startup.announce_spark()
+        process.announce_spark()
+        process.announce_spark()
         lakehouse._LOGGER.info("starting Spark")
         assert capsys.readouterr().err == "starting Spark\n"
     finally:

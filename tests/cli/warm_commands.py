@@ -62,7 +62,7 @@ WARM = WarmCommands()
 
 def _serve() -> None:
     import changeling.cli
-    from changeling.cli.startup import start_quickly
+    from changeling.cli.process import start_quickly
     from changeling.cli.verbs import NAMES
     from changeling.formats import registry
 

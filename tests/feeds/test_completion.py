@@ -36,8 +36,7 @@ def completed(events: Sequence[Event], late: int, published: Rows, stored: Rows)
         of(published),
         of(stored),
         reads_are_published=False,
-        touches_are_published=False,
-    )
+    ).without_touches()
     assert not done.incomplete
     rows: dict[str, Row | None] = {**published}
     for one in done.changes:

@@ -14,7 +14,7 @@ from changeling.feeds.draft import DroppedTable
 from changeling.feeds.execution import Done, execute
 from changeling.feeds.feed import Feed
 from changeling.feeds.known_tables import KnownTables
-from changeling.feeds.options import new_feed
+from changeling.feeds.options import DeclaredTopic, new_feed
 from changeling.iceberg.reader import Tables
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
@@ -304,7 +304,7 @@ def test_feeds_of_the_file_are_created_altered_disabled_and_enabled_again(tmp_pa
     first = synced(tmp_path, FILE)
     assert {name: without_places(feed) for name, feed in first.items()} == {
         "f": msgspec.structs.replace(
-            new_feed("f", TableName(None, None, "users"), SHORT, source="drop", in_file=True), status="enabled", start=1
+            new_feed("f", TableName(None, None, "users"), SHORT, source="drop"), in_file=True, status="enabled", start=1
         ),
         "g": msgspec.structs.replace(
             new_feed(
@@ -312,10 +312,9 @@ def test_feeds_of_the_file_are_created_altered_disabled_and_enabled_again(tmp_pa
                 TableName(None, None, "users"),
                 {"FORMAT": "arcion-csv", "MODE": "UPDATES"},
                 source="drop",
-                topic="files",
-                partitions=2,
-                in_file=True,
+                topic=DeclaredTopic("files", 2),
             ),
+            in_file=True,
             status="enabled",
             start=1,
         ),

@@ -7,7 +7,7 @@ import pytest
 
 from changeling.feeds.feed import Feed
 from changeling.feeds.option_values import READERS, Interval
-from changeling.feeds.options import OptionError, altered, check_table, new_feed
+from changeling.feeds.options import DeclaredTopic, OptionError, altered, check_table, new_feed
 from changeling.formats import registry
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
@@ -21,7 +21,7 @@ HOUR, DAY = 3_600, 86_400
 def feed(
     *, options: dict[str, Any] | None = None, topic: Any = "table", partitions: int | None = None, **given: Any
 ) -> Feed:
-    return new_feed("f", USERS, {**JSON, **given}, options=options, topic=topic, partitions=partitions)
+    return new_feed("f", USERS, {**JSON, **given}, options=options, topic=DeclaredTopic(topic, partitions))
 
 
 def test_the_defaults() -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile
 from changeling.iceberg.row_delta import registered
-from changeling.spark.java_names import JavaNames
+from changeling.spark.gateway import JavaNames
 from tests.iceberg.stored import numbered
 
 _TYPES = {

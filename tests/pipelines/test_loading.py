@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from changeling.model.errors import UsageError
-from changeling.model.spans import span_millis
+from changeling.model.times import span_millis
 from changeling.pipelines.definition import (
     Feed,
     FilesSource,

@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 from changeling.cli import main
 from changeling.model.errors import ChangelingError
 from changeling.sources.postgres import PostgresSource
-from changeling.sources.postgres_requests import Requests
-from changeling.sources.postgres_settings import CaptureSettings
+from changeling.sources.postgres_settings import CaptureSettings, Requests
 from tests.postgres.roles import role
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture, replica

@@ -16,8 +16,7 @@ from changeling.postgres.connection import connect
 from changeling.sources import postgres_snapshot_reading
 from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Snapshot, Stream, format_plan, parse_plan
-from changeling.sources.postgres_requests import Requests
-from changeling.sources.postgres_settings import CaptureSettings
+from changeling.sources.postgres_settings import CaptureSettings, Requests
 from changeling.sources.source import PlanSize
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture

@@ -14,8 +14,7 @@ from changeling.pipelines.listener import SilentListener
 from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Snapshot, Stream, parse_plan
 from changeling.sources.postgres_reading import StreamReader, Tables
-from changeling.sources.postgres_requests import Requests
-from changeling.sources.postgres_settings import CaptureSettings
+from changeling.sources.postgres_settings import CaptureSettings, Requests
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture, replica
 

@@ -8,8 +8,7 @@ from changeling.log import layout
 from changeling.postgres.connection import connect
 from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Snapshot, Stream, parse_plan
-from changeling.sources.postgres_requests import Requests
-from changeling.sources.postgres_settings import CaptureSettings
+from changeling.sources.postgres_settings import CaptureSettings, Requests
 from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import changeling.spark
 from changeling.model.errors import ChangelingError
 from changeling.spark import gateway
-from changeling.spark.java_names import JavaNames
+from changeling.spark.gateway import JavaNames
 
 
 def test_an_active_session_is_used_again(spark: SparkSession) -> None:

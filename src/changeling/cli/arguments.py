@@ -1,6 +1,7 @@
 """Arguments that verbs share."""
 
 import argparse
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from changeling.model.errors import UsageError
@@ -19,7 +20,7 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def settings(pairs: list[str], flag: str) -> dict[str, Any]:
+def settings(pairs: Iterable[str], flag: str) -> dict[str, Any]:
     """NAME=VALUE pairs as a dictionary."""
     given = {}
     for pair in pairs:

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline, whole_number
-from changeling.cli.interrupts import stopped_by_signals
+from changeling.cli.process import stopped_by_signals
 from changeling.model.errors import UsageError
 
 if TYPE_CHECKING:

@@ -3,14 +3,13 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import msgspec
 
 from changeling.cli.arguments import settings
-from changeling.cli.explanation import explanation
-from changeling.cli.input_arguments import add_input, format_of, input_of, rejects_path
+from changeling.cli.input_arguments import add_input, explanation, format_of, input_of, rejects_path
 from changeling.conversion import Conversion
 from changeling.files import output, paths, writing
 from changeling.formats import registry
@@ -54,9 +53,9 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Writes all of the output or nothing, and prints a report; exits with 3 if records were rejected."""
     form = registry.get(parsed.target)
-    parsed.target = form.name
-    own = _options_of_the_target_alone(parsed, form)
-    given = input_of(parsed)
+    read = format_of(parsed)
+    own = _options_of_the_target_alone(parsed.options, read, form)
+    given = input_of(parsed, read, [pair for pair in parsed.options if pair not in own])
     chosen = {
         **settings(own, "-o"),
         **settings(parsed.out_options, "--out-option"),
@@ -73,7 +72,7 @@ def run(parsed: argparse.Namespace) -> int:
         conversion = Conversion(form, options, rejects, report, one_header=parsed.carrier == "plain")
         changes = changes_of(given, rejects, report, progress)
         writing.write(conversion.records_of(changes, given.form), target, carrier=parsed.carrier)
-    print(_summary(report, parsed), file=sys.stderr)
+    print(_as_json(report) if parsed.json else _summary(report, parsed, read, form), file=sys.stderr)
     if report.rejected and not parsed.json:
         print("\n".join(f"  {line}" for line in explanation(given, report, rejects)), file=sys.stderr)
     return 3 if report.rejected else 0
@@ -113,39 +112,39 @@ def _progress_bar(total: int | None) -> Iterator[Callable[[int], None]]:
         progress.stop()
 
 
-def _options_of_the_target_alone(parsed: argparse.Namespace, form: Format) -> list[str]:
-    """Takes from `-o` the options that only the written format has: they can mean nothing else."""
-    reading = {field.name for field in msgspec.structs.fields(format_of(parsed).read_options)}
-    writing = {field.name for field in msgspec.structs.fields(form.write_options)}
-    own = [pair for pair in parsed.options if pair.partition("=")[0] in writing - reading]
-    parsed.options = [pair for pair in parsed.options if pair not in own]
-    return own
+def _options_of_the_target_alone(given: Sequence[str], read: Format, written: Format) -> list[str]:
+    """The options of `-o` that only the written format has: they can mean nothing else."""
+    reading = {field.name for field in msgspec.structs.fields(read.read_options)}
+    writing = {field.name for field in msgspec.structs.fields(written.write_options)}
+    return [pair for pair in given if pair.partition("=")[0] in writing - reading]
 
 
-def _summary(report: Report, parsed: argparse.Namespace) -> str:
-    if parsed.json:
-        return json.dumps(
-            {
-                "records": report.records,
-                "accepted": report.accepted,
-                "rejected": report.rejected,
-                "changes": report.changes,
-                "written": report.written,
-                "dropped": dict(report.dropped),
-                "relabelled": dict(report.relabelled),
-                "as_text": report.as_text,
-            }
-        )
+def _as_json(report: Report) -> str:
+    return json.dumps(
+        {
+            "records": report.records,
+            "accepted": report.accepted,
+            "rejected": report.rejected,
+            "changes": report.changes,
+            "written": report.written,
+            "dropped": dict(report.dropped),
+            "relabelled": dict(report.relabelled),
+            "as_text": report.as_text,
+        }
+    )
+
+
+def _summary(report: Report, parsed: argparse.Namespace, read: Format, written: Format) -> str:
     lines = [
-        f"read      {report.records:>10,} records of {parsed.format}",
+        f"read      {report.records:>10,} records of {read.name}",
         f"accepted  {report.accepted:>10,}",
         f"rejected  {report.rejected:>10,}" + (f", kept in {printable(parsed.rejects)}" if report.rejected else ""),
         f"changes   {report.changes:>10,}",
-        f"written   {report.written:>10,} records of {parsed.target} to {printable(parsed.output)}",
+        f"written   {report.written:>10,} records of {written.name} to {printable(parsed.output)}",
     ]
     lines += [f"dropped   {count:>10,} {feature}" for feature, count in most_first(report.dropped)]
     lines += [
-        f"relabelled{count:>10,} {label}s, which {parsed.target} writes as another operation"
+        f"relabelled{count:>10,} {label}s, which {written.name} writes as another operation"
         for label, count in most_first(report.relabelled)
     ]
     if report.as_text:

@@ -3,8 +3,7 @@
 import argparse
 import sys
 
-from changeling.cli.explanation import explanation
-from changeling.cli.input_arguments import add_input, input_of, rejects_path
+from changeling.cli.input_arguments import add_input, explanation, format_of, input_of, rejects_path
 from changeling.model.line import lines
 from changeling.model.printable import printable
 from changeling.reading_changes import Report, changes_of
@@ -25,7 +24,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Prints one line a change; exits with 3 if records were rejected."""
     if parsed.pretty:
         from changeling.cli.display import show_changes
-    given = input_of(parsed)
+    given = input_of(parsed, format_of(parsed), parsed.options)
     report = Report()
     with RejectSink(rejects_path(parsed, given)) as rejects:
         for batch in changes_of(given, rejects, report, show_typed=parsed.typed):

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline, pipeline_of, whole_number
-from changeling.cli.interrupts import stopped_by_signals
+from changeling.cli.process import stopped_by_signals
 from changeling.model.errors import UsageError
 from changeling.model.printable import printable_lines
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from changeling.cli.definitions import WIDTH, definitions
+from changeling.cli.verbs import WIDTH, definitions
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS
 from changeling.formats.format import Format

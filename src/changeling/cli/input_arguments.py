@@ -1,14 +1,15 @@
-"""The arguments of verbs that read files: which files, and the options of their records."""
+"""The arguments of verbs that read files: which files, and the options of their records; and why records of them were rejected."""
 
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from changeling.cli.arguments import OF_THE_FORMAT, settings, whole_number
 from changeling.files import paths
-from changeling.files.sampling import first_records
+from changeling.files.reading import first_records
 from changeling.formats import registry
 from changeling.formats.format import Format
 from changeling.formats.framing import CsvRows
@@ -18,7 +19,8 @@ from changeling.model.errors import UsageError
 from changeling.model.json_text import LARGEST_LIMIT
 from changeling.model.printable import printable
 from changeling.model.table import parse_schemas
-from changeling.reading_changes import Input
+from changeling.reading_changes import Input, Report
+from changeling.rejects import RejectSink
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
@@ -61,13 +63,12 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 
 def format_of(parsed: argparse.Namespace) -> Format:
-    """The format of `--from`, else the one that the first records show, which is said; `parsed.format` is then its name."""
-    if parsed.format is None:
-        parsed.format = _recognised(parsed)
-        print(f"changeling: read as {parsed.format}", file=sys.stderr)
-    form = registry.get(parsed.format)
-    parsed.format = form.name
-    return form
+    """The format of `--from`, else the one that the first records show, which is said."""
+    if parsed.format is not None:
+        return registry.get(parsed.format)
+    name = _recognised(parsed)
+    print(f"changeling: read as {name}", file=sys.stderr)
+    return registry.get(name)
 
 
 def _recognised(parsed: argparse.Namespace) -> str:
@@ -82,10 +83,9 @@ def _recognised(parsed: argparse.Namespace) -> str:
     raise UsageError(f"the first records of {printable(' '.join(parsed.files))} {what}: say what they are with {names}")
 
 
-def input_of(parsed: argparse.Namespace) -> Input:
-    """The input that the arguments describe; raises `UsageError` for invalid ones."""
-    form = format_of(parsed)
-    given: dict[str, Any] = settings(parsed.options, "-o")
+def input_of(parsed: argparse.Namespace, form: Format, options: Sequence[str]) -> Input:
+    """The input that the arguments describe, with these `-o`; raises `UsageError` for invalid ones."""
+    given: dict[str, Any] = settings(options, "-o")
     for name in ("table", "key", "source", "columns", "record_bytes"):
         if getattr(parsed, name) is not None:
             given[name] = getattr(parsed, name)
@@ -125,3 +125,14 @@ def record_bytes(text: str) -> int:
     if not 1 <= number <= LARGEST_LIMIT:
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and {LARGEST_LIMIT:,} bytes")
     return number
+
+
+def explanation(given: Input, report: Report, rejects: RejectSink) -> list[str]:
+    """A line a reason; where no record was accepted, and the last ones look like another dialect, one that names it."""
+    lines = [printable(line) for line in rejects.explanation()]
+    found = [] if report.accepted else fitting(rejects.recent_values())
+    if found and given.form.name not in found:
+        lines.append(
+            f"these are no records of {given.form.name}: they look like {' or '.join(found)} (--from {found[0]})"
+        )
+    return lines

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from changeling import __version__
-from changeling.cli.interrupts import interrupt_once
-from changeling.cli.startup import announce_spark, end_quickly, start_quickly
+from changeling.cli.process import announce_spark, end_quickly, interrupt_once, start_quickly
 from changeling.cli.verbs import NAMES, declare, listed
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.extras import naming_extras

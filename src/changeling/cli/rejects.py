@@ -5,8 +5,8 @@ import json
 import sys
 
 from changeling.cli.arguments import add_pipeline, pipeline_of, whole_number
-from changeling.model.amounts import counted
 from changeling.model.errors import UsageError
+from changeling.model.printable import counted
 from changeling.rejects import reject_line
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import json
 
 from changeling.cli.arguments import add_pipeline
-from changeling.model.amounts import counted
+from changeling.model.printable import counted
 
 
 def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

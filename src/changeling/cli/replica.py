@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline, add_source, pipeline_of, whole_number
-from changeling.model.amounts import counted
+from changeling.model.printable import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

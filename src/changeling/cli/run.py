@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline_file, pipeline_of
-from changeling.cli.interrupts import stopped_by_signals
-from changeling.model.amounts import counted
+from changeling.cli.process import stopped_by_signals
 from changeling.model.errors import ChangelingError
+from changeling.model.printable import counted
 
 if TYPE_CHECKING:
     from changeling.pipelines.run_log import RunLog

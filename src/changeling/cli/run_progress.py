@@ -14,8 +14,7 @@ from rich.text import Text
 from changeling.cli.display import duration, show_table, table
 from changeling.cli.run_activity import RunActivity
 from changeling.model.printable import printable, printable_lines
-from changeling.pipelines.log_lines import JsonLines, TextLines
-from changeling.pipelines.run_log import LOGGER, rate
+from changeling.pipelines.run_log import LOGGER, JsonLines, TextLines, rate
 
 if TYPE_CHECKING:
     from changeling.pipelines.source_run import Totals

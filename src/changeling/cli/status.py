@@ -5,9 +5,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from changeling.cli.arguments import add_pipeline, pipeline_of
-from changeling.cli.definitions import definitions
-from changeling.cli.interrupts import stopped_by_signals
-from changeling.model.amounts import counted, sized
+from changeling.cli.process import stopped_by_signals
+from changeling.cli.verbs import definitions
+from changeling.model.printable import counted, sized
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,10 +1,12 @@
-"""Which verbs there are. A verb is a module of its own, which is imported when it is called: most of them need much that others do not."""
+"""Which verbs there are, and lists of words with what they mean.
+
+A verb is a module of its own, which is imported when it is called: most of them need much that others do not.
+"""
 
 import importlib
+import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
-
-from changeling.cli.definitions import definitions
 
 VERBS = {
     "files": {
@@ -52,3 +54,19 @@ def listed() -> Iterator[str]:
         yield f"{title}:"
         yield from definitions(((f"{name:<{_WIDTH}}", does) for name, does in group.items()), "  ")
         yield ""
+
+
+WIDTH = 80
+"""What every terminal has."""
+
+
+def definitions(pairs: Iterable[tuple[str, str]], indent: str = "") -> Iterator[str]:
+    """Lines of at most `WIDTH` letters: the words on the left, what they mean on the right."""
+    listed = list(pairs)
+    width = max((len(word) for word, _ in listed), default=0) + 2
+    for word, meaning in listed:
+        start = f"{indent}{word:<{width}}"
+        further = " " * len(start)
+        yield from textwrap.wrap(
+            meaning, WIDTH, initial_indent=start, subsequent_indent=further, break_on_hyphens=False
+        ) or [start.rstrip()]

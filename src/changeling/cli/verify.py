@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from changeling.cli.arguments import add_pipeline, pipeline_of, whole_number
-from changeling.model.amounts import counted
 from changeling.model.errors import UsageError
+from changeling.model.printable import counted
 
 if TYPE_CHECKING:
     from changeling.feeds.verification import VerifiedFeed

@@ -17,7 +17,7 @@ from changeling.sources.kafka_plan import KafkaPlan
 from changeling.sources.kafka_planner import KafkaPlanner, Subscription
 from changeling.sources.source import Records
 from changeling.spark.dialects import DecodeKernel
-from changeling.spark.files import FilePart, FilesKernel, FilesReader, shared_out
+from changeling.spark.files import FilePart, FileRecords, FilesKernel, FilesReader, shared_out
 from changeling.spark.outcome import REJECT
 
 _TASK_BYTES = 16 * 1024 * 1024
@@ -93,5 +93,5 @@ def _decoded(settings: Settings, part: InputPartition) -> Iterator[pa.RecordBatc
         kernel = DecodeKernel(settings.format, settings.options, settings.part)
         yield from kernel(records(place, part.topic, part.partition, part.start, part.end))
     elif isinstance(part, FilesInput) and isinstance(place, FilesPlace):
-        reader = FilesReader(settings.format, settings.options, place.carrier, [part.files])
+        reader = FilesReader(FileRecords(settings.format, settings.options, place.carrier), [part.files])
         yield from FilesKernel(reader, settings.part)([pa.record_batch({"task": [0]})])

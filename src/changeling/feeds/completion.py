@@ -5,7 +5,7 @@ differs is published once more, before the new changes; what these carry on of i
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from changeling.feeds.row_values import Row
@@ -196,6 +196,16 @@ class Completions:
     touched: frozenset[str] | None
     """The keys that the events name; None where they concern all rows."""
 
+    def without_touches(self) -> "Completions":
+        """For a feed that shows more than keys: a change that does not say what it did to its row cannot be published."""
+        refused = [
+            Incomplete(one.place or 0, one.key, "the change has only the key of its row, and the feed shows more")
+            for one in self.changes
+            if one.touched
+        ]
+        shown = [one for one in self.changes if not one.touched]
+        return replace(self, changes=shown, incomplete=[*self.incomplete, *refused])
+
 
 RowsOf = Callable[[Sequence[str] | None], dict[str, Row]]
 """The rows with some keys, or all of them."""
@@ -208,25 +218,23 @@ def complete(
     stored_of: RowsOf,
     *,
     reads_are_published: bool,
-    touches_are_published: bool,
-    carried: Collection[str] = (),
-    rebuilt: bool = False,
+    carried: Collection[str] | None = (),
 ) -> Completions:
     """Completes the events between two points.
 
     `published_of` gives rows as they were at the earlier point, `stored_of` as they are at the later one. To the rows with
-    `carried` keys, earlier changes of keys may have carried on what came late. All rows are compared where the replica was
-    `rebuilt`, and without any event, since then it must have been.
+    `carried` keys, earlier changes of keys may have carried on what came late; None: the replica was rebuilt, any row may be
+    another one. All rows are compared then, and without any event, since then it must have been rebuilt.
     """
     late = [event for event in events if is_late(event)]
     new = [event for event in events if not is_late(event)]
-    everything = rebuilt or not events or any(event.op is Operation.TRUNCATE for event in late)
-    touched = sorted({*carried, *(key for event in events for key in event.keys)})
+    everything = carried is None or not events or any(event.op is Operation.TRUNCATE for event in late)
+    touched = sorted({*(carried or ()), *(key for event in events for key in event.keys)})
     all_published = everything or any(event.op is Operation.TRUNCATE for event in new)
     published = published_of(None if all_published else touched)
     doubtful = bool(late) or any(event.is_partly_read for event in new)
     stored = stored_of(None) if everything else stored_of(touched) if doubtful else {}
-    late_keys = sorted({**published, **stored} if everything else {*_keys_of(late), *carried})
+    late_keys = sorted({**published, **stored} if everything else {*_keys_of(late), *(carried or ())})
     by_key: dict[str, list[Event]] = {}
     for event in new:
         for key in event.keys:
@@ -249,13 +257,6 @@ def complete(
         corrections += len(last)
     done = [one for one in made if isinstance(one, Completed)]
     incomplete = [one for one in made if isinstance(one, Incomplete)]
-    if not touches_are_published:
-        incomplete += [
-            Incomplete(one.place or 0, one.key, "the change has only the key of its row, and the feed shows more")
-            for one in done
-            if one.touched
-        ]
-        done = [one for one in done if not one.touched]
     return Completions(done, incomplete, corrections, published, None if all_published else frozenset(touched))
 
 

@@ -12,13 +12,11 @@ import pyarrow as pa
 from changeling.envelope.cells import Cell
 from changeling.envelope.many import Many
 from changeling.feeds.completion import Completed
+from changeling.feeds.dialect_spelling import Spelling, spellings, with_user
 from changeling.feeds.feed import Feed
-from changeling.feeds.number_spelling import Spelling, spellings
-from changeling.feeds.partitions import digest
 from changeling.feeds.point_changes import Stamp, Stamped
-from changeling.feeds.row_values import Row
+from changeling.feeds.row_values import Row, digest
 from changeling.feeds.topic import RECORDS
-from changeling.feeds.users import with_user
 from changeling.formats import registry
 from changeling.formats.encoding import Encoded, Encoder, Numbering
 from changeling.formats.format import Counts

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from changeling.feeds.partitions import digest
-from changeling.feeds.row_values import Row
+from changeling.feeds.row_values import Row, digest
 from changeling.feeds.topic import ScanState
 
 BUCKET_ROWS = 50_000

@@ -269,7 +269,7 @@ class Cluster:
 
     def _reason(self, error: KafkaError) -> str:
         if error.code() == KafkaError._INVALID_ARG:
-            # Its text quotes values, which may be secrets.
+            # Only its text says which setting it is about; it also quotes values, which may be secrets.
             named = _PROPERTY.search(error.str())
             return f"the client settings cannot be used{f': check {java_name(named[1])}' if named else ''}"
         code = error.code()

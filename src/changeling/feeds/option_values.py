@@ -11,7 +11,7 @@ from changeling.formats.time_spans import months_and_nanos
 from changeling.formats.ydb_json.envelope import Mode
 from changeling.model import times
 from changeling.model.errors import nearest
-from changeling.model.spans import is_span, span_millis
+from changeling.model.times import is_span, span_millis
 
 YDB_NAMES = {
     "JSON": "ydb-json",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -39,6 +39,17 @@ class FormatOptionError(UsageError):
     """An option of a feed's format is wrong."""
 
 
+class DeclaredTopic(NamedTuple):
+    """Where a feed is published, as it is declared."""
+
+    kind: Literal["table", "kafka", "files"] = "table"
+    partitions: int | None = None
+    """Its partitions, where it names a number itself."""
+
+
+_TABLE = DeclaredTopic()
+
+
 def new_feed(
     name: str,
     table: TableName,
@@ -46,14 +57,11 @@ def new_feed(
     *,
     source: str | None = None,
     options: Mapping[str, Setting] | None = None,
-    topic: Literal["table", "kafka", "files"] = "table",
-    partitions: int | None = None,
-    in_file: bool = False,
+    topic: DeclaredTopic = _TABLE,
 ) -> Feed:
     """A feed with checked options; raises `OptionError` that says which one is refused, and why.
 
-    `options` are those of its format, `FormatOptionError` says what is wrong with them. `partitions` is the number that the
-    topic itself declares.
+    `options` are those of its format, `FormatOptionError` says what is wrong with them.
     """
     if _NAME.fullmatch(name) is None:
         raise UsageError(
@@ -75,12 +83,11 @@ def new_feed(
         schema_changes=found.get("SCHEMA_CHANGES", False),
         user_sids=found.get("USER_SIDS", False),
         initial_scan=found.get("INITIAL_SCAN", False),
-        retention=found.get("RETENTION_PERIOD", None if topic == "files" else DAY),
-        partitions=_partitions(found, partitions),
+        retention=found.get("RETENTION_PERIOD", None if topic.kind == "files" else DAY),
+        partitions=_partitions(found, topic.partitions),
         aws_region=found.get("AWS_REGION"),
         options=dict(options or {}),
-        topic=topic,
-        in_file=in_file,
+        topic=topic.kind,
     )
     _check(feed)
     _check_format_options(feed)

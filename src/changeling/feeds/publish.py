@@ -18,7 +18,7 @@ from changeling.feeds.encode import FeedEncoder, Outgoing
 from changeling.feeds.feed import Feed
 from changeling.feeds.initial_scan import ScannedRows
 from changeling.feeds.point_changes import NOWHERE, PointChanges, Stamp, Stamped, read_behind, read_point
-from changeling.feeds.published_shape import check_key, is_rebuilt
+from changeling.feeds.published_rows import check_key, is_rebuilt
 from changeling.feeds.row_values import Row
 from changeling.feeds.shared_reads import SharedReads
 from changeling.feeds.table_changes import TableChanges
@@ -39,7 +39,7 @@ from changeling.log import layout
 from changeling.model.errors import ChangelingError
 from changeling.model.operation import Operation
 from changeling.replicas.points import Point, Points
-from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
+from changeling.replicas.replica_reader import Identity, Replica
 from changeling.replicas.shape import Columns, Shape
 
 _IDLE_POINTS = 100
@@ -75,6 +75,10 @@ class FeedPublisher:
         self._committed = self.state.point
         self._scan: ScannedRows | None = None
         self._points: Mapping[int, Point] = {}
+
+    def alter(self, feed: Feed) -> None:
+        """Publishes with the options that the feed has now."""
+        self.feed = feed
 
     def _stored(self) -> FeedState:
         for summary in self._shared.topics.summaries(self._topic, STATE):
@@ -150,11 +154,11 @@ class FeedPublisher:
     ) -> FeedReport:
         stored = self._shared.replicas.state_at(replica, new)
         columns = self._shared.inference.columns(self._source, self.feed.table, None)
-        rebuilt = False
+        rebuilt, before = False, self._points[self.state.point]
         if old is not None:
-            published, held = self._shared.replicas.state_at(replica, old), self._points[self.state.point]
+            published = self._shared.replicas.state_at(replica, old)
             check_key(self.feed, published.shape, stored.shape)
-            rebuilt = is_rebuilt(columns, published, stored, held.of(self._source).position or "")
+            rebuilt = is_rebuilt(columns, published, stored, before.of(self._source).position or "")
         events = own.events(columns, stored.shape)
         rows = [event for event in events if isinstance(event, Event)]
         done = complete(
@@ -163,16 +167,16 @@ class FeedPublisher:
             lambda keys: self._shared.rows(replica, old, stored.shape, keys),
             lambda keys: self._shared.rows(replica, new, stored.shape, keys),
             reads_are_published=self.feed.initial_scan,
-            touches_are_published=self.feed.mode == "KEYS_ONLY",
-            carried=self._carried(self._points[self.state.point], own, rows, columns, stored.shape),
-            rebuilt=rebuilt,
+            carried=None if rebuilt else self._carried(before, own, rows, columns, stored.shape),
         )
+        if self.feed.mode != "KEYS_ONLY":
+            done = done.without_touches()
         shown = [one for one in done.changes if one.op is Operation.READ or not self.feed.is_snapshot]
         outgoing = [*self._source_values(done.touched, done.published), *own.outgoing(shown)]
         if done.touched is None and state.scan is not None and not self.feed.is_snapshot:
             # All rows were met: those that the scan had not reached yet have just been published.
             state = msgspec.structs.replace(state, scan=ScanState(1, 1))
-        encoder = self._encoder(columns, stored)
+        encoder = FeedEncoder(self.feed, columns, stored.shape, stored.version)
         encoded = encoder.encode(outgoing, self._source, state.counts, state.changes)
         lacking = [event for event in events if isinstance(event, Incomplete)] + done.incomplete
         rejected = self._reject(pa.concat_tables([encoded.rejects, own.rejects(lacking)]), state.point)
@@ -203,9 +207,6 @@ class FeedPublisher:
         known = TableChanges(behind, self.feed).events(columns, shape)
         late = [event for event in events if own.is_late(event)]
         return carried_keys(late, [event for event in known if isinstance(event, Event)])
-
-    def _encoder(self, columns: Columns, stored: ReplicaState) -> FeedEncoder:
-        return FeedEncoder(self.feed, columns, stored.shape, stored.version)
 
     # Barriers.
 
@@ -247,7 +248,8 @@ class FeedPublisher:
                 for order, (key, row) in enumerate(rows.items())
             ]
             columns = self._shared.inference.columns(self._source, self.feed.table, None)
-            encoder = self._encoder(columns, self._shared.replicas.state_at(replica, snapshot))
+            stored = self._shared.replicas.state_at(replica, snapshot)
+            encoder = FeedEncoder(self.feed, columns, stored.shape, stored.version)
             encoded = encoder.encode(outgoing, self._source, state.counts, state.changes)
             rejected = self._reject(encoded.rejects, state.point, f"scan {self.state.scan.next}")
             report, records = replace(report, rejected=rejected), encoded.records
@@ -269,8 +271,8 @@ class FeedPublisher:
             rows: dict[str, Row] = {}
             touched: set[str] = set()
             if replica is not None and snapshot is not None:
-                stored = self._shared.replicas.state_at(replica, snapshot)
-                rows = self._shared.rows(replica, snapshot, stored.shape, None)
+                shape = self._shared.replicas.state_at(replica, snapshot).shape
+                rows = self._shared.rows(replica, snapshot, shape, None)
             if replica is not None and not self.feed.is_snapshot:
                 touched = self._touched(replica.shape)
             self._scan = ScannedRows(rows, touched, self.feed.partitions)
@@ -330,7 +332,8 @@ class FeedPublisher:
         replica = self._replica()
         if barrier is not None and replica is not None:
             columns = self._shared.inference.columns(self._source, self.feed.table, None)
-            value = self._encoder(columns, replica.state).barrier(barrier, self._source)
+            encoder = FeedEncoder(self.feed, columns, replica.state.shape, replica.state.version)
+            value = encoder.barrier(barrier, self._source)
             records = pa.concat_tables([records, in_every_partition(value, self.feed.partitions)])
             state = msgspec.structs.replace(state, barrier=(barrier.step, barrier.number), barrier_at=int(time()))
         moment = datetime.now(UTC)

@@ -1,20 +1,40 @@
-"""The rows of a replica at one snapshot, by key: what a feed whose point has that snapshot has published."""
+"""The rows of a replica at one snapshot, by key: what a feed whose point has that snapshot has published, and can continue."""
 
 from collections.abc import Sequence
 
 import pyarrow as pa
 
+from changeling.feeds.feed import Feed
 from changeling.feeds.row_values import Row, widened
 from changeling.model import canonical, json_text
+from changeling.model.errors import ChangelingError
 from changeling.replicas.json_output import json_column
 from changeling.replicas.keys import Reader, normal, same
-from changeling.replicas.replica_reader import Replica
+from changeling.replicas.replica_reader import Replica, ReplicaState
 from changeling.replicas.row_replacement import all_rows, rows_with_keys
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.stored_rows import StoredRows
 from changeling.replicas.stored_types import is_promotion
 from changeling.replicas.tables import ReplicaTables
 from changeling.replicas.typed_rows import TypedRows
+
+
+def check_key(feed: Feed, before: Shape, now: Shape) -> None:
+    """Raises `ChangelingError` where the key is another one: readers could not find the rows again that were published."""
+    if before.key != now.key:
+        was, became = (", ".join(column.source_name for column in shape.key_columns) for shape in (before, now))
+        raise ChangelingError(
+            f"feed {feed.name!r}: the key of {feed.table} was ({was}) and is ({became}) now, and the records of a feed "
+            "have one key: drop it and create it again"
+        )
+
+
+def is_rebuilt(columns: Columns, published: ReplicaState, now: ReplicaState, held: str) -> bool:
+    """Whether rows may differ that no change touches: a schema that came late shows that a column is another one.
+
+    `held` is the position up to which changes are published.
+    """
+    return not columns.fits(published.shape, published.version, now.shape, held)
 
 
 class PublishedRows:

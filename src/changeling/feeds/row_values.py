@@ -1,12 +1,13 @@
-"""The values of rows as a replica holds them, read from the images of changes, many at once."""
+"""The values of rows as a replica holds them, read from the images of changes, many at once, and what their keys are hashed to."""
 
 from collections.abc import Mapping, Sequence
+from hashlib import md5
 from typing import NamedTuple
 
 import msgspec
 
-from changeling.model import canonical
-from changeling.model.canonical import Convert
+from changeling.model import canonical, json_text
+from changeling.model.canonical import Convert, text_of
 from changeling.model.types import Type
 from changeling.replicas.json_output import json_column
 from changeling.replicas.keys import Reader, reader_of, same
@@ -96,3 +97,14 @@ def inferred(values: Sequence[bytes], kind: Type, read: Convert | None = None) -
     # Where one does not fit, all of them mean nothing.
     each = [inferred([value], kind, read) for value in values]
     return [shown for (shown,), _ in each], {place: why[0] for place, (_, why) in enumerate(each) if why}
+
+
+def digest(key: str) -> int:
+    """A number for a normalised key (a JSON array of canonical values): the first 8 bytes of the MD5 of its values.
+
+    The partition of a row is chosen by it alone, so that all records of a row are in one. Each value counts with its
+    length, as text: a column that becomes wider moves no row.
+    """
+    texts = (text_of(value).encode() for value in json_text.items(key))
+    joined = b"".join(len(text).to_bytes(4, "big") + text for text in texts)
+    return int.from_bytes(md5(joined, usedforsecurity=False).digest()[:8], "big")

@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 from changeling.feeds.option_values import Interval, Value
 from changeling.feeds.tokens import Kind, Token, marked, tokens
 from changeling.formats.ydb_json.topic import table_of
-from changeling.model.errors import UsageError, nearest
+from changeling.model.errors import UsageError, perhaps_meant
 from changeling.model.table import TableName
 
 Item = TypeVar("Item")
@@ -225,8 +225,8 @@ class _Parser:
         token = self._next
         found = next((word for word in words if token.is_word(word)), None)
         if found is None:
-            close = nearest(token.text.upper(), words) if token.kind is Kind.WORD else ""
-            raise self._unexpected(" or ".join(words), f"; {close}" if close.startswith("did") else "")
+            meant = perhaps_meant(token.text.upper(), words) if token.kind is Kind.WORD else None
+            raise self._unexpected(" or ".join(words), "" if meant is None else f"; {meant}")
         self._take()
         return found
 

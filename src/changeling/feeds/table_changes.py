@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.feeds.completion import Completed, Event, Incomplete
+from changeling.feeds.dialect_spelling import user_of
 from changeling.feeds.encode import Outgoing
 from changeling.feeds.feed import Feed
 from changeling.feeds.point_changes import ROW_OPERATIONS, PointChanges, Stamped
 from changeling.feeds.row_values import Values
-from changeling.feeds.users import user_of
 from changeling.formats.key_changes import old_key_of
 from changeling.model import layout
 from changeling.model.change import Transaction

@@ -6,12 +6,11 @@ Every feed has one, whatever it is copied to afterwards. Offsets count from 0 in
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThan, Or
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Or
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import FileScanTask
@@ -21,7 +20,7 @@ from pyiceberg.types import NestedField
 
 from changeling.feeds.feed import Feed
 from changeling.formats.format import Counts
-from changeling.iceberg.conditions import equals
+from changeling.iceberg.conditions import at_least, below, equals
 from changeling.iceberg.reader import Tables, summaries_of
 from changeling.iceberg.table import Table
 from changeling.model import layout
@@ -231,7 +230,7 @@ class TopicView:
         if self.state is None:
             return [0] * self._feed.partitions
         found: dict[int, int] = {}
-        where = None if since is None else _at_least("published_at", since)
+        where = None if since is None else at_least("published_at", since.isoformat())
         for file in sorted(self._files, key=lambda file: file.first):
             if len(found) == len(self.state.offsets) and file.first >= max(found.values()):
                 break
@@ -249,11 +248,11 @@ class TopicView:
         if self.state is None or not ranges:
             return COLUMNS.empty_table()
         parts = [
-            And(equals("partition", one), _at_least("offset", a), _below("offset", b)) for one, (a, b) in ranges.items()
+            And(equals("partition", one), at_least("offset", a), below("offset", b)) for one, (a, b) in ranges.items()
         ]
         where: BooleanExpression = Or(*parts) if len(parts) > 1 else parts[0]
         if since is not None:
-            where = And(where, _at_least("published_at", since))
+            where = And(where, at_least("published_at", since.isoformat()))
         files = [file for file in self._files if any(file.may_have(a, b) for a, b in ranges.values())]
         rows = self._rows(files, where, tuple(COLUMNS.names))
         return rows.select(COLUMNS.names).cast(COLUMNS).sort_by([("partition", "ascending"), ("offset", "ascending")])
@@ -326,13 +325,3 @@ def unexpired_since(feed: Feed, now: datetime | None = None) -> datetime | None:
     if feed.retention is None:
         return None
     return (now or datetime.now(UTC)) - timedelta(seconds=feed.retention)
-
-
-def _at_least(column: str, value: Any) -> BooleanExpression:
-    if isinstance(value, datetime):
-        value = value.isoformat()
-    return GreaterThanOrEqual(column, value)  # type: ignore[call-arg, arg-type]
-
-
-def _below(column: str, value: Any) -> BooleanExpression:
-    return LessThan(column, value)  # type: ignore[call-arg, arg-type]

@@ -53,7 +53,7 @@ def _lines(window: Window, delimiter: bytes, quote: bytes) -> Block | None:
     lengths = stops - starts
     if lengths.max() > window.limit:
         return None
-    window.at = end
+    window.pass_to(end)
     kept = lengths > 0
     return cut(data, start, end, starts[kept], stops[kept])
 
@@ -83,7 +83,7 @@ def _line(window: Window) -> RawRecord | None:
 
 def _pass_line_end(window: Window) -> None:
     if window.data[window.at : window.at + 1] == b"\n":
-        window.at += 1
+        window.pass_to(window.at + 1)
 
 
 class _Rows:

@@ -129,6 +129,23 @@ class Walk:
         """Notes that a record was taken."""
         self.first_on_line = False
 
+    def pass_lines(self, end: int) -> None:
+        """Notes that complete lines up to an offset were taken."""
+        self.window.pass_to(end)
+        self.comma_allowed = False
+
+    def pass_values(self, end: int, indent: int | None) -> None:
+        """Notes that values up to an offset were taken; `indent` is that of the last line that one began on, if one did."""
+        if indent is not None:
+            self.indent = indent
+        self.window.pass_to(end)
+        self.begin_record()
+        self.end_record()
+
+    def break_record(self) -> None:
+        """Notes that the record is broken: no comma has to follow it."""
+        self.comma_due = False
+
     def reach_record(self) -> bool:
         """Skips what separates records; False at the end."""
         window = self.window
@@ -148,7 +165,7 @@ class Walk:
                 self.comma_allowed = self.comma_due = False
             else:
                 return True
-            window.at += 1
+            window.pass_to(window.at + 1)
             self.first_on_line = False
         return False
 
@@ -171,7 +188,7 @@ class Walk:
                 self.first_on_line, self.indent = True, end - newline - 1
             elif self.first_on_line:
                 self.indent += end - window.at
-            window.at = end
+            window.pass_to(end)
             if end < len(window.data):
                 return True
             if not window.fill():

@@ -77,8 +77,7 @@ class JsonSplitter:
                 return None
         block = cut_plain_lines(window.data, window.at, end, self._arrays, window.limit)
         if block is not None:
-            window.at = end
-            self._walk.comma_allowed = False
+            self._walk.pass_lines(end)
         return block
 
     def _structured_block(self) -> Block | None:
@@ -96,11 +95,10 @@ class JsonSplitter:
         )
         if found is None:
             return None
+        indent = None
         if found.line_start >= 0:
-            self._walk.indent = found.line_start - window.data.rfind(b"\n", window.at, found.line_start) - 1
-        window.at = found.end
-        self._walk.begin_record()
-        self._walk.end_record()
+            indent = found.line_start - window.data.rfind(b"\n", window.at, found.line_start) - 1
+        self._walk.pass_values(found.end, indent)
         return found.values
 
     def _scanned_block(self) -> list[RawRecord]:
@@ -177,7 +175,7 @@ class JsonSplitter:
         place = self._window.base + position
         self._failures = self._failures + 1 if place <= self._failed_at else 0
         self._failed_at = max(self._failed_at, place)
-        self._walk.comma_due = False
+        self._walk.break_record()
         return self._window.take_until(_resume(min(self._walk.indent, HEAD // 4), self._walk.in_array))
 
     def _oversized(self, scan: Scan, position: int, verdict: Verdict) -> RawRecord:
@@ -186,7 +184,7 @@ class JsonSplitter:
         head, length = window.data[window.at : window.at + HEAD], 0
         while True:
             length += position - window.at
-            window.at = position
+            window.pass_to(position)
             if verdict is Verdict.BROKEN:
                 return oversized(head, length + size(self._broken(position)))
             if verdict is Verdict.DONE:

@@ -1,6 +1,7 @@
 """Where records are read from: files, folders, patterns, standard input and objects of S3."""
 
 import glob
+import io
 import os
 import re
 import stat
@@ -15,7 +16,7 @@ from pyarrow import fs
 
 from changeling.files import s3
 from changeling.files.gunzip import Input
-from changeling.model.errors import ChangelingError, UsageError, nearest
+from changeling.model.errors import ChangelingError, UsageError, perhaps_meant
 from changeling.model.printable import printable
 
 STDIN = "-"
@@ -29,6 +30,8 @@ class Place:
     size: int | None = None
     tag: str | None = None
     """Distinguishes this version of the file from a later one: when it was last changed."""
+    is_peeked: bool = False
+    """Of standard input, only what can be seen without consuming it."""
 
 
 class NoFileFound(UsageError):
@@ -156,8 +159,8 @@ def _nothing(path: str, siblings: Callable[[], Iterable[str]]) -> list[Place]:
     name = basename(path.rstrip("/"))
     if name in names:
         raise NoFileFound(f"{printable(path)}: there is no file in this folder")
-    hint = nearest(name, names)
-    raise NoFileFound(f"{printable(path)}: there is no such file" + (f"; {hint}" if hint.startswith("did") else ""))
+    meant = perhaps_meant(name, names)
+    raise NoFileFound(f"{printable(path)}: there is no such file{'' if meant is None else f'; {meant}'}")
 
 
 def missing_folder(path: str) -> str | None:
@@ -207,6 +210,9 @@ class _Named:
 
 def open_input(place: Place) -> Input:
     """Opens a file to read, decompressed where it is gzip (whatever its name says)."""
+    if place.is_peeked and place.path == STDIN:
+        stdin = sys.stdin.buffer
+        return Input(io.BytesIO(stdin.peek() if isinstance(stdin, io.BufferedReader) else b""))
     return Input(_Named(place.path))
 
 

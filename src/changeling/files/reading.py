@@ -1,7 +1,7 @@
 """Reads wire records from files into Arrow batches; what is no record becomes a reject with its reason."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -10,15 +10,16 @@ import pyarrow as pa
 from changeling.files import framing as frames
 from changeling.files import kcat
 from changeling.files.framing import Block, Oversized, RawRecord
-from changeling.files.gunzip import Input
-from changeling.files.paths import Place, open_input
-from changeling.formats.framing import HEADER, CsvRows, Framing, JsonValues
+from changeling.files.paths import STDIN, Place, open_input
+from changeling.formats.framing import HEADER, CsvRows, Framing, JsonOrCsv, JsonValues
 from changeling.model import layout
 from changeling.model.change import Record
 from changeling.model.errors import Rejected
 from changeling.model.json_text import SIZE_LIMIT
 
 Carrier: TypeAlias = Literal["plain", "kcat"]
+
+_SAMPLED = 100
 
 BATCH_ROWS, BATCH_BYTES = 8_000, 8 * 1024 * 1024
 """Measured: larger batches are no quicker, and 50,000 records at once, as objects, take a gigabyte."""
@@ -41,9 +42,8 @@ def read(
     batch_rows: int = BATCH_ROWS,
     batch_bytes: int = BATCH_BYTES,
     size_limit: int = SIZE_LIMIT,
-    opened: Callable[[Place], Input] = open_input,
 ) -> Iterator[Batch]:
-    """All records of all places, in order; `opened` gives the bytes of a place.
+    """All records of all places, in order.
 
     A batch has at most `batch_rows` rows, and values of at most `batch_bytes` unless one alone is larger. Origins number the
     places (`ordinal`) and, in each, what was found (`record`), records and rejects alike; with kcat they contain topic, partition
@@ -54,7 +54,7 @@ def read(
     pending = _Pending(batch_rows, batch_bytes)
     for ordinal, place in enumerate(places):
         number = consumed = 0
-        with opened(place) as source:
+        with open_input(place) as source:
             stream, style = frames.detect_framing(source, JsonValues() if carrier == "kcat" else framing)
             header: bytes | None = None
             for block in frames.blocks(stream, style, limit=size_limit):
@@ -79,6 +79,19 @@ def read(
                 rejects = _rejects([source.damage.reason], [source.damage.raw], where)
                 yield from pending.add(_no_records(), rejects)
     yield from pending.flush()
+
+
+def first_records(places: Sequence[Place], carrier: Carrier, style: CsvRows) -> list[Record]:
+    """Up to a hundred records from the start of an input, JSON or rows of CSV, of which nothing is consumed.
+
+    Of standard input only what one read gives is seen; its last record may be cut off, and is left out unless it is the only one.
+    """
+    peeked = [replace(place, is_peeked=True) for place in places]
+    for batch in read(peeked, framing=JsonOrCsv(JsonValues(), style), carrier=carrier, batch_rows=_SAMPLED):
+        if batch.records.num_rows:
+            found = layout.records(batch.records)
+            return found[:-1] if places[0].path == STDIN and 1 < len(found) < _SAMPLED else found
+    return []
 
 
 def _without_header(block: Block, style: CsvRows) -> tuple[bytes | None, Block]:

@@ -58,6 +58,10 @@ class Window:
         """How many bytes can be taken."""
         return len(self.data) - self.at
 
+    def pass_to(self, end: int) -> None:
+        """Everything up to an offset in `data` is no part of a record, or was taken already."""
+        self.at = end
+
     def take(self, end: int) -> RawRecord:
         """Takes everything up to an offset in `data` as one record; its trailing `blanks` are left out."""
         start, self.at = self.at, end

@@ -19,17 +19,12 @@ from changeling.iceberg.row_delta import registered
 from changeling.iceberg.table import Table
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
-from changeling.spark.errors import translated_errors
-from changeling.spark.java_names import JavaNames
+from changeling.spark.errors import Conflict, translated_errors
+from changeling.spark.gateway import JavaNames
 
 Result = TypeVar("Result")
 LAYOUT = "changeling.layout"
 HOLDER = "changeling.holder"
-CONFLICTS = (
-    "ValidationException",
-    "CommitFailedException",
-    "NotFoundException",
-)
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 PROPERTIES = {
     "format-version": "3",
@@ -306,10 +301,8 @@ class Lake:
             try:
                 with translated_errors():
                     return action()
-            except ChangelingError as error:
-                if not str(error).startswith(CONFLICTS):
-                    raise
-            time.sleep(pause)
+            except Conflict:
+                time.sleep(pause)
         with translated_errors():
             return action()
 

@@ -53,7 +53,7 @@ class Log:
             self._read()
 
     def _read(self) -> None:
-        self.registry.versions = Registry.from_rows(self.lake.rows(layout.SCHEMAS).to_pylist()).versions
+        self.registry.replace(Registry.from_rows(self.lake.rows(layout.SCHEMAS).to_pylist()))
         self.plans = BatchPlans(self.lake)
         self._advance(state=stored_state(self.lake, layout.CHANGES))
         self._reject_state = stored_state(self.lake, layout.REJECTS)
@@ -145,7 +145,7 @@ class Log:
             versions = change(registry)
             reach("schemas.before")
             self._store(versions)
-            self.registry.versions = registry.versions
+            self.registry.replace(registry)
         reach("schemas.after")
         return versions
 

@@ -20,12 +20,11 @@ from changeling.formats.options import ReadOptions
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import WriteSpec, discard
 from changeling.log import layout
-from changeling.log.advancing import advanced, micros
 from changeling.log.batch_plans import READ, REPLAY, BatchPlan
 from changeling.log.change_log import Log
 from changeling.log.ingest_task import OUTCOME, Batch, IngestKernel
 from changeling.log.schema_registry import CarriedSchemas, Policy, Registry, Version
-from changeling.log.source_state import SourceState
+from changeling.log.source_state import SourceState, advanced, micros
 from changeling.log.task_result import Outcome, Seen, merged
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, schema_from_json
@@ -136,19 +135,16 @@ class Ingest:
     def step(self, started: Callable[[int, PlanSize], None] = lambda batch, size: None) -> Report | None:
         """Ingests the next batch; None where there is none."""
         with self._resumable():
-            return self._step(started)
-
-    def _step(self, started: Callable[[int, PlanSize], None]) -> Report | None:
-        polled_at, resumed = datetime.now(UTC), self._pending_plan()
-        plan, report = resumed or self._new_plan(), None
-        if plan is not None:
-            self._pending = plan
-            report = self._read_planned(plan, started)
-        if resumed is None:
-            self._log.record_poll(
-                self.source.name, polled_at, all_read=self.source.took_all, ends=not self.source.has_more
-            )
-        return report
+            polled_at, resumed = datetime.now(UTC), self._pending_plan()
+            plan, report = resumed or self._new_plan(), None
+            if plan is not None:
+                self._pending = plan
+                report = self._read_planned(plan, started)
+            if resumed is None:
+                self._log.record_poll(
+                    self.source.name, polled_at, all_read=self.source.took_all, ends=not self.source.has_more
+                )
+            return report
 
     def _read_planned(self, plan: BatchPlan, started: Callable[[int, PlanSize], None]) -> Report:
         for _ in range(_REPLANNED):

@@ -17,12 +17,12 @@ from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.options import ReadOptions
 from changeling.iceberg.parquet_files import Writer, WriteSpec
 from changeling.log.layout import MOMENT
-from changeling.log.reject_ids import reject_id
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
 from changeling.log.stats_counter import StatsCounter, placed_positions
 from changeling.log.task_result import Newest, Outcome, Refused
 from changeling.model import layout, position
+from changeling.model.change import Origin
 from changeling.sources.source import Reader
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
@@ -228,3 +228,23 @@ def _split_incompatible(
         schema=layout.REJECTS,
     )
     return changes.filter(pa.array(kept)), rejects
+
+
+REJECT_ID = (
+    "CASE WHEN origin.file IS NULL "
+    "THEN concat(source, ':', origin.topic, '/', origin.partition, '@', origin.offset, "
+    "CASE WHEN origin.ordinal > 0 THEN concat('~', origin.ordinal) ELSE '' END) "
+    "ELSE concat(source, ':', origin.file, '#', origin.record) END"
+)
+"""What `reject_id` gives, in SQL over rows of the log."""
+
+
+def reject_id(source: str, origin: Origin) -> str:
+    """The name of a rejected record: its source, and its place there.
+
+    The number of its topic distinguishes a topic from one that was recreated under the same name.
+    """
+    if origin.file is None:
+        recreated = f"~{origin.ordinal}" if origin.ordinal else ""
+        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}{recreated}"
+    return f"{source}:{origin.file}#{origin.record}"

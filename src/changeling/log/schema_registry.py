@@ -197,6 +197,10 @@ class Registry:
         candidate = _Candidate(version.source, version.table, version.schema, "carried", position)
         return self._add(candidate, "evolve", with_all_rows=True)
 
+    def replace(self, other: "Registry") -> None:
+        """Has the versions of another registry from now on: what was read again, or what is stored by now."""
+        self.versions = other.versions
+
     def forget(self, versions: Iterable[Version]) -> None:
         """Removes versions that could not be stored: they must not be assigned to changes."""
         gone = {version.id for version in versions}

@@ -1,11 +1,15 @@
 """How far each source is: stored in the summary of the snapshot that adds the batch, so that both are committed atomically."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from changeling.iceberg.table import Table
+
+if TYPE_CHECKING:
+    from changeling.log.task_result import Outcome
 
 PROPERTY = "changeling.state"
 """The entry of a snapshot's summary. It covers every source, not only the one whose batch the snapshot adds."""
@@ -83,3 +87,35 @@ def newest(summaries: Iterable[Mapping[str, Any]]) -> State:
         if text := summary.get(PROPERTY):
             return msgspec.json.decode(text, type=State)
     return State()
+
+
+def advanced(before: SourceState, batch: int, outcome: "Outcome", moment: datetime, replayed: bool) -> SourceState:
+    """The state of a source with one more batch, which was read at a given time; `replayed`: its records were rejects before."""
+    accepted = outcome.read - outcome.rejected
+    ingested = micros(moment)
+    state = msgspec.structs.replace(
+        before,
+        batch=batch,
+        read=before.read + (0 if replayed else outcome.read),
+        accepted=before.accepted + accepted,
+        rejected=before.rejected + (-accepted if replayed else outcome.rejected),
+        changes=before.changes + outcome.changed,
+        late=before.late + outcome.late,
+        ahead=before.ahead + outcome.ahead,
+        position=max(filter(None, (before.position, outcome.position)), default=None),
+        ingested_at=ingested,
+    )
+    last = outcome.newest
+    if last is None or (before.commit_time or last.commit_time) > last.commit_time:
+        return state
+    return msgspec.structs.replace(
+        state,
+        commit_time=last.commit_time,
+        log_lag=ingested * 1000 - last.commit_time,
+        extraction_lag=None if last.extracted is None else last.extracted - last.commit_time,
+    )
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since 1970."""
+    return int(moment.timestamp()) * 1_000_000 + moment.microsecond

@@ -51,11 +51,18 @@ class CannotCarry(ValueError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """The hint after an unknown name: the known ones that begin with it if they are few, the closest one, else all of them."""
     choices = sorted(known)
-    by_letters = {choice.casefold(): choice for choice in choices}
+    if meant := perhaps_meant(name, choices):
+        return meant
+    return f"known: {', '.join(map(printable, choices))}" if choices else "there are none"
+
+
+def perhaps_meant(name: str, known: Iterable[str]) -> str | None:
+    """The question whether a few known names are meant by one that is unknown; None where none is near it."""
+    by_letters = {choice.casefold(): choice for choice in sorted(known)}
     close = [choice for letters, choice in by_letters.items() if len(name) > 1 and letters.startswith(name.casefold())]
     if not 0 < len(close) <= _MOST_PROPOSED:
         close = [by_letters[letters] for letters in difflib.get_close_matches(name.casefold(), by_letters, n=1)]
-    if close:
-        *others, last = map(repr, close)
-        return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
-    return f"known: {', '.join(map(printable, choices))}" if choices else "there are none"
+    if not close:
+        return None
+    *others, last = map(repr, close)
+    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"

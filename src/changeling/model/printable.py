@@ -1,4 +1,4 @@
-"""Foreign text for people to read: nothing in it may look like output of the program."""
+"""Text for people to read: foreign text, in which nothing may look like output of the program, and counts and sizes."""
 
 import unicodedata
 
@@ -25,3 +25,20 @@ def _escaped(letter: str) -> str:
     if unicodedata.category(letter) in _ESCAPED or letter in _BIDIRECTIONAL:
         return letter.encode("unicode_escape").decode()
     return letter
+
+
+_EXACT_BELOW = 100_000
+_UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"))
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, which gets an s unless there is one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def sized(amount: int) -> str:
+    """A number of bytes; of a large one, what counts."""
+    if amount < _EXACT_BELOW:
+        return counted(amount, "byte")
+    size, unit = next((known for known in _UNITS if amount >= known[0]), _UNITS[-1])
+    return f"{amount / size:,.1f} {unit}"

@@ -7,7 +7,7 @@ from changeling.log.batch_plans import READ, last_attempts, stored_plans
 from changeling.model.position import encode
 from changeling.model.table import TableName
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.postgres_sources import postgres_sources
+from changeling.pipelines.server_sources import postgres_sources
 from changeling.replicas.gaps import Unknown
 from changeling.replicas.points import points_of
 from changeling.replicas.replica_reader import Identity

@@ -15,10 +15,9 @@ from changeling.files import paths, s3
 from changeling.files.paths import NoFileFound
 from changeling.log import layout
 from changeling.log.source_state import stored_state
-from changeling.model.amounts import counted, sized
 from changeling.model.errors import ChangelingError, nearest
 from changeling.model.extras import naming_extras
-from changeling.model.printable import printable
+from changeling.model.printable import counted, printable, sized
 from changeling.pipelines.definition import (
     Feed,
     FilesSource,
@@ -29,11 +28,10 @@ from changeling.pipelines.definition import (
     PostgresTarget,
     Source,
 )
-from changeling.pipelines.kafka_sources import cluster_of, topics_of
 from changeling.pipelines.lakehouse import missing_jars, tables_of
 from changeling.pipelines.loading import Loaded, WrongPipelineFile, load
-from changeling.pipelines.postgres_sources import capture_settings
 from changeling.pipelines.record_samples import Sample, sample_of_files, sample_of_topics
+from changeling.pipelines.server_sources import capture_settings, cluster_of, topics_of
 from changeling.pipelines.starting import reach_target
 
 _LISTED = 5
@@ -189,7 +187,7 @@ def _of_sample(source: FilesSource | KafkaSource, sample: Sample, what: str) -> 
 
 
 def _database(loaded: Loaded, source: PostgresSource) -> Finding:
-    from changeling.sources.postgres_check import check_capture
+    from changeling.sources.postgres_probe import check_capture
 
     tables = tables_of(loaded)
     log = tables.load(layout.CHANGES.name)

@@ -3,8 +3,10 @@
 from string import Formatter
 from typing import Literal
 
+import msgspec
+
 from changeling.feeds.feed import Feed
-from changeling.feeds.options import new_feed
+from changeling.feeds.options import DeclaredTopic, new_feed
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
 from changeling.pipelines import definition
@@ -15,16 +17,15 @@ _TEMPLATE = ("prefix", "schema", "table", "feed")
 
 def declared_feed(feed: definition.Feed) -> Feed:
     """A feed as the file declares it, not yet on its table; raises `OptionError` or `FormatOptionError` for a wrong option."""
-    return new_feed(
+    found = new_feed(
         feed.name,
         TableName.parse(feed.table),
         feed.settings,
         source=feed.source,
         options=setting_texts(feed.options),
-        topic=_kind(feed),
-        partitions=feed.topic.partitions,
-        in_file=True,
+        topic=DeclaredTopic(_kind(feed), feed.topic.partitions),
     )
+    return msgspec.structs.replace(found, in_file=True)
 
 
 def check_template(template: str) -> None:

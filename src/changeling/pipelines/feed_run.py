@@ -14,11 +14,10 @@ from changeling.feeds.topic import Topic, is_of_another, namespace_of, topic_tab
 from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
 from changeling.model.errors import ChangelingError
-from changeling.model.spans import span_millis
 from changeling.model.table import TableName
-from changeling.pipelines.backoff import Retry
+from changeling.model.times import span_millis
 from changeling.pipelines.definition import FilesTopic, KafkaTopic
-from changeling.pipelines.failures import Failures
+from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.feed_sync import definitions_of, known_tables, sync_declared
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.listener import FeedListener
@@ -28,7 +27,7 @@ from changeling.replicas.points import Points
 from changeling.replicas.replica_reader import Identity
 from changeling.replicas.schema_inference import Policies
 from changeling.replicas.tables import ReplicaTables
-from changeling.spark.errors import check_spark, translated_errors
+from changeling.spark.errors import translated_errors
 
 _EXPIRE_EVERY = 60.0
 """Seconds between two looks for expired records."""
@@ -39,7 +38,7 @@ class FeedRun:
 
     def __init__(self, loaded: Loaded, log: Log, lock: Lock, listener: FeedListener, policy: Policies) -> None:
         self._loaded, self._log, self._listener, self._policy = loaded, log, listener, policy
-        self._failures = Failures(lock, listener)
+        self._failures = Failures(loaded, lock, listener)
         self._tables = tables_of(loaded)
         self._definitions = definitions_of(loaded)
         sync_declared(self._definitions, loaded)
@@ -69,16 +68,11 @@ class FeedRun:
                     if placed.status == "enabled":
                         self._publish(placed, merge, once)
             except (ChangelingError, OSError) as error:
-                check_spark(error)
-                text = self._loaded.redacted(str(error))
                 self._publishers.pop(feed.name, None)
-                self._failures.failed(feed.name, text)
-                failed.append(error if isinstance(error, ChangelingError) else ChangelingError(text))
-                if not once:
-                    self._listener.warns(feed.name, f"{text}; trying again in {retry.failed():.0f} s")
+                self._failures.failed(feed.name, error, None if once else retry)
+                failed.append(error if isinstance(error, ChangelingError) else ChangelingError(str(error)))
                 continue
-            if retry.recovered():
-                self._failures.recovered(feed.name)
+            self._failures.worked(feed.name, retry)
         self._expire(once)
         if once and failed:
             raise failed[0]
@@ -131,7 +125,7 @@ class FeedRun:
                 # It was dropped, and its name given to another one, since the last step.
                 self._remove_topic(feed.name)
             self._publishers[feed.name] = known = FeedPublisher(self._shared, feed)
-        known.feed = feed
+        known.alter(feed)
         return known
 
     def _copy(self, feed: Feed) -> "_Copy | None":

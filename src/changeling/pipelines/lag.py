@@ -12,8 +12,8 @@ from changeling.log.batch_plans import READ, BatchPlan, last_attempts
 from changeling.model.errors import ChangelingError
 from changeling.model.extras import naming_extras
 from changeling.pipelines.definition import FilesSource, KafkaSource, PostgresSource, Source
-from changeling.pipelines.kafka_sources import cluster_of, topics_of
 from changeling.pipelines.loading import Loaded
+from changeling.pipelines.server_sources import cluster_of, topics_of
 from changeling.replicas.points import Points
 from changeling.sources import files_plan, kafka_plan
 from changeling.sources.files_plan import File
@@ -111,7 +111,7 @@ def _backlog(source: KafkaSource, reading: Reading, cluster: "Cluster") -> Lag:
 
 def _slot_lag(loaded: Loaded, source: PostgresSource, reading: Reading) -> Lag:
     # Loaded only where it is needed.
-    from changeling.pipelines.postgres_sources import capture_settings
+    from changeling.pipelines.server_sources import capture_settings
     from changeling.sources import postgres_plan
     from changeling.sources.postgres_capture import Capture
 

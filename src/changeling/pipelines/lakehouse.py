@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from changeling.iceberg.catalog import Catalog, catalog
-from changeling.model.amounts import counted
+from changeling.model.printable import counted
 from changeling.pipelines.definition import setting_texts
 from changeling.pipelines.loading import Loaded
 

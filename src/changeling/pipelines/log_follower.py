@@ -7,9 +7,8 @@ from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
 from changeling.log.maintenance import expire
 from changeling.model.errors import ChangelingError, UsageError
-from changeling.model.spans import span_millis
-from changeling.pipelines.backoff import Retry
-from changeling.pipelines.failures import Failures
+from changeling.model.times import span_millis
+from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.feed_run import FeedRun
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
@@ -18,7 +17,6 @@ from changeling.replicas import maintenance
 from changeling.replicas.merge import Merge, Rules
 from changeling.replicas.merge_plan import Modes
 from changeling.replicas.points import Points
-from changeling.spark.errors import check_spark
 
 _REPLICAS = "replicas"
 _EXPIRE_AFTER = 500
@@ -31,7 +29,7 @@ class LogFollower:
     def __init__(self, loaded: Loaded, lake: Lake, log: Log, lock: Lock, listener: Listener, retry: Retry) -> None:
         """`retry` says when a merge that failed is tried again."""
         self._loaded, self._lake, self._log, self._listener, self._retry = loaded, lake, log, listener, retry
-        self._failures = Failures(lock, listener)
+        self._failures = Failures(loaded, lock, listener)
         self._followed = log.state
         """How far the sources were at the last merge."""
         self._expired_at = self._batches()
@@ -96,15 +94,12 @@ class LogFollower:
                     # Sources that bring more during each merge would keep targets and feeds waiting for ever.
                     break
         except (ChangelingError, OSError) as error:
-            check_spark(error)
-            self._failures.failed(_REPLICAS, self._loaded.redacted(str(error)))
-            if end or isinstance(error, UsageError):
+            is_final = end or isinstance(error, UsageError)
+            self._failures.failed(_REPLICAS, error, None if is_final else self._retry)
+            if is_final:
                 raise
-            text = self._loaded.redacted(f"{error}; trying again in {self._retry.failed():.0f} s")
-            self._listener.warns(_REPLICAS, text)
         else:
-            if self._retry.recovered():
-                self._failures.recovered(_REPLICAS)
+            self._failures.worked(_REPLICAS, self._retry)
         return moved
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from changeling.iceberg.lock import Lock, held
 from changeling.model.errors import ChangelingError
@@ -15,11 +15,11 @@ from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, start_of_spark, tables_of
 from changeling.pipelines.listener import Listener, Listeners, SilentListener
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.postgres_sources import check_has_database
 from changeling.pipelines.run_log import RunLog
-from changeling.pipelines.secret_errors import without_secrets
+from changeling.pipelines.secrets import without_secrets
+from changeling.pipelines.server_sources import check_has_database
 from changeling.pipelines.starting import check_servers
-from changeling.pipelines.time_travel import NOW, AskedState
+from changeling.pipelines.time_travel import NOW, AskedState, FullLoad
 from changeling.replicas.table_lookup import WantedTable
 
 if TYPE_CHECKING:
@@ -130,15 +130,14 @@ class Pipeline:
         source: str | None = None,
         as_of_transaction: str | int | None = None,
         point: int | None = None,
-        base: str | None = None,
-        before: str | datetime | None = None,
+        **full_load: Unpack[FullLoad],
     ) -> "DataFrame":
         """The rows of a table on Spark: now, as of a time (RFC 3339 with an offset), after a transaction, or at a point.
 
-        With `base`, a table or a file of a full load: its rows with the log's changes on top, strictly `before` a time.
+        With `base=`, a table or a file of a full load: its rows with the log's changes on top, strictly `before=` a time.
         `source` selects the table where several sources have one of that name.
         """
-        return self.state(table, AskedState(as_of, as_of_transaction, point, base, before), source=source).rows
+        return self.state(table, AskedState(as_of, as_of_transaction, point, **full_load), source=source).rows
 
     def state(self, table: str, asked: AskedState = NOW, *, source: str | None = None) -> "State[DataFrame]":
         """As `replica`, with the types of the columns."""
@@ -303,7 +302,7 @@ class Pipeline:
 
     def maintain(self) -> "list[Done]":
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
-        from changeling.pipelines.maintenance import maintain
+        from changeling.pipelines.upkeep import maintain
 
         file = lock_file(self._loaded)
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
@@ -315,7 +314,7 @@ class Pipeline:
         Returns the names of what was dropped. Raises `NotAllDropped` with the statements to run where something remains on a
         server that the user may not drop; everything else is dropped then.
         """
-        from changeling.pipelines.removal import remove
+        from changeling.pipelines.upkeep import remove
 
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
             return remove(self._loaded)

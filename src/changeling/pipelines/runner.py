@@ -14,9 +14,9 @@ from changeling.iceberg.lake import Lake
 from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.backoff import Retry
 from changeling.pipelines.definition import RecordSource
 from changeling.pipelines.definition import Source as Declared
+from changeling.pipelines.failures import Retry
 from changeling.pipelines.file_changes import FileChange, WatchedFile
 from changeling.pipelines.lag import Reading, RunState, behind, lag_of, unmerged_seconds
 from changeling.pipelines.listener import Listener

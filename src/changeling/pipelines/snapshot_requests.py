@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.postgres_sources import capture_settings, check_has_database, postgres_sources, requests_of
+from changeling.pipelines.server_sources import capture_settings, check_has_database, postgres_sources, requests_of
 from changeling.replicas.table_lookup import WantedTable
 
 if TYPE_CHECKING:

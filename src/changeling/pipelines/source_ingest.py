@@ -8,9 +8,9 @@ from changeling.formats.options import ReadOptions
 from changeling.iceberg.lake import Lake
 from changeling.log.change_log import Log
 from changeling.log.ingest import Ingest
-from changeling.pipelines.backoff import Retry
 from changeling.pipelines.definition import FilesSource, KafkaSource, PostgresSource, RecordSource, TableRule
 from changeling.pipelines.definition import Source as Declared
+from changeling.pipelines.failures import Retry
 from changeling.pipelines.loading import Loaded
 from changeling.sources.files import FilesSource as Files
 from changeling.sources.source import Records, Source
@@ -49,7 +49,7 @@ def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = 
     """The ingest of a source into the log. `resnapshot`: tables of a database are snapshotted again."""
     policy = partial(loaded.policy, source.name)
     if isinstance(source, PostgresSource):
-        from changeling.pipelines.postgres_sources import capture_settings, requests_of
+        from changeling.pipelines.server_sources import capture_settings, requests_of
         from changeling.sources.postgres import PostgresSource as Postgres
 
         settings, requests = capture_settings(loaded, source, log.lake), requests_of(loaded, source)

@@ -13,7 +13,6 @@ from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.source_ingest import SourceIngest
 from changeling.sources.source import SkippingSource
-from changeling.spark.errors import check_spark
 
 
 @dataclass
@@ -36,6 +35,20 @@ class Totals:
         """Records that were decoded into changes."""
         return self.read - self.rejected
 
+    def add(self, report: Report, state: SourceState) -> None:
+        """Counts a batch, after which the source is in this state."""
+        self.batches += 1
+        self.read += report.outcome.read
+        self.rejected += report.outcome.rejected
+        self.changes += report.outcome.changed
+        self.late += report.outcome.late
+        self.seconds += report.seconds
+        self.state = state
+
+    def leave_out(self, tables: dict[str, str]) -> None:
+        """Notes which tables cannot be captured now, and why."""
+        self.left_out = tables
+
 
 class SourceRun:
     """One source, read in a thread of its own."""
@@ -45,7 +58,7 @@ class SourceRun:
     ) -> None:
         self.source_ingest, self._totals, self._loaded, self._log = source_ingest, totals, loaded, log
         self._lock, self._listener = lock, listener
-        self._failures = Failures(lock, listener)
+        self._failures = Failures(loaded, lock, listener)
 
     @property
     def name(self) -> str:
@@ -60,20 +73,17 @@ class SourceRun:
         try:
             report = self._ingest()
         except (ChangelingError, OSError) as error:
-            check_spark(error)
-            self._failures.failed(self.name, self._loaded.redacted(str(error)))
-            if once or isinstance(error, UsageError):
+            is_final = once or isinstance(error, UsageError)
+            self._failures.failed(self.name, error, None if is_final else retry)
+            if is_final:
                 raise
-            text = self._loaded.redacted(f"{error}; trying again in {retry.failed():.0f} s")
-            self._listener.warns(self.name, text)
             report = None
         else:
-            if retry.recovered():
-                self._failures.recovered(self.name)
+            self._failures.worked(self.name, retry)
         if report is None:
             self._listener.rests(self.name)
             return False
-        self._count(report)
+        self._totals.add(report, self.source_ingest.ingest.state)
         self._listener.done(report)
         on_batch()
         return True
@@ -85,8 +95,7 @@ class SourceRun:
     def give_up(self) -> None:
         """The source was removed; its failure is cleared."""
         self.close()
-        if self.source_ingest.retry.recovered():
-            self._failures.recovered(self.name)
+        self._failures.worked(self.name, self.source_ingest.retry)
 
     def _ingest(self) -> Report | None:
         ingest = self.source_ingest.ingest
@@ -105,15 +114,5 @@ class SourceRun:
         source = self.source_ingest.ingest.source
         if isinstance(source, SkippingSource):
             found = {table: self._loaded.redacted(why) for table, why in source.left_out().items()}
-            self._totals.left_out = found
+            self._totals.leave_out(found)
             self._lock.leaves_out(found, self.name)
-
-    def _count(self, report: Report) -> None:
-        totals = self._totals
-        totals.batches += 1
-        totals.read += report.outcome.read
-        totals.rejected += report.outcome.rejected
-        totals.changes += report.outcome.changed
-        totals.late += report.outcome.late
-        totals.seconds += report.seconds
-        totals.state = self.source_ingest.ingest.state

@@ -7,10 +7,9 @@ from functools import partial
 from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.definition import KafkaSource, PostgresSource, PostgresTarget
-from changeling.pipelines.kafka_sources import cluster_of
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.postgres_sources import capture_settings
+from changeling.pipelines.server_sources import capture_settings, cluster_of
 
 
 def check_servers(loaded: Loaded, lock: Lock, listener: Listener, *, once: bool) -> None:
@@ -64,7 +63,7 @@ def _targets(loaded: Loaded) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def _reach_database(loaded: Loaded, source: PostgresSource) -> None:
-    from changeling.sources.postgres_check import check_ready
+    from changeling.sources.postgres_probe import check_ready
 
     check_ready(capture_settings(loaded, source))
 

@@ -18,7 +18,7 @@ from changeling.pipelines.feed_sync import definitions_of
 from changeling.pipelines.lag import Reading, behind, lag_of, unmerged_seconds
 from changeling.pipelines.lakehouse import lock_file, tables_of
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.postgres_sources import capture_settings
+from changeling.pipelines.server_sources import capture_settings
 from changeling.replicas.points import Point, Points, points_of
 from changeling.replicas.replica_reader import Identity, Replica, replicas
 

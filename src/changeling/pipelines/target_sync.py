@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.backoff import Retry
-from changeling.pipelines.failures import Failures
+from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.listener import TargetListener
 from changeling.pipelines.loading import Loaded
 from changeling.replicas.points import Point
 from changeling.replicas.tables import ReplicaTables
-from changeling.spark.errors import check_spark
 
 if TYPE_CHECKING:
     from changeling.targets.postgres_target import PostgresTarget
@@ -22,7 +20,7 @@ class TargetSync:
 
     def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: TargetListener) -> None:
         self._loaded, self._listener = loaded, listener
-        self._failures = Failures(lock, listener)
+        self._failures = Failures(loaded, lock, listener)
         self.reached: dict[str, int] = {}
         """The point that each target is at."""
         self._targets = {one: Retry() for one in targets_of(loaded, lake)}
@@ -36,16 +34,11 @@ class TargetSync:
             try:
                 report = target.step(newest, replicas)
             except ChangelingError as error:
-                check_spark(error)
-                text = self._loaded.redacted(str(error))
-                self._failures.failed(target.name, text)
+                self._failures.failed(target.name, error, None if once else retry)
                 failed.append(error)
-                if not once:
-                    self._listener.warns(target.name, f"{text}; trying again in {retry.failed():.0f} s")
                 continue
             self.reached[target.name] = (newest if report is None else report.point).number
-            if retry.recovered():
-                self._failures.recovered(target.name)
+            self._failures.worked(target.name, retry)
             if report is not None:
                 self._listener.mirrored(report)
                 for text in report.warnings:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from changeling.model import times
 from changeling.model.errors import Rejected, UsageError
@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from changeling.replicas.table_lookup import WantedTable
 
 Rows = TypeVar("Rows")
+
+
+class FullLoad(TypedDict, total=False):
+    """A table or a file of a full load, on top of which the log's changes are put: all, or those strictly before a time."""
+
+    base: str | None
+    before: str | datetime | None
 
 
 @dataclass(frozen=True)

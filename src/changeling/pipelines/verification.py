@@ -15,7 +15,7 @@ from changeling.model.table import TableName
 from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
 from changeling.pipelines.loading import Loaded
-from changeling.pipelines.postgres_sources import capture_settings, check_has_database, postgres_sources
+from changeling.pipelines.server_sources import capture_settings, check_has_database, postgres_sources
 from changeling.pipelines.snapshot_requests import check_exist, check_known, chosen
 from changeling.replicas.as_of import States
 from changeling.replicas.comparison import Difference, compare

@@ -78,6 +78,7 @@ def where(url: str) -> str:
 def unreachable(url: str, error: psycopg.Error) -> ChangelingError:
     """The error for a server that cannot be reached or reports an error."""
     message = _BOILERPLATE.sub("", " ".join(str(error).split()))
+    # Of a connection that is refused, libpq gives a text, and no SQLSTATE.
     if message.startswith("password authentication failed"):
         message += ": correct the password of the url, or the variable that it is from"
     password = conninfo_to_dict(url).get("password")

@@ -36,6 +36,16 @@ class RowImages:
         self.before_images = np.full(count, NONE, np.int8)
         self.after_images = np.full(count, NONE, np.int8)
 
+    def add_afters(self, found: Texts, kinds: np.ndarray) -> None:
+        """Adds after-images, each with its kind."""
+        self.afters.append(found)
+        self.after_images[found.changes] = kinds
+
+    def add_befores(self, found: Texts, kinds: np.ndarray) -> None:
+        """Adds before-images, each with its kind."""
+        self.befores.append(found)
+        self.before_images[found.changes] = kinds
+
     def add(self, frames: Frames, changes: np.ndarray, messages: np.ndarray, table: PublishedTable) -> None:
         """Reads changes of one table from their messages. Raises `ChangelingError` where one cannot be read."""
         try:
@@ -94,8 +104,7 @@ class _Rows:
         if len(self._new_rows):
             found, partial = images(new, len(self._new_rows))
             changes = self._changes[self._new_rows]
-            into.afters.append(Texts(changes, found))
-            into.after_images[changes] = np.where(partial, PARTIAL, FULL)
+            into.add_afters(Texts(changes, found), np.where(partial, PARTIAL, FULL))
         for rows, members, kind in (
             (np.flatnonzero(self._is_key), [one for one in old if one.name in table.key_names], KEY),
             (np.flatnonzero(whole), old, FULL),
@@ -103,8 +112,7 @@ class _Rows:
             if len(rows):
                 found, partial = images(_of_rows(members, rows, len(whole)), len(rows))
                 changes = self._changes[self._old_rows[rows]]
-                into.befores.append(Texts(changes, found))
-                into.before_images[changes] = np.where(partial, PARTIAL, kind)
+                into.add_befores(Texts(changes, found), np.where(partial, PARTIAL, kind))
         if table.key:
             self._add_keys(into, table.spelled(new), table.spelled(old))
 

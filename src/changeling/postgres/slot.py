@@ -21,6 +21,7 @@ _PLUGIN = "pgoutput"
 _NAME = re.compile("[a-z0-9_]{1,63}")
 """The server silently truncates longer names."""
 _TAKEN = psycopg.errors.DuplicateObject.sqlstate
+_TOO_MANY = psycopg.errors.ConfigurationLimitExceeded.sqlstate
 _NOT_FREE = "55P03"
 _OPEN_SECONDS = 30
 """How long the server may wait for transactions that are older than a new slot."""
@@ -121,12 +122,13 @@ class Slot:
             result = connection.exec_(command)
         if result.status != pq.ExecStatus.TUPLES_OK:
             message = _field(result, pq.DiagnosticField.MESSAGE_PRIMARY) or "the connection was lost"
+            code = _field(result, pq.DiagnosticField.SQLSTATE)
             connection.finish()
-            if _field(result, pq.DiagnosticField.SQLSTATE) == _NOT_FREE:
+            if code == _NOT_FREE:
                 raise ChangelingError(
                     f"slot {self.name} can only be created when no older transaction is open: {self._open()}"
                 )
-            hint = "; raise max_replication_slots, or drop slots that nobody reads" if "in use" in message else ""
+            hint = "; raise max_replication_slots, or drop slots that nobody reads" if code == _TOO_MANY else ""
             raise ChangelingError(f"slot {self.name} cannot be created: {message}{hint}")
         place, snapshot = ((result.get_value(0, column) or b"").decode() for column in (1, 2))
         return ExportedSnapshot(parse_lsn(place), snapshot, connection)

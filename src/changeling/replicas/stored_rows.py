@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from changeling.iceberg import row_delta
 from changeling.iceberg.data_files import DataFile, listed
-from changeling.iceberg.lake import CONFLICTS, PAUSES, Lake
+from changeling.iceberg.lake import PAUSES, Lake
 from changeling.iceberg.parquet_files import WrittenFile
 from changeling.iceberg.row_delta import RowDelta
 from changeling.model.errors import ChangelingError
@@ -23,7 +23,7 @@ from changeling.replicas.row_replacement import Stored, vectors
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion
 from changeling.replicas.tables import ReplicaTables
-from changeling.spark.errors import translated_errors
+from changeling.spark.errors import Conflict, translated_errors
 
 
 class StoredRows:
@@ -100,7 +100,7 @@ class StoredRows:
                 self._known.pop(replica.name, None)
                 if self._is_there(replica, state):
                     return self._tables.committed(replace(replica, shape=state.shape), state)
-                if pause is None or not str(error).startswith(CONFLICTS):
+                if pause is None or not isinstance(error, Conflict):
                     raise
                 time.sleep(pause)
         raise AssertionError("the last attempt returns or raises")

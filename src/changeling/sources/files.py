@@ -13,7 +13,7 @@ from changeling.model.printable import printable
 from changeling.sources import files_plan
 from changeling.sources.files_plan import File
 from changeling.sources.source import Input, KnownSchema, PlanSize, Records
-from changeling.spark.files import reader_of
+from changeling.spark.files import FileRecords, reader_of
 
 
 class FilesSource:
@@ -94,7 +94,7 @@ class FilesSource:
     def input(self, spark: SparkSession, plan: str) -> Input:
         """The files are opened in the tasks, or by the driver where they are small."""
         first, places = self.planned(plan)
-        reader = reader_of(spark, places, self.format, self.options, carrier=self.carrier, first=first)
+        reader = reader_of(spark, places, FileRecords(self.format, self.options, self.carrier), first=first)
         return Input(reader.frame(spark), reader, driver_rows=reader.few())
 
     def planned(self, plan: str) -> tuple[int, list[Place]]:

@@ -1,6 +1,6 @@
 """Queries the topics of a Kafka cluster with the Java client in Spark's JVM: the same settings serve Changeling and Spark."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,28 +10,31 @@ from pyspark.sql import SparkSession
 
 from changeling.model.errors import ChangelingError
 from changeling.sources.kafka_plan import Span, Topic
-from changeling.spark.java_names import JavaNames
+from changeling.spark.errors import causes, is_instance
+from changeling.spark.gateway import JavaNames
 
 _API_SECONDS = 12
 # Long enough for a slow network; with Kafka's own 60 s a wrong address would look like a hang.
 _PATIENCE = {"default.api.timeout.ms": str(_API_SECONDS * 1000), "request.timeout.ms": "8000"}
 _TRIES = 3
-
+_KAFKA = "org.apache.kafka.common.errors"
+_UNANSWERED = "there was no answer in time: check the address, that it runs, and security.protocol"
 # Messages of Java exceptions may quote settings, and settings contain secrets: only their classes are reported.
 _REASONS = {
-    "SaslAuthenticationException": "the login was refused: check sasl.mechanism, sasl.jaas.config and the password there",
-    "UnsupportedSaslMechanismException": "it does not offer this sasl.mechanism",
-    "SslAuthenticationException": "the TLS handshake failed: check security.protocol, ssl.truststore.location and "
+    f"{_KAFKA}.SaslAuthenticationException": "the login was refused: check sasl.mechanism, sasl.jaas.config and the password there",
+    f"{_KAFKA}.UnsupportedSaslMechanismException": "it does not offer this sasl.mechanism",
+    f"{_KAFKA}.SslAuthenticationException": "the TLS handshake failed: check security.protocol, ssl.truststore.location and "
     "that its certificate is for this address",
-    "TopicAuthorizationException": "the user may not see or read these topics",
-    "ClusterAuthorizationException": "the user may not see the topics of this cluster",
-    "NoSuchFileException": "a file that the settings name does not exist: check ssl.truststore.location and ssl.keystore.location",
-    "FileNotFoundException": "a file that the settings name does not exist: check ssl.truststore.location and ssl.keystore.location",
-    "UnrecoverableKeyException": "a key store cannot be opened: check ssl.truststore.password and ssl.keystore.password",
-    "LoginException": "the settings do not form a login: check sasl.jaas.config",
-    "TimeoutException": "there was no answer in time: check the address, that it runs, and security.protocol",
+    f"{_KAFKA}.TopicAuthorizationException": "the user may not see or read these topics",
+    f"{_KAFKA}.ClusterAuthorizationException": "the user may not see the topics of this cluster",
+    "java.nio.file.NoSuchFileException": "a file that the settings name does not exist: check ssl.truststore.location and ssl.keystore.location",
+    "java.io.FileNotFoundException": "a file that the settings name does not exist: check ssl.truststore.location and ssl.keystore.location",
+    "java.security.UnrecoverableKeyException": "a key store cannot be opened: check ssl.truststore.password and ssl.keystore.password",
+    "javax.security.auth.login.LoginException": "the settings do not form a login: check sasl.jaas.config",
+    f"{_KAFKA}.TimeoutException": _UNANSWERED,
+    "java.util.concurrent.TimeoutException": _UNANSWERED,
 }
-_UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
+_UNKNOWN_TOPIC = f"{_KAFKA}.UnknownTopicOrPartitionException"
 
 
 class Cluster:
@@ -66,7 +69,7 @@ class Cluster:
                     return self._describe(admin, names) if names else {}
                 except Py4JJavaError as error:
                     # One of them was deleted since it was listed.
-                    if _UNKNOWN_TOPIC not in _kinds(error.java_exception):
+                    if not any(is_instance(cause, _UNKNOWN_TOPIC) for cause in causes(error)):
                         raise
         raise ChangelingError(f"{self._called}: topics are created and deleted too quickly to be listed; try again")
 
@@ -127,15 +130,14 @@ class Cluster:
         try:
             yield
         except (Py4JJavaError, CapturedException) as error:
-            thrown = error.java_exception if isinstance(error, Py4JJavaError) else error._origin
-            raise ChangelingError(f"{self._called}: {self._reason(thrown)}") from None
+            raise ChangelingError(f"{self._called}: {self._reason(causes(error))}") from None
 
-    def _reason(self, thrown: Any) -> str:
-        kinds = _kinds(thrown)
+    def _reason(self, thrown: Sequence[Any]) -> str:
         for kind, reason in _REASONS.items():
-            if kind in kinds:
+            if any(is_instance(cause, kind) for cause in thrown):
                 return reason
-        messages = " ".join(str(cause.getMessage()) for cause in _causes(thrown))
+        # A setting that cannot be used is a ConfigException, whose message alone says which one.
+        messages = " ".join(str(cause.getMessage()) for cause in thrown)
         if "bootstrap" in messages:
             return "there is no such address: `servers` lists hosts and ports, host:9092,other:9092"
         named = [
@@ -143,14 +145,4 @@ class Cluster:
         ]
         if named:
             return f"the client settings cannot be used: check {', '.join(named)}"
-        return f"it cannot be queried ({kinds[-1]})"
-
-
-def _causes(thrown: Any) -> Iterator[Any]:
-    while thrown is not None:
-        yield thrown
-        thrown = thrown.getCause()
-
-
-def _kinds(thrown: Any) -> list[str]:
-    return [cause.getClass().getSimpleName() for cause in _causes(thrown)]
+        return f"it cannot be queried ({thrown[-1].getClass().getSimpleName()})"

@@ -21,12 +21,10 @@ from changeling.postgres.slot import ExportedSnapshot
 from changeling.sources import postgres_plan as plans
 from changeling.sources.postgres_capture import Capture
 from changeling.sources.postgres_known import AlteredTables, KnownTables
-from changeling.sources.postgres_lock_contention import LockContention
 from changeling.sources.postgres_plan import PostgresPlan, Snapshot, Stream
 from changeling.sources.postgres_reading import StreamReader
-from changeling.sources.postgres_requests import Requests
-from changeling.sources.postgres_settings import CaptureSettings
-from changeling.sources.postgres_snapshot import RunningSnapshot
+from changeling.sources.postgres_settings import CaptureSettings, Requests
+from changeling.sources.postgres_snapshot import LockContention, RunningSnapshot
 from changeling.sources.postgres_snapshot_reading import SnapshotReader, unreadable
 from changeling.sources.source import Input, KnownSchema, PlanSize
 

@@ -64,12 +64,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag_field="kind", tag="snapshot"):
 
 
 PostgresPlan = Stream | Snapshot
-_read: Callable[[str], PostgresPlan] = msgspec.json.Decoder(PostgresPlan).decode
-
-
-def parse_plan(text: str) -> PostgresPlan:
-    """The plan of its JSON text."""
-    return _read(text)
+parse_plan: Callable[[str], PostgresPlan] = msgspec.json.Decoder(PostgresPlan).decode
 
 
 def format_plan(plan: PostgresPlan) -> str:

@@ -1,6 +1,6 @@
 """Runs in the tasks: reads parts of tables under a snapshot, which lives until DDL on them has to be let through."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from time import monotonic, sleep
@@ -24,6 +24,7 @@ from changeling.sources.postgres_reading import NO_REJECTS, Read, Tables
 
 _LOCK_SECONDS = 1.0
 """How long a session that waits to alter a table may take to give up, before its table is left to it."""
+_ONLY = pa.array([0], pa.int64())
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,12 @@ class SnapshotReader:
         url, relation = self.tables.url, self.relations[part.table.spelled()]
         schema, name = part.table.schema or "", part.table.name
         rules, condition = self.tables.rules_of(schema, name), dict(self.tables.filters).get((schema, name))
+        changes = _PartChanges(self.tables.source, part, self.plan)
         if part.last and self.plan.replaces_rows:
-            yield _truncation(self.tables.source, part, self.plan), NO_REJECTS
+            yield changes.truncation(), NO_REJECTS
         if not part.name:
             # A partitioned table that has no partitions yet.
-            yield _schema(self.tables.source, part, self.plan, PublishedTable(relation, rules)), NO_REJECTS
+            yield changes.schema(PublishedTable(relation, rules)), NO_REJECTS
             return
         with ExitStack() as opened:
             try:
@@ -62,93 +64,78 @@ class SnapshotReader:
                     _lock_in_time(connection, leaf)
                 count = 0
                 for rows in read_rows(connection, relation, leaf, Blocks(part.first, part.end), rules, condition):
-                    yield _reads(rows, count, self.tables.source, part, self.plan), NO_REJECTS
+                    yield changes.reads(rows, count), NO_REJECTS
                     count += rows.num_rows
                 if part.last and not count:
-                    yield _schema(self.tables.source, part, self.plan, PublishedTable(relation, rules)), NO_REJECTS
+                    yield changes.schema(PublishedTable(relation, rules)), NO_REJECTS
             except psycopg.Error as error:
                 raise unreachable(url, error) from None
 
 
-def _reads(rows: pa.RecordBatch, before: int, source: str, part: Part, plan: Snapshot) -> pa.RecordBatch:
-    """Rows as changes; positions come from row numbers in the range, so reading it again gives the same positions."""
-    count = rows.num_rows
-    numbers = pa.array(np.arange(before + 1, before + count + 1)).cast(pa.string())
-    lengths = pc.utf8_lpad(pc.binary_length(numbers).cast(pa.string()), 2, "0")
-    prefix = encode(plan.point, 0, part.leaf, part.first)
-    positions = pc.binary_join_element_wise(f"{prefix}.", lengths, numbers, "")
-    return _changes(
-        count,
-        source,
-        part,
-        plan,
-        op="read",
-        after_image="full",
-        key=rows.column("key"),
-        after=rows.column("after"),
-        position=positions,
-        schema=rows.column("schema"),
-        offset=numbers.cast(pa.int64()),
-    )
+@dataclass(frozen=True)
+class _PartChanges:
+    """A part of a snapshot as changes; positions come from row numbers in it, so reading it again gives the same positions."""
 
+    source: str
+    part: Part
+    plan: Snapshot
 
-def _truncation(source: str, part: Part, plan: Snapshot) -> pa.RecordBatch:
-    """A truncate before the snapshot, which contains all rows that the source has."""
-    position = pa.array([encode(plan.point, 0)], pa.string())
-    return _changes(1, source, part, plan, op="truncate", after_image="none", position=position)
+    def reads(self, rows: pa.RecordBatch, before: int) -> pa.RecordBatch:
+        """Rows, of which `before` precede them in the part."""
+        numbers = pa.array(np.arange(before + 1, before + rows.num_rows + 1)).cast(pa.string())
+        lengths = pc.utf8_lpad(pc.binary_length(numbers).cast(pa.string()), 2, "0")
+        columns = {
+            "key": rows.column("key"),
+            "after": rows.column("after"),
+            "position": pc.binary_join_element_wise(f"{self._position()}.", lengths, numbers, ""),
+            "schema": rows.column("schema"),
+        }
+        return self._changes("read", "full", columns, numbers.cast(pa.int64()))
 
+    def truncation(self) -> pa.RecordBatch:
+        """A truncate before the snapshot, which contains all rows that the source has."""
+        position = pa.array([encode(self.plan.point, 0)], pa.string())
+        return self._changes("truncate", "none", {"position": position}, _ONLY)
 
-def _schema(source: str, part: Part, plan: Snapshot, table: PublishedTable) -> pa.RecordBatch:
-    """The schema alone, so that a table without rows has a replica, too."""
-    position = pa.array([encode(plan.point, 0, part.leaf, part.first)], pa.string())
-    schema = pa.array([table.schema_text], pa.string())
-    return _changes(1, source, part, plan, op="ddl", after_image="none", position=position, schema=schema)
+    def schema(self, table: PublishedTable) -> pa.RecordBatch:
+        """The schema alone, so that a table without rows has a replica, too."""
+        columns = {"position": [self._position()], "schema": [table.schema_text]}
+        arrays = {name: pa.array(texts, pa.string()) for name, texts in columns.items()}
+        return self._changes("ddl", "none", arrays, _ONLY)
 
+    def _position(self) -> str:
+        return encode(self.plan.point, 0, self.part.leaf, self.part.first)
 
-def _changes(
-    count: int,
-    source: str,
-    part: Part,
-    plan: Snapshot,
-    *,
-    op: str,
-    after_image: str,
-    position: pa.Array,
-    key: pa.Array | None = None,
-    after: pa.Array | None = None,
-    schema: pa.Array | None = None,
-    offset: pa.Array | None = None,
-) -> pa.RecordBatch:
-    def same(value: object, kind: pa.DataType) -> pa.Array:
-        return pa.repeat(pa.scalar(value, kind), count)
+    def _changes(self, op: str, after_image: str, given: Mapping[str, pa.Array], offsets: pa.Array) -> pa.RecordBatch:
+        def same(value: object, kind: pa.DataType) -> pa.Array:
+            return pa.repeat(pa.scalar(value, kind), len(offsets))
 
-    place = {
-        "topic": same(f"snapshot {part.schema}.{part.name}", pa.string()),
-        "partition": same(part.leaf, pa.int32()),
-        "offset": offset if offset is not None else same(0, pa.int64()),
-        "record": same(part.first, pa.int64()),
-        "ordinal": same(plan.point, pa.int64()),
-        "file": pa.nulls(count, pa.string()),
-    }
-    columns = {
-        "source": same(source, pa.string()),
-        "table": layout.tables_array([part.table]).take(pa.array(np.zeros(count, np.int32))),
-        "op": same(op, pa.string()),
-        "key": key,
-        "after": after,
-        "before_image": same("none", pa.string()),
-        "after_image": same(after_image, pa.string()),
-        "encoding": same("canonical", pa.string()),
-        "position": position,
-        "commit_time": same(plan.moment, pa.int64()),
-        "origin": pa.StructArray.from_arrays([place[one.name] for one in layout.ORIGIN], fields=list(layout.ORIGIN)),
-        "schema": schema,
-        "arrived": same(False, pa.bool_()),
-    }
-    return pa.RecordBatch.from_arrays(
-        [pa.nulls(count, one.type) if (found := columns.get(one.name)) is None else found for one in layout.CHANGES],
-        names=layout.CHANGES.names,
-    )
+        place = {
+            "topic": same(f"snapshot {self.part.schema}.{self.part.name}", pa.string()),
+            "partition": same(self.part.leaf, pa.int32()),
+            "offset": offsets,
+            "record": same(self.part.first, pa.int64()),
+            "ordinal": same(self.plan.point, pa.int64()),
+            "file": pa.nulls(len(offsets), pa.string()),
+        }
+        columns = {
+            **given,
+            "source": same(self.source, pa.string()),
+            "table": layout.tables_array([self.part.table]).take(pa.array(np.zeros(len(offsets), np.int32))),
+            "op": same(op, pa.string()),
+            "before_image": same("none", pa.string()),
+            "after_image": same(after_image, pa.string()),
+            "encoding": same("canonical", pa.string()),
+            "commit_time": same(self.plan.moment, pa.int64()),
+            "origin": pa.StructArray.from_arrays(
+                [place[one.name] for one in layout.ORIGIN], fields=list(layout.ORIGIN)
+            ),
+            "arrived": same(False, pa.bool_()),
+        }
+        return pa.RecordBatch.from_arrays(
+            [columns.get(one.name, pa.nulls(len(offsets), one.type)) for one in layout.CHANGES],
+            names=layout.CHANGES.names,
+        )
 
 
 def _importing(url: str, snapshot: str) -> Connection:

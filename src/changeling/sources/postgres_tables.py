@@ -5,7 +5,7 @@ from time import monotonic
 
 import msgspec
 
-from changeling.model.errors import ChangelingError, UsageError, nearest
+from changeling.model.errors import ChangelingError, UsageError, perhaps_meant
 from changeling.model.table import TableName
 from changeling.postgres import catalog, readiness
 from changeling.postgres.catalog import CatalogTable, Connection
@@ -229,5 +229,5 @@ class CapturedTables:
 def _what_then(connection: Connection, pattern: str) -> str:
     """What becomes of a pattern that matches no table, and which table it may mean."""
     known = (f"{one.table.schema}.{one.table.name}" for one in catalog.tables(connection, ("*.*",)))
-    proposed = nearest(pattern, known)
-    return "it is captured once it exists" + (f"; {proposed}" if proposed.startswith("did you mean") else "")
+    meant = perhaps_meant(pattern, known)
+    return f"it is captured once it exists{'' if meant is None else f'; {meant}'}"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from changeling.formats.options import ReadOptions
-from changeling.model.amounts import counted, sized
+from changeling.model.printable import counted, sized
 from changeling.model.table import TableName
 
 Reader: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]]

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
@@ -14,12 +16,22 @@ _BROKEN = (Py4JError, ConnectionError, EOFError)
 """What the first call raises after the JVM has ended."""
 _SOON = 2.0
 """Seconds to wait for a JVM to end after its connection broke."""
+_CONFLICTS = (
+    "org.apache.iceberg.exceptions.ValidationException",
+    "org.apache.iceberg.exceptions.CommitFailedException",
+    "org.apache.iceberg.exceptions.NotFoundException",
+)
+# What is raised in a Python worker of Spark arrives as the text of its traceback, without its type.
 _OURS = re.compile(r"^changeling\.[\w.]+Error: (.*?)(?=\n\s*(?:at |\.\.\.|$)|\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _LAST = re.compile(r"^([\w.]*(?:Error|Exception)): (.*)$", re.MULTILINE)
 
 
 class SparkEnded(ChangelingError):
     """The JVM is gone: whatever failed cannot be tried again in this process."""
+
+
+class Conflict(ChangelingError):
+    """Another writer of the same table was quicker: worth another try."""
 
 
 def check_spark(error: BaseException | None = None) -> None:
@@ -32,27 +44,48 @@ def check_spark(error: BaseException | None = None) -> None:
 def translate_error(error: Exception) -> ChangelingError:
     """Our own message where one of our errors ended a task, else the innermost one of Python or of the JVM.
 
-    If the JVM is gone, the result is `SparkEnded`, whatever the error said.
+    If the JVM is gone, the result is `SparkEnded`, whatever the error said; where writers conflict, it is a `Conflict`.
     """
     try:
         check_spark(error)
     except SparkEnded as ended:
         return ended
-    text = _text(error)
+    kind = Conflict if any(_is_conflict(thrown) for thrown in causes(error)) else ChangelingError
+    return kind(_message(_text(error)))
+
+
+def _message(text: str) -> str:
     if ours := _OURS.search(text):
-        return ChangelingError(ours[1].strip())
+        return ours[1].strip()
     if lines := _LAST.findall(text):
-        kind, message = lines[-1]
-        return ChangelingError(f"{kind.rpartition('.')[2]}: {message.strip()}")
-    return ChangelingError(text.strip().partition("\n")[0])
+        name, message = lines[-1]
+        return f"{name.rpartition('.')[2]}: {message.strip()}"
+    return text.strip().partition("\n")[0]
+
+
+def causes(error: BaseException) -> list[Any]:
+    """The exception of Java that an error stands for, then what caused it, the innermost last; none where it is Python's."""
+    thrown = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    found = []
+    while thrown is not None:
+        found.append(thrown)
+        thrown = thrown.getCause()
+    return found
+
+
+def is_instance(thrown: Any, kind: str) -> bool:
+    """Whether an exception of Java is of a class, or of one derived from it."""
+    return bool(JavaClass(kind, thrown._gateway_client)._java_lang_class.isInstance(thrown))
+
+
+def _is_conflict(thrown: Any) -> bool:
+    return any(is_instance(thrown, kind) for kind in _CONFLICTS)
 
 
 def _text(error: Exception) -> str:
     if isinstance(error, Py4JJavaError):
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        return f"{cause.getClass().getName()}: {cause.getMessage()}"
+        innermost = causes(error)[-1]
+        return f"{innermost.getClass().getName()}: {innermost.getMessage()}"
     return str(error)
 
 

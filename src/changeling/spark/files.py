@@ -12,7 +12,7 @@ from changeling.files.paths import Place
 from changeling.files.reading import Carrier, read
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
-from changeling.formats.framing import JsonValues
+from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions
 from changeling.formats.user_options import read_options
 from changeling.model import layout
@@ -48,25 +48,29 @@ def decode_files(
     """
     given = [paths] if isinstance(paths, str) else list(paths)
     checked = read_options(registry.get(format), options)
-    reader = reader_of(spark, places.expand(given), format, checked, carrier=carrier, split_bytes=split_bytes)
+    reader = reader_of(spark, places.expand(given), FileRecords(format, checked, carrier), split_bytes=split_bytes)
     return Decoded(*(_decoded(spark, reader, part) for part in (Part.ROWS, Part.REJECTS)))
 
 
+@dataclass(frozen=True)
+class FileRecords:
+    """What files contain: records of a dialect, alone or in messages."""
+
+    format: str
+    options: ReadOptions
+    carrier: Carrier = "plain"
+
+    @property
+    def framing(self) -> Framing:
+        """How records without messages are framed."""
+        return registry.get(self.format).framing(self.options)
+
+
 def reader_of(
-    spark: SparkSession,
-    found: Sequence[Place],
-    format: str,
-    options: ReadOptions,
-    *,
-    carrier: Carrier = "plain",
-    first: int = 0,
-    split_bytes: int = SPLIT_BYTES,
+    spark: SparkSession, found: Sequence[Place], records: FileRecords, *, first: int = 0, split_bytes: int = SPLIT_BYTES
 ) -> "FilesReader":
     """A reader of these files; their ordinals begin with `first`. Large ones are scanned now, to be split."""
-    framing = registry.get(format).framing(options)
-    return FilesReader(
-        format, options, carrier, _tasks(spark, found, framing, carrier, first, split_bytes, options.record_bytes)
-    )
+    return FilesReader(records, _tasks(spark, found, records, first, split_bytes))
 
 
 @dataclass(frozen=True)
@@ -83,18 +87,12 @@ def _decoded(spark: SparkSession, reader: "FilesReader", part: Part) -> DataFram
 
 
 def _tasks(
-    spark: SparkSession,
-    found: Sequence[Place],
-    framing: object,
-    carrier: Carrier,
-    first: int,
-    split_bytes: int,
-    limit: int,
+    spark: SparkSession, found: Sequence[Place], records: FileRecords, first: int, split_bytes: int
 ) -> list[list[FilePart]]:
     """The file parts of each task. Small files share a task, as long as there is enough work for every core."""
-    may_split = carrier == "plain" and isinstance(framing, JsonValues)
+    may_split = records.carrier == "plain" and isinstance(records.framing, JsonValues)
     large = [place for place in found if may_split and _is_splittable(place, split_bytes)]
-    cut = _counted(spark, [splits(place.path, split_bytes) for place in large], limit)
+    cut = _counted(spark, [splits(place.path, split_bytes) for place in large], records.options.record_bytes)
     share = sum(place.size or 0 for place in found) // (2 * spark.sparkContext.defaultParallelism)
     return shared_out(found, first, max(min(share, split_bytes), _LEAST_BYTES), cut)
 
@@ -164,9 +162,7 @@ class CountKernel:
 class FilesReader:
     """The numbers of tasks into the records of their files, and into rejects for what is no record."""
 
-    format: str
-    options: ReadOptions
-    carrier: Carrier
+    records: FileRecords
     tasks: list[list[FilePart]]
 
     def frame(self, spark: SparkSession) -> DataFrame:
@@ -198,14 +194,13 @@ class FilesReader:
                 yield _records(values, part, number), _NO_REJECTS
                 number += len(values)
             return
-        framing = registry.get(self.format).framing(self.options)
         for batch in read(
             [part.place],
-            framing=framing,
-            carrier=self.carrier,
+            framing=self.records.framing,
+            carrier=self.records.carrier,
             batch_rows=_BATCH_ROWS,
             batch_bytes=_BATCH_BYTES,
-            size_limit=self.options.record_bytes,
+            size_limit=self.records.options.record_bytes,
         ):
             yield _with_ordinal(batch.records, part.ordinal), _with_ordinal(batch.rejects, part.ordinal)
 
@@ -219,7 +214,8 @@ class FilesKernel:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One output batch for each that is read, and one more where something is no record."""
-        decoder = Decoder(registry.get(self.reader.format), self.reader.options)
+        read = self.reader.records
+        decoder = Decoder(registry.get(read.format), read.options)
         for records, rejects in self.reader(batches):
             decoded = decoder(records)
             yield self.part.of(decoded.changes, decoded.rejects)

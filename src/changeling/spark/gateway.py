@@ -1,4 +1,4 @@
-"""Starts and ends Spark's JVM; reports a missing Java, and how a JVM ended that nobody stopped."""
+"""Starts and ends Spark's JVM, and names its classes; reports a missing Java, and how a JVM ended that nobody stopped."""
 
 import logging
 import os
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from py4j.java_gateway import JavaGateway
-from pyspark import SparkConf
+from py4j.java_gateway import GatewayClient, JavaClass, JavaGateway
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
@@ -121,3 +121,29 @@ def _forward_stderr(read_end: int) -> None:
         for line in lines:
             if not line.startswith(_NOISE):
                 os.write(2, line)
+
+
+class JavaNames:
+    """A package of Java, whose attributes are packages (in lower case) and classes.
+
+    Py4j's own view searches all jars for a class of every part of a name, each time: `jvm.org.apache.iceberg.SchemaParser` are
+    three searches in vain.
+    """
+
+    def __init__(self, client: GatewayClient, package: str = "") -> None:
+        self._client = client
+        self._package = package
+
+    @staticmethod
+    def of(context: SparkContext) -> "JavaNames":
+        """All packages that the JVM of a context knows."""
+        gateway: Any = context._gateway
+        return JavaNames(gateway._gateway_client)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        path = f"{self._package}.{name}" if self._package else name
+        found = JavaClass(path, self._client) if name[0].isupper() else JavaNames(self._client, path)
+        setattr(self, name, found)
+        return found

@@ -12,8 +12,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from changeling.spark import jars
-from changeling.spark.gateway import start
-from changeling.spark.java_names import JavaNames
+from changeling.spark.gateway import JavaNames, start
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _FILES_SOURCE = Path(__file__).with_name("LocalFiles.java")

@@ -1,17 +1,20 @@
-"""How commands start: quickly, and not silently.
+"""The process of a command: it starts quickly, and not silently, and signals stop it.
 
 Importing what a command needs takes longer than most commands do. Measured, pandas, which PyArrow would load though nothing here uses
 it, is a third of that, and looking for garbage among what was imported a third of the rest. Spark needs pandas, and what works for
-long needs the garbage collected: both are as usual from where PySpark is imported.
+long needs the garbage collected: both are as usual from where PySpark is imported. The first signal stops a command gracefully, the
+second one at once.
 """
 
 import gc
 import logging
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FrameType, ModuleType
 
 _ALLOCATIONS = 50_000
 """Objects between two looks for garbage; Python's own number is 700."""
@@ -57,3 +60,47 @@ def announce_spark() -> None:
     if sys.stderr.isatty() and not logger.handlers:
         logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.INFO)
+
+
+def stop_at_once(number: int) -> None:
+    """Ends the process and Spark immediately; the next run completes what was not finished."""
+    # A third signal does not wait for Spark to shut down.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda received, frame: os._exit(128 + received))
+    shown = "\x1b[?25h" if sys.stderr.isatty() else ""
+    os.write(2, f"{shown}changeling: stopped at once\n".encode())
+    # Other threads meet the end of Spark, and would report it.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    gateway = sys.modules.get("changeling.spark.gateway")
+    if gateway is not None:
+        gateway.end()
+    os._exit(128 + number)
+
+
+def stopped_by_signals(announce: Callable[[], object] = lambda: None) -> threading.Event:
+    """An event that the first Ctrl-C (or SIGTERM) sets, which is announced; the second stops at once."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            stop_at_once(number)
+        stop.set()
+        announce()
+
+    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGTERM, ask)
+    return stop
+
+
+def interrupt_once() -> None:
+    """The first Ctrl-C interrupts a command and lets it clean up; the second does not wait for that."""
+    interrupted = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        if interrupted:
+            stop_at_once(number)
+        interrupted = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, ask)
