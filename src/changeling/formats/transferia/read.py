@@ -1,0 +1,453 @@
+"""Transferia's records into changes: change items, the record of its data model, and arrays of them.
+
+What a change does not contain of its record goes to `meta`, under the record's own names.
+"""
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from changeling.envelope import message_keys
+from changeling.envelope.cells import Cell, Cells, Members, Names, Part
+from changeling.envelope.reading import ChangeCells, Reader
+from changeling.formats.member_order import follows, in_order
+from changeling.formats.options import ReadOptions
+from changeling.formats.transferia import schema
+from changeling.formats.transferia.envelope import (
+    INT64,
+    KINDS,
+    MEMBERS,
+    MESSAGE_PREFIXES,
+    OLD_KEYS,
+    OPERATIONS,
+    OWN_PLACE,
+    ROWS,
+    SEED_KINDS,
+    SEED_MEMBERS,
+    TRANSACTION_DONE,
+    Extras,
+    Item,
+    SeedRecord,
+    Serialization,
+    Shape,
+    refuse_proto,
+)
+from changeling.formats.transferia.schema import Table
+from changeling.model import json_text
+from changeling.model.change import Change, Record, Transaction
+from changeling.model.errors import Rejected, nearest
+from changeling.model.json_text import quote, string
+from changeling.model.operation import Image, Operation
+from changeling.model.position import encode
+from changeling.model.table import TableName
+
+Told: TypeAlias = tuple[ChangeCells, Members]
+"""A change, and the members of its `meta`."""
+_item, _seed = (msgspec.json.Decoder(form).decode for form in (Item, SeedRecord))
+_list = msgspec.json.Decoder(list[str] | None).decode
+_column_names, _old_names = json_text.named("columnnames", _list), json_text.named("oldkeys.keynames", _list)
+_text = msgspec.json.Decoder(str | None).decode
+_EMPTY = b'""'
+_NUMBERS = ("id", "nextlsn", "commitTime", "txPosition")
+_OPTIONAL = ("columnvalues", "changeling")
+_NEEDED = tuple(name for name in MEMBERS if name not in ("kind", "table_schema", *_OPTIONAL))
+_SEED_NEEDED = ("CommitTime", "Table", "Values", "TableSchema")
+"""Members that Transferia itself never leaves out."""
+_EXTRAS = Part("changeling", Extras)
+_HELD = (Image.FULL, Image.PARTIAL, Image.KEY)
+
+
+class TransferiaRead(ReadOptions, frozen=True, kw_only=True):
+    """Options of a Transferia reader."""
+
+    shape: Shape | None = None
+    """Change items, or records of the data model; by default each record shows which it is."""
+    serialization: Serialization = "json"
+    """How values are serialized; proto is refused."""
+
+
+def reader(options: TransferiaRead) -> Reader:
+    """A function from a record to its changes: one, or those of an array."""
+    refuse_proto(options.serialization)
+    item, seed = _item_reader(options), _seed_reader(options)
+
+    def one(cells: Cells, value: Cell, message_key: Cell) -> ChangeCells:
+        names = cells.names(value)
+        shown = "kind" not in names and not {"ID", "Kind"}.isdisjoint(names)
+        is_seed = options.shape == "seed" or (options.shape is None and shown)
+        change, meta = (seed if is_seed else item)(cells, value, names)
+        meta |= message_keys.kept(cells, message_key, change.key)
+        return change._replace(meta=cells.sparse(meta))
+
+    def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
+        value = record.value
+        if value is None:
+            cells.alone()
+            return [message_keys.tombstone(record, options.table)]
+        if not cells.branch(cells.starts(value, b"[")):
+            return one(cells, value, record.key)
+        cells.alone()
+        items = json_text.items(value)
+        if not items:
+            raise Rejected("an empty array: there is no change item in it")
+        changes = []
+        for place, part in enumerate(items, 1):
+            try:
+                changes.append(Change(**one(cells, part, record.key)._asdict()))
+            except ValueError as error:
+                raise Rejected(f"item {place} of {len(items)}: {error}") from None
+        return changes
+
+    return read
+
+
+def _members(cells: Cells, value: Cell, names: Names, usual: Names, optional: Names) -> Members:
+    """The members of a record; those of a group may lack the optional ones, if they are in order."""
+    return cells.members(value, optional=optional if follows(names, usual, ()) else (), usual=usual)
+
+
+def _naturals(cells: Cells, value: Cell, members: Members, check: Callable[[Any], Any], names: Names) -> Sequence[Cell]:
+    """The numbers in these members, 0 where one is missing; all members of a record by itself are checked."""
+    if not cells.many:
+        checked = check(value)
+        return [checked.get(name) or 0 for name in names]
+    found = [cells.natural(members[name]) if name in members else 0 for name in names]
+    cells.only(cells.all_present(found))
+    return found
+
+
+def _form(cells: Cells, members: Members, names: Names, usual: Names, needed: Names) -> Members:
+    """What `meta` keeps of members that are not the usual ones in their order."""
+    found: Members = {}
+    if lacks := [name for name in needed if name not in names]:
+        found["lacks"] = quote(lacks)
+    if extra := {name: members[name] for name in names if name not in usual}:
+        found["extra"] = cells.shell(extra)
+    if not in_order(names, usual):
+        found["order"] = quote(names)
+    return found
+
+
+def _columns(cells: Cells, names: Sequence[str], values: Cell, wrong: Callable[[int], str]) -> Members:
+    """The columns of a list of values, which may be missing where there are none."""
+    return dict(zip(names, cells.items(cells.first(values, b"[]"), len(names), wrong), strict=True))
+
+
+def _time(cells: Cells, nanos: Cell) -> Cell:
+    """A commit time; none where it is 0, or does not fit into 64 bits with a sign."""
+    return cells.where(cells.equal(nanos, 0) | ~cells.less(nanos, INT64), None, nanos)
+
+
+class _Rows(NamedTuple):
+    """What the rows of some items share."""
+
+    table: Table
+    kind: str
+    new: Sequence[str]
+    old: Sequence[str]
+
+    @property
+    def has_after(self) -> bool:
+        """The new values are the row after the change, and the image names their columns."""
+        return self.kind != "delete" and bool(self.new)
+
+    @property
+    def in_columns(self) -> bool:
+        """A delete without old keys: its row is in the new values."""
+        return self.kind == "delete" and not self.old and bool(self.new)
+
+    @property
+    def has_before(self) -> bool:
+        """The old values are the row before the change, or the part of it that the source sends."""
+        return self.kind != "insert" and bool(self.old)
+
+
+def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
+    @functools.lru_cache(maxsize=4096)
+    def table_of(catalog: str | None, space: bytes, name: bytes, listed: bytes | None) -> Table:
+        table = options.table if name == _EMPTY else TableName(catalog, string(space) or None, string(name))
+        if table is None:
+            raise Rejected("the item names no table: say which with --table")
+        return schema.table(listed, table, options)
+
+    def read(cells: Cells, value: Cell, names: Names) -> Told:
+        if "kind" not in names:
+            cells.refuse("not a change item: it has no `kind`")
+        item = _members(cells, value, names, MEMBERS, _OPTIONAL)
+        numbers = _naturals(cells, value, item, _item, _NUMBERS)
+        noted, kind = item.get("changeling"), cells.each(string, item["kind"])
+        extras = cells.struct(_EXTRAS, cells.first(noted, b"{}")) if cells.any(cells.present(noted)) else Extras()
+        change, meta = _placed(cells, cells.each(_operation, kind, extras.op), item, numbers, extras)
+        named = (extras.catalog, item.get("schema", _EMPTY), item.get("table", _EMPTY), item.get("table_schema"))
+        unnamed = cells.equal(named[2], _EMPTY)
+        if not cells.only(cells.one_of(change.op, ROWS)):
+            if not unnamed:
+                table = table_of(*named)
+                change = change._replace(table=table.name, schema=table.schema)
+            return _control(change, item, value, extras)
+        table = cells.each(table_of, *named)
+        known = cells.fields(table)
+        change = change._replace(table=known.name, schema=known.schema)
+        change, columns = _row(cells, change, item, kind, table, extras)
+        for member in ("part", "query"):
+            text = item.get(member, _EMPTY)
+            cells.expect(cells.starts(text, b'"'))
+            meta[member] = cells.where(cells.equal(text, _EMPTY), None, text)
+        # An item that names no table is of the one that the user named.
+        meta |= {member: cells.where(unnamed, item.get(member), None) for member in ("schema", "table")}
+        meta["kind"] = cells.where(cells.one_of(kind, list(KINDS.values())), None, item["kind"])
+        form = _form(cells, item, names, MEMBERS, _NEEDED)
+        return change, {**columns, "table_schema": known.kept, **meta, "changeling": noted, **form}
+
+    return read
+
+
+def _operation(kind: str, declared: Operation | None) -> Operation:
+    own = OPERATIONS.get(kind, Operation.MESSAGE)
+    if kind not in OPERATIONS and not kind.startswith(MESSAGE_PREFIXES):
+        raise Rejected(f"unknown kind {kind!r}; {nearest(kind, OPERATIONS)}")
+    if declared is None or declared is own:
+        return own
+    if KINDS.get(declared) != kind:
+        raise Rejected(f"kind {kind!r} cannot be the operation {declared.value!r} that `changeling` declares")
+    return declared
+
+
+def _placed(cells: Cells, op: Cell, item: Members, numbers: Sequence[Cell], extras: Extras) -> Told:
+    """Position, time and transaction of an item, and what they cannot express exactly."""
+    number, lsn, time, order = numbers
+    unplaced, declared = cells.equal(lsn, 0), cells.present(extras.position)
+    position = cells.where(unplaced, None, cells.position(lsn, order))
+    if not cells.only(~declared):
+        position = encode(*(extras.position or ()))
+    text = item.get("tx_id")
+    text = cells.where(cells.equal(text, _EMPTY), None, text)
+    name = cells.first(cells.text(text), cells.where(cells.equal(number, 0), None, cells.printed(number)))
+    place = cells.where(cells.equal(extras.order, OWN_PLACE), order, extras.order)
+    change = ChangeCells(
+        op=op,
+        position=position,
+        commit_time=_time(cells, time),
+        transaction=cells.transaction(name, place, extras.total),
+    )
+    return change, {
+        "nextlsn": cells.where(unplaced | declared, cells.digits(lsn), None),
+        "txPosition": cells.where((unplaced | declared) & ~cells.equal(order, 0), cells.digits(order), None),
+        "commitTime": cells.where(cells.less(time, INT64), None, cells.digits(time)),
+        "id": cells.where(cells.present(text), cells.digits(number), None),
+    }
+
+
+def _control(change: ChangeCells, item: Members, value: bytes, extras: Extras) -> Told:
+    """The change of an item that touches no row; the item is kept in full."""
+    meta = {"kind": item["kind"]}
+    if change.op is Operation.DDL and (statement := _statement(item)) is not None:
+        meta["statement"] = quote(statement)
+        before, behind = TRANSACTION_DONE
+        if statement.startswith(before) and statement.endswith(behind):
+            own = change.transaction.id if change.transaction else "0"
+            name = statement[len(before) : -len(behind)].strip() or own
+            order = None if extras.order == OWN_PLACE else extras.order
+            done = Transaction(name, order, extras.total, complete=True)
+            change = change._replace(op=Operation.COMMIT, transaction=done)
+    return change, {**meta, "item": json_text.compact(value)}
+
+
+def _statement(item: Members) -> str | None:
+    """The text of a DDL item: its one value, else its query."""
+    values = _values(item.get("columnvalues"))
+    return (
+        string(values[0]) if len(values) == 1 and values[0][:1] == b'"' else string(item.get("query", _EMPTY)) or None
+    )
+
+
+def _values(raw: bytes | None) -> list[bytes]:
+    return [] if raw in (None, b"null") else json_text.items(raw)
+
+
+def _row(cells: Cells, change: ChangeCells, item: Members, kind: Cell, table: Cell, extras: Extras) -> Told:
+    """The change of an item of a row, and what `meta` keeps of its columns."""
+    names, keys = item.get("columnnames"), item.get("oldkeys")
+    there, empty = cells.starts(keys, b"{"), cells.equal(keys, b"{}")
+    cells.expect(there | cells.equal(keys, b"null") | ~cells.present(keys))
+    old_names, types, old_values, odd = cells.by_value(_old_keys, there & ~empty, keys)
+    rows = cells.each(_rows, table, kind, cells.filled(names), cells.filled(old_names))
+    key, before, after, before_image, after_image = cells.by_value(
+        _images, rows, cells.value(item, "columnvalues"), old_values
+    )
+    change = change._replace(
+        key=key,
+        before=before,
+        after=after,
+        before_image=_image(cells, before, extras.before_image, before_image),
+        after_image=_image(cells, after, extras.after_image, after_image),
+    )
+    has_after, has_before, in_columns = (
+        cells.holds(operator.attrgetter(name), rows) for name in ("has_after", "has_before", "in_columns")
+    )
+    return change, {
+        "columnnames": cells.where(has_after | cells.equal(names, b"null"), None, names),
+        "columnvalues": cells.where(has_after, None, item.get("columnvalues")),
+        "keytypes": cells.where(has_before, types, None),
+        "oldkeys": cells.where(has_before, odd, cells.where(empty & ~in_columns, None, keys)),
+    }
+
+
+def _old_keys(cells: Cells, there: bool, text: Cell) -> Sequence[Cell]:
+    """The names, types and values of the old keys, and their text where they have others, or another order."""
+    if not there:
+        return None, None, None, None
+    names, keys = cells.names(text), cells.members(text)
+    odd = None if follows(names, OLD_KEYS, ()) else text
+    return keys.get("keynames"), keys.get("keytypes"), cells.value(keys, "keyvalues"), odd
+
+
+def _rows(table: Table, kind: str, columns: bytes, old_columns: bytes) -> _Rows:
+    new, old = _column_names(columns) or [], _old_names(old_columns) or []
+    for names in (new, old):
+        if len(set(names)) < len(names):
+            raise Rejected(f"a column is named twice: {', '.join(names)}")
+    return _Rows(table, kind, new, old)
+
+
+def _images(cells: Cells, rows: _Rows, values: Cell, old_values: Cell) -> Sequence[Cell]:
+    """The key, the images, and how complete they are."""
+    table, kind, names, old_names = rows
+    deleted = kind == "delete"
+    from_old = deleted and not rows.in_columns
+    for name in table.key:
+        if name not in old_names and (from_old or name not in names):
+            cells.refuse(f"the item lacks key column {name!r}: neither columnnames nor oldkeys names it")
+    new = _columns(cells, names, values, lambda found: f"{len(names)} columnnames, but {found} columnvalues")
+    old = _columns(cells, old_names, old_values, lambda found: f"{len(old_names)} keynames, but {found} keyvalues")
+    held = old if from_old else {**old, **new}
+    before = new if rows.in_columns else old if rows.has_before else {}
+    return (
+        cells.key({name: held[name] for name in table.key}) if table.key else None,
+        cells.shell(before) if before else None,
+        None if deleted else cells.shell(new),
+        schema.before_image(tuple(before), table.columns, table.key),
+        Image.NONE if deleted else schema.after_image(kind, tuple(new), table.columns),
+    )
+
+
+def _image(cells: Cells, image: Cell, noted: Cell, shown: Cell) -> Cell:
+    """How complete an image is: as Changeling itself noted, else as its columns show."""
+    return cells.where(cells.present(image) & cells.one_of(noted, _HELD), noted, shown)
+
+
+class _SeedRows(NamedTuple):
+    """What the rows of some records share."""
+
+    table: Table
+    op: Operation
+    has_old: bool
+
+
+def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
+    def table_name(raw: bytes) -> TableName | None:
+        name = _text(raw)
+        return schema.table_name(name) if name else options.table
+
+    @functools.lru_cache(maxsize=4096)
+    def table_of(raw: bytes, listed: bytes | None) -> Table:
+        name = table_name(raw)
+        if name is None:
+            raise Rejected("the record names no table: say which with --table")
+        table = schema.table(listed, name, options)
+        if not table.columns:
+            raise Rejected("no TableSchema: the columns of Values are unknown; give them with --columns or --schema")
+        return table
+
+    def read(cells: Cells, value: Cell, names: Names) -> Told:
+        if not {"ID", "Kind"}.issubset(names):
+            cells.alone()
+        record = _members(cells, value, names, SEED_MEMBERS, ("OldValues",))
+        number, nanos = _naturals(cells, value, record, _seed, ("ID", "CommitTime"))
+        op, old = cells.each(_seed_operation, record["Kind"]), record.get("OldValues")
+        has_old = cells.present(old) & ~cells.matches(old, r"null|\[\s*\]")
+        cells.expect(
+            ~has_old | cells.equal(op, Operation.UPDATE),
+            lambda: f"OldValues on {string(record['Kind'])}: they are filled only for UPDATE",
+        )
+        change = ChangeCells(op=op, position=cells.position(number), commit_time=_time(cells, nanos))
+        name, meta = record.get("Table", b"null"), {"shape": b'"seed"'}
+        if not cells.only(~cells.equal(op, Operation.DDL)):
+            values = _values(record.get("Values"))
+            if values and values[0][:1] == b'"':
+                meta["statement"] = values[0]
+            return change._replace(table=table_name(name)), {**meta, "item": json_text.compact(value)}
+        table = cells.each(table_of, name, record.get("TableSchema"))
+        known = cells.fields(table)
+        rows = cells.each(_SeedRows, table, op, has_old)
+        key, before, after, before_image, keys = cells.by_value(_seed_row, rows, cells.value(record, "Values"), old)
+        time = record.get("CommitTime")
+        plain = cells.less(nanos, INT64) & ~cells.equal(time, b"null")
+        return change._replace(
+            table=known.name,
+            schema=known.schema,
+            key=key,
+            before=before,
+            after=after,
+            before_image=before_image,
+            after_image=cells.where(cells.present(after), Image.FULL, Image.NONE),
+        ), {
+            **meta,
+            "keys": keys,
+            "TableSchema": cells.where(cells.equal(known.kept, b'"seed"'), None, known.kept),
+            "CommitTime": cells.where(plain, None, time),
+            "Table": cells.each(_odd_name, record.get("Table"), known.name),
+            "OldValues": cells.where(has_old, None, old),
+            **_form(cells, record, names, SEED_MEMBERS, _SEED_NEEDED),
+        }
+
+    return read
+
+
+def _seed_operation(raw: bytes) -> Operation:
+    kind = string(raw)
+    if kind not in SEED_KINDS:
+        raise Rejected(f"unknown Kind {kind!r}; {nearest(kind, SEED_KINDS)}")
+    return SEED_KINDS[kind]
+
+
+def _odd_name(raw: bytes | None, name: TableName) -> bytes | None:
+    """The text of a table's name that is not the one of that table."""
+    return None if raw == quote(schema.table_text(name)) else raw
+
+
+def _seed_row(cells: Cells, rows: _SeedRows, values: Cell, old: Cell) -> Sequence[Cell]:
+    """The key, the images, how complete the one before is, and whether its list contains only the key."""
+    table, op, has_old = rows
+    columns, key, deleted = table.columns, table.key, op is Operation.DELETE
+
+    def row(names: Sequence[str], values: Cell, member: str) -> Members:
+        wrong = f"but the schema has {len(names)} columns"
+        return _columns(cells, names, values, lambda found: f"{found} {member}, {wrong}")
+
+    after = None if deleted else row(columns, values, "Values")
+    before: Members | None = None
+    short = False
+    if deleted or has_old:
+        given, member = (values, "Values") if deleted else (old, "OldValues")
+        short = not cells.many and len(_values(given)) == len(key) != len(columns)
+        before = row(key if short else columns, given, member)
+    held = before or {} if after is None else after
+    if missing := [name for name in key if name not in held]:
+        cells.refuse(f"the schema lacks the key columns {', '.join(missing)}")
+    image, how_much = None, Image.NONE
+    if before is not None:
+        others = (cells.equal(value, b"null") for name, value in before.items() if name not in key)
+        alone = functools.reduce(operator.and_, others, cells.mask(bool(key)))
+        image = cells.where(alone, cells.shell({name: before[name] for name in key}), cells.shell(before))
+        how_much = cells.where(alone, Image.KEY, Image.FULL)
+    return (
+        cells.key({name: held[name] for name in key}) if key else None,
+        image,
+        None if after is None else cells.shell(after),
+        how_much,
+        b"true" if short else None,
+    )
