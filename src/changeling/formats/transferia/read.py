@@ -15,26 +15,8 @@ from changeling.envelope.cells import Cell, Cells, Members, Names, Part
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats.member_order import follows, in_order
 from changeling.formats.options import ReadOptions
-from changeling.formats.transferia import schema
-from changeling.formats.transferia.envelope import (
-    INT64,
-    KINDS,
-    MEMBERS,
-    MESSAGE_PREFIXES,
-    OLD_KEYS,
-    OPERATIONS,
-    OWN_PLACE,
-    ROWS,
-    SEED_KINDS,
-    SEED_MEMBERS,
-    TRANSACTION_DONE,
-    Extras,
-    Item,
-    SeedRecord,
-    Serialization,
-    Shape,
-    refuse_proto,
-)
+from changeling.formats.transferia import envelope, schema
+from changeling.formats.transferia.envelope import KINDS, OPERATIONS, Extras, Serialization, Shape
 from changeling.formats.transferia.schema import Table
 from changeling.model import json_text
 from changeling.model.change import Change, Record, Transaction
@@ -46,18 +28,17 @@ from changeling.model.table import TableName
 
 Told: TypeAlias = tuple[ChangeCells, Members]
 """A change, and the members of its `meta`."""
-_item, _seed = (msgspec.json.Decoder(form).decode for form in (Item, SeedRecord))
+_item, _seed = (msgspec.json.Decoder(form).decode for form in (envelope.Item, envelope.SeedRecord))
 _list = msgspec.json.Decoder(list[str] | None).decode
 _column_names, _old_names = json_text.named("columnnames", _list), json_text.named("oldkeys.keynames", _list)
 _text = msgspec.json.Decoder(str | None).decode
+_EXTRAS = Part("changeling", Extras)
 _EMPTY = b'""'
 _NUMBERS = ("id", "nextlsn", "commitTime", "txPosition")
 _OPTIONAL = ("columnvalues", "changeling")
-_NEEDED = tuple(name for name in MEMBERS if name not in ("kind", "table_schema", *_OPTIONAL))
-_SEED_NEEDED = ("CommitTime", "Table", "Values", "TableSchema")
-"""Members that Transferia itself never leaves out."""
-_EXTRAS = Part("changeling", Extras)
 _HELD = (Image.FULL, Image.PARTIAL, Image.KEY)
+_COUNTS = ("{names} columnnames, but {found} columnvalues", "{names} keynames, but {found} keyvalues")
+_SEED_COUNTS = tuple(f"{{found}} {member}, but the schema has {{names}} columns" for member in ("Values", "OldValues"))
 
 
 class TransferiaRead(ReadOptions, frozen=True, kw_only=True):
@@ -71,7 +52,7 @@ class TransferiaRead(ReadOptions, frozen=True, kw_only=True):
 
 def reader(options: TransferiaRead) -> Reader:
     """A function from a record to its changes: one, or those of an array."""
-    refuse_proto(options.serialization)
+    envelope.refuse_proto(options.serialization)
     item, seed = _item_reader(options), _seed_reader(options)
 
     def one(cells: Cells, value: Cell, message_key: Cell) -> ChangeCells:
@@ -104,11 +85,6 @@ def reader(options: TransferiaRead) -> Reader:
     return read
 
 
-def _members(cells: Cells, value: Cell, names: Names, usual: Names, optional: Names) -> Members:
-    """The members of a record; those of a group may lack the optional ones, if they are in order."""
-    return cells.members(value, optional=optional if follows(names, usual, ()) else (), usual=usual)
-
-
 def _naturals(cells: Cells, value: Cell, members: Members, check: Callable[[Any], Any], names: Names) -> Sequence[Cell]:
     """The numbers in these members, 0 where one is missing; all members of a record by itself are checked."""
     if not cells.many:
@@ -119,10 +95,10 @@ def _naturals(cells: Cells, value: Cell, members: Members, check: Callable[[Any]
     return found
 
 
-def _form(cells: Cells, members: Members, names: Names, usual: Names, needed: Names) -> Members:
+def _form(cells: Cells, members: Members, names: Names, usual: Names, optional: Names) -> Members:
     """What `meta` keeps of members that are not the usual ones in their order."""
     found: Members = {}
-    if lacks := [name for name in needed if name not in names]:
+    if lacks := [name for name in usual if name not in (*names, *optional)]:
         found["lacks"] = quote(lacks)
     if extra := {name: members[name] for name in names if name not in usual}:
         found["extra"] = cells.shell(extra)
@@ -131,38 +107,23 @@ def _form(cells: Cells, members: Members, names: Names, usual: Names, needed: Na
     return found
 
 
-def _columns(cells: Cells, names: Sequence[str], values: Cell, wrong: Callable[[int], str]) -> Members:
-    """The columns of a list of values, which may be missing where there are none."""
-    return dict(zip(names, cells.items(cells.first(values, b"[]"), len(names), wrong), strict=True))
-
-
 def _time(cells: Cells, nanos: Cell) -> Cell:
     """A commit time; none where it is 0, or does not fit into 64 bits with a sign."""
-    return cells.where(cells.equal(nanos, 0) | ~cells.less(nanos, INT64), None, nanos)
+    return cells.where(cells.equal(nanos, 0) | ~cells.less(nanos, envelope.INT64), None, nanos)
 
 
 class _Rows(NamedTuple):
-    """What the rows of some items share."""
+    """What the rows of some records share."""
 
     table: Table
     kind: str
     new: Sequence[str]
+    """The columns of the values after the change."""
     old: Sequence[str]
-
-    @property
-    def has_after(self) -> bool:
-        """The new values are the row after the change, and the image names their columns."""
-        return self.kind != "delete" and bool(self.new)
-
-    @property
-    def in_columns(self) -> bool:
-        """A delete without old keys: its row is in the new values."""
-        return self.kind == "delete" and not self.old and bool(self.new)
-
-    @property
-    def has_before(self) -> bool:
-        """The old values are the row before the change, or the part of it that the source sends."""
-        return self.kind != "insert" and bool(self.old)
+    before: str
+    """The row before the change: the `old` values, the `new` ones of a delete without old ones, or none."""
+    in_full: bool = False
+    """Lists have a value for each column of the table."""
 
 
 def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
@@ -176,21 +137,21 @@ def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
     def read(cells: Cells, value: Cell, names: Names) -> Told:
         if "kind" not in names:
             cells.refuse("not a change item: it has no `kind`")
-        item = _members(cells, value, names, MEMBERS, _OPTIONAL)
+        item = cells.members(
+            value, optional=_OPTIONAL if follows(names, envelope.MEMBERS, ()) else (), usual=envelope.MEMBERS
+        )
         numbers = _naturals(cells, value, item, _item, _NUMBERS)
         noted, kind = item.get("changeling"), cells.each(string, item["kind"])
         extras = cells.struct(_EXTRAS, cells.first(noted, b"{}")) if cells.any(cells.present(noted)) else Extras()
         change, meta = _placed(cells, cells.each(_operation, kind, extras.op), item, numbers, extras)
         named = (extras.catalog, item.get("schema", _EMPTY), item.get("table", _EMPTY), item.get("table_schema"))
         unnamed = cells.equal(named[2], _EMPTY)
-        if not cells.only(cells.one_of(change.op, ROWS)):
+        if not cells.only(cells.one_of(change.op, envelope.ROWS)):
             if not unnamed:
                 table = table_of(*named)
                 change = change._replace(table=table.name, schema=table.schema)
             return _control(change, item, value, extras)
         table = cells.each(table_of, *named)
-        known = cells.fields(table)
-        change = change._replace(table=known.name, schema=known.schema)
         change, columns = _row(cells, change, item, kind, table, extras)
         for member in ("part", "query"):
             text = item.get(member, _EMPTY)
@@ -199,15 +160,15 @@ def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         # An item that names no table is of the one that the user named.
         meta |= {member: cells.where(unnamed, item.get(member), None) for member in ("schema", "table")}
         meta["kind"] = cells.where(cells.one_of(kind, list(KINDS.values())), None, item["kind"])
-        form = _form(cells, item, names, MEMBERS, _NEEDED)
-        return change, {**columns, "table_schema": known.kept, **meta, "changeling": noted, **form}
+        form = _form(cells, item, names, envelope.MEMBERS, ("kind", "table_schema", *_OPTIONAL))
+        return change, {**columns, "table_schema": cells.fields(table).kept, **meta, "changeling": noted, **form}
 
     return read
 
 
 def _operation(kind: str, declared: Operation | None) -> Operation:
     own = OPERATIONS.get(kind, Operation.MESSAGE)
-    if kind not in OPERATIONS and not kind.startswith(MESSAGE_PREFIXES):
+    if kind not in OPERATIONS and not kind.startswith(envelope.MESSAGE_PREFIXES):
         raise Rejected(f"unknown kind {kind!r}; {nearest(kind, OPERATIONS)}")
     if declared is None or declared is own:
         return own
@@ -226,7 +187,7 @@ def _placed(cells: Cells, op: Cell, item: Members, numbers: Sequence[Cell], extr
     text = item.get("tx_id")
     text = cells.where(cells.equal(text, _EMPTY), None, text)
     name = cells.first(cells.text(text), cells.where(cells.equal(number, 0), None, cells.printed(number)))
-    place = cells.where(cells.equal(extras.order, OWN_PLACE), order, extras.order)
+    place = cells.where(cells.equal(extras.order, envelope.OWN_PLACE), order, extras.order)
     change = ChangeCells(
         op=op,
         position=position,
@@ -236,7 +197,7 @@ def _placed(cells: Cells, op: Cell, item: Members, numbers: Sequence[Cell], extr
     return change, {
         "nextlsn": cells.where(unplaced | declared, cells.digits(lsn), None),
         "txPosition": cells.where((unplaced | declared) & ~cells.equal(order, 0), cells.digits(order), None),
-        "commitTime": cells.where(cells.less(time, INT64), None, cells.digits(time)),
+        "commitTime": cells.where(cells.less(time, envelope.INT64), None, cells.digits(time)),
         "id": cells.where(cells.present(text), cells.digits(number), None),
     }
 
@@ -246,11 +207,11 @@ def _control(change: ChangeCells, item: Members, value: bytes, extras: Extras) -
     meta = {"kind": item["kind"]}
     if change.op is Operation.DDL and (statement := _statement(item)) is not None:
         meta["statement"] = quote(statement)
-        before, behind = TRANSACTION_DONE
+        before, behind = envelope.TRANSACTION_DONE
         if statement.startswith(before) and statement.endswith(behind):
             own = change.transaction.id if change.transaction else "0"
             name = statement[len(before) : -len(behind)].strip() or own
-            order = None if extras.order == OWN_PLACE else extras.order
+            order = None if extras.order == envelope.OWN_PLACE else extras.order
             done = Transaction(name, order, extras.total, complete=True)
             change = change._replace(op=Operation.COMMIT, transaction=done)
     return change, {**meta, "item": json_text.compact(value)}
@@ -259,9 +220,9 @@ def _control(change: ChangeCells, item: Members, value: bytes, extras: Extras) -
 def _statement(item: Members) -> str | None:
     """The text of a DDL item: its one value, else its query."""
     values = _values(item.get("columnvalues"))
-    return (
-        string(values[0]) if len(values) == 1 and values[0][:1] == b'"' else string(item.get("query", _EMPTY)) or None
-    )
+    if len(values) == 1 and values[0][:1] == b'"':
+        return string(values[0])
+    return string(item.get("query", _EMPTY)) or None
 
 
 def _values(raw: bytes | None) -> list[bytes]:
@@ -275,25 +236,38 @@ def _row(cells: Cells, change: ChangeCells, item: Members, kind: Cell, table: Ce
     cells.expect(there | cells.equal(keys, b"null") | ~cells.present(keys))
     old_names, types, old_values, odd = cells.by_value(_old_keys, there & ~empty, keys)
     rows = cells.each(_rows, table, kind, cells.filled(names), cells.filled(old_names))
-    key, before, after, before_image, after_image = cells.by_value(
-        _images, rows, cells.value(item, "columnvalues"), old_values
-    )
-    change = change._replace(
+    change = _with_row(cells, change, rows, cells.value(item, "columnvalues"), old_values)
+    images = {
+        name: cells.where(cells.present(image) & cells.one_of(noted, _HELD), noted, shown)
+        for name, image, noted, shown in (
+            ("before_image", change.before, extras.before_image, change.before_image),
+            ("after_image", change.after, extras.after_image, change.after_image),
+        )
+    }
+    listed = cells.present(change.after) & ~cells.equal(change.after, b"{}")
+    source = cells.fields(rows).before
+    untold = cells.where(empty & ~cells.equal(source, "new"), None, keys)
+    return change._replace(**images), {
+        "columnnames": cells.where(listed | cells.equal(names, b"null"), None, names),
+        "columnvalues": cells.where(listed, None, item.get("columnvalues")),
+        "keytypes": cells.where(cells.equal(source, "old"), types, None),
+        "oldkeys": cells.where(cells.equal(source, "old"), odd, untold),
+    }
+
+
+def _with_row(cells: Cells, change: ChangeCells, rows: Cell, values: Cell, old_values: Cell) -> ChangeCells:
+    """The change with the row of these values."""
+    table = cells.fields(cells.fields(rows).table)
+    key, before, after, before_image, after_image = cells.by_value(_images, rows, values, old_values)
+    return change._replace(
+        table=table.name,
+        schema=table.schema,
         key=key,
         before=before,
         after=after,
-        before_image=_image(cells, before, extras.before_image, before_image),
-        after_image=_image(cells, after, extras.after_image, after_image),
+        before_image=before_image,
+        after_image=after_image,
     )
-    has_after, has_before, in_columns = (
-        cells.holds(operator.attrgetter(name), rows) for name in ("has_after", "has_before", "in_columns")
-    )
-    return change, {
-        "columnnames": cells.where(has_after | cells.equal(names, b"null"), None, names),
-        "columnvalues": cells.where(has_after, None, item.get("columnvalues")),
-        "keytypes": cells.where(has_before, types, None),
-        "oldkeys": cells.where(has_before, odd, cells.where(empty & ~in_columns, None, keys)),
-    }
 
 
 def _old_keys(cells: Cells, there: bool, text: Cell) -> Sequence[Cell]:
@@ -301,7 +275,7 @@ def _old_keys(cells: Cells, there: bool, text: Cell) -> Sequence[Cell]:
     if not there:
         return None, None, None, None
     names, keys = cells.names(text), cells.members(text)
-    odd = None if follows(names, OLD_KEYS, ()) else text
+    odd = None if follows(names, envelope.OLD_KEYS, ()) else text
     return keys.get("keynames"), keys.get("keytypes"), cells.value(keys, "keyvalues"), odd
 
 
@@ -310,41 +284,45 @@ def _rows(table: Table, kind: str, columns: bytes, old_columns: bytes) -> _Rows:
     for names in (new, old):
         if len(set(names)) < len(names):
             raise Rejected(f"a column is named twice: {', '.join(names)}")
-    return _Rows(table, kind, new, old)
+    before = "old" if old and kind != "insert" else "new" if new and kind == "delete" else ""
+    return _Rows(table, kind, new, old, before)
+
+
+def _columns(cells: Cells, names: Sequence[str], values: Cell, counts: str) -> Members:
+    """The columns of a list of values, which may be missing where there are none."""
+    found = cells.items(
+        cells.first(values, b"[]"), len(names), lambda found: counts.format(names=len(names), found=found)
+    )
+    return dict(zip(names, found, strict=True))
 
 
 def _images(cells: Cells, rows: _Rows, values: Cell, old_values: Cell) -> Sequence[Cell]:
     """The key, the images, and how complete they are."""
-    table, kind, names, old_names = rows
-    deleted = kind == "delete"
-    from_old = deleted and not rows.in_columns
-    for name in table.key:
+    table, kind, names, old_names, source, in_full = rows
+    key, is_delete = table.key, kind == "delete"
+    from_old = is_delete and source != "new"
+    for name in key:
         if name not in old_names and (from_old or name not in names):
             cells.refuse(f"the item lacks key column {name!r}: neither columnnames nor oldkeys names it")
-    new = _columns(cells, names, values, lambda found: f"{len(names)} columnnames, but {found} columnvalues")
-    old = _columns(cells, old_names, old_values, lambda found: f"{len(old_names)} keynames, but {found} keyvalues")
+    counts = _SEED_COUNTS if in_full else _COUNTS
+    new, old = _columns(cells, names, values, counts[0]), _columns(cells, old_names, old_values, counts[1])
     held = old if from_old else {**old, **new}
-    before = new if rows.in_columns else old if rows.has_before else {}
+    before = new if source == "new" else old if source == "old" else None
+    image = None if before is None else cells.shell(before)
+    how_much = schema.before_image(tuple(before or ()), table.columns, key)
+    if in_full and before and key and how_much is Image.FULL:
+        # Of a row whose key alone is known, the other values are null.
+        others = (cells.equal(value, b"null") for name, value in before.items() if name not in key)
+        alone = functools.reduce(operator.and_, others)
+        image = cells.where(alone, cells.shell({name: before[name] for name in key}), image)
+        how_much = cells.where(alone, Image.KEY, Image.FULL)
     return (
-        cells.key({name: held[name] for name in table.key}) if table.key else None,
-        cells.shell(before) if before else None,
-        None if deleted else cells.shell(new),
-        schema.before_image(tuple(before), table.columns, table.key),
-        Image.NONE if deleted else schema.after_image(kind, tuple(new), table.columns),
+        cells.key({name: held[name] for name in key}) if key else None,
+        image,
+        None if is_delete else cells.shell(new),
+        how_much,
+        Image.NONE if is_delete else schema.after_image(kind, names, table.columns),
     )
-
-
-def _image(cells: Cells, image: Cell, noted: Cell, shown: Cell) -> Cell:
-    """How complete an image is: as Changeling itself noted, else as its columns show."""
-    return cells.where(cells.present(image) & cells.one_of(noted, _HELD), noted, shown)
-
-
-class _SeedRows(NamedTuple):
-    """What the rows of some records share."""
-
-    table: Table
-    op: Operation
-    has_old: bool
 
 
 def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
@@ -360,48 +338,44 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         table = schema.table(listed, name, options)
         if not table.columns:
             raise Rejected("no TableSchema: the columns of Values are unknown; give them with --columns or --schema")
+        if missing := [column for column in table.key if column not in table.columns]:
+            raise Rejected(f"the schema lacks the key columns {', '.join(missing)}")
         return table
 
     def read(cells: Cells, value: Cell, names: Names) -> Told:
         if not {"ID", "Kind"}.issubset(names):
             cells.alone()
-        record = _members(cells, value, names, SEED_MEMBERS, ("OldValues",))
+        usual = envelope.SEED_MEMBERS
+        record = cells.members(value, optional=("OldValues",) if follows(names, usual, ()) else (), usual=usual)
         number, nanos = _naturals(cells, value, record, _seed, ("ID", "CommitTime"))
-        op, old = cells.each(_seed_operation, record["Kind"]), record.get("OldValues")
+        op, values, old = cells.each(_seed_operation, record["Kind"]), record.get("Values"), record.get("OldValues")
         has_old = cells.present(old) & ~cells.matches(old, r"null|\[\s*\]")
         cells.expect(
             ~has_old | cells.equal(op, Operation.UPDATE),
             lambda: f"OldValues on {string(record['Kind'])}: they are filled only for UPDATE",
         )
         change = ChangeCells(op=op, position=cells.position(number), commit_time=_time(cells, nanos))
-        name, meta = record.get("Table", b"null"), {"shape": b'"seed"'}
+        name, time, meta = record.get("Table", b"null"), record.get("CommitTime"), {"shape": b'"seed"'}
         if not cells.only(~cells.equal(op, Operation.DDL)):
-            values = _values(record.get("Values"))
-            if values and values[0][:1] == b'"':
-                meta["statement"] = values[0]
+            statement = _values(values)[:1]
+            if statement and statement[0][:1] == b'"':
+                meta["statement"] = statement[0]
             return change._replace(table=table_name(name)), {**meta, "item": json_text.compact(value)}
         table = cells.each(table_of, name, record.get("TableSchema"))
         known = cells.fields(table)
-        rows = cells.each(_SeedRows, table, op, has_old)
-        key, before, after, before_image, keys = cells.by_value(_seed_row, rows, cells.value(record, "Values"), old)
-        time = record.get("CommitTime")
-        plain = cells.less(nanos, INT64) & ~cells.equal(time, b"null")
-        return change._replace(
-            table=known.name,
-            schema=known.schema,
-            key=key,
-            before=before,
-            after=after,
-            before_image=before_image,
-            after_image=cells.where(cells.present(after), Image.FULL, Image.NONE),
-        ), {
+        # A list may have only the values of the key.
+        short = not cells.many and len(_values(old if has_old else values)) == len(table.key) != len(table.columns)
+        rows = cells.each(_seed_rows, table, op, has_old, short)
+        change = _with_row(cells, change, rows, cells.value(record, "Values"), cells.where(has_old, old, None))
+        plain = cells.less(nanos, envelope.INT64) & ~cells.equal(time, b"null")
+        return change, {
             **meta,
-            "keys": keys,
+            "keys": b"true" if short and (has_old or op is Operation.DELETE) else None,
             "TableSchema": cells.where(cells.equal(known.kept, b'"seed"'), None, known.kept),
             "CommitTime": cells.where(plain, None, time),
             "Table": cells.each(_odd_name, record.get("Table"), known.name),
             "OldValues": cells.where(has_old, None, old),
-            **_form(cells, record, names, SEED_MEMBERS, _SEED_NEEDED),
+            **_form(cells, record, names, usual, ("ID", "Kind", "OldValues")),
         }
 
     return read
@@ -409,9 +383,9 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
 
 def _seed_operation(raw: bytes) -> Operation:
     kind = string(raw)
-    if kind not in SEED_KINDS:
-        raise Rejected(f"unknown Kind {kind!r}; {nearest(kind, SEED_KINDS)}")
-    return SEED_KINDS[kind]
+    if kind not in envelope.SEED_KINDS:
+        raise Rejected(f"unknown Kind {kind!r}; {nearest(kind, envelope.SEED_KINDS)}")
+    return envelope.SEED_KINDS[kind]
 
 
 def _odd_name(raw: bytes | None, name: TableName) -> bytes | None:
@@ -419,35 +393,8 @@ def _odd_name(raw: bytes | None, name: TableName) -> bytes | None:
     return None if raw == quote(schema.table_text(name)) else raw
 
 
-def _seed_row(cells: Cells, rows: _SeedRows, values: Cell, old: Cell) -> Sequence[Cell]:
-    """The key, the images, how complete the one before is, and whether its list contains only the key."""
-    table, op, has_old = rows
-    columns, key, deleted = table.columns, table.key, op is Operation.DELETE
-
-    def row(names: Sequence[str], values: Cell, member: str) -> Members:
-        wrong = f"but the schema has {len(names)} columns"
-        return _columns(cells, names, values, lambda found: f"{found} {member}, {wrong}")
-
-    after = None if deleted else row(columns, values, "Values")
-    before: Members | None = None
-    short = False
-    if deleted or has_old:
-        given, member = (values, "Values") if deleted else (old, "OldValues")
-        short = not cells.many and len(_values(given)) == len(key) != len(columns)
-        before = row(key if short else columns, given, member)
-    held = before or {} if after is None else after
-    if missing := [name for name in key if name not in held]:
-        cells.refuse(f"the schema lacks the key columns {', '.join(missing)}")
-    image, how_much = None, Image.NONE
-    if before is not None:
-        others = (cells.equal(value, b"null") for name, value in before.items() if name not in key)
-        alone = functools.reduce(operator.and_, others, cells.mask(bool(key)))
-        image = cells.where(alone, cells.shell({name: before[name] for name in key}), cells.shell(before))
-        how_much = cells.where(alone, Image.KEY, Image.FULL)
-    return (
-        cells.key({name: held[name] for name in key}) if key else None,
-        image,
-        None if after is None else cells.shell(after),
-        how_much,
-        b"true" if short else None,
-    )
+def _seed_rows(table: Table, op: Operation, has_old: bool, short: bool) -> _Rows:
+    kind, names = KINDS[op], table.key if short else table.columns
+    if op is Operation.DELETE:
+        return _Rows(table, kind, names, (), "new", in_full=True)
+    return _Rows(table, kind, table.columns, names if has_old else (), "old" if has_old else "", in_full=True)

@@ -210,12 +210,11 @@ def described(schema: str | None, names: tuple[str, ...], key: tuple[str, ...]) 
 
 def before_image(names: Sequence[str], columns: Sequence[str], key: Sequence[str]) -> Image:
     """How much of the row these old values are."""
-    held = set(names)
-    if not held:
+    if not names:
         return Image.NONE
-    if key and held == set(key):
+    if set(names) == set(key):
         return Image.KEY
-    return Image.FULL if columns and held >= set(columns) else Image.PARTIAL
+    return Image.FULL if columns and set(names) >= set(columns) else Image.PARTIAL
 
 
 def after_image(kind: str, names: Sequence[str], columns: Sequence[str]) -> Image:

@@ -13,9 +13,9 @@ import re
 from changeling.formats import time_spans
 from changeling.formats.type_table import TypeTable
 from changeling.formats.zoned_times import is_zoned
-from changeling.model import json_text, types
+from changeling.model import types
+from changeling.model.canonical import Convert
 from changeling.model.errors import UsageError
-from changeling.model.json_text import quote
 from changeling.model.table import Column
 from changeling.model.types import INTEGER_RANGES, Type
 
@@ -171,50 +171,24 @@ def _postgres_name(kind: Type, *, zoned: bool) -> str | None:
     return _POSTGRES_NAMES.get(kind.kind)
 
 
-_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?)(?:Z|[+-]\d{2}:?\d{2})?")
-_DAY = re.compile(rb'"\d{4}-\d{2}-\d{2}"')
-_WALL = re.compile(rb'"\d{4}-\d{2}-\d{2}T[^"+Z]*"')
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+def _respelled(pattern: bytes, spelling: bytes) -> Convert:
+    """Values of a pattern in another spelling; the others as they are."""
+    return functools.partial(re.compile(pattern).sub, spelling)
 
 
-def _read_date(raw: bytes) -> bytes:
-    match = _wall(raw)
-    return quote(match[1]) if match and not match[2].strip("T 0:.") else raw
-
-
-def _read_timestamp(raw: bytes) -> bytes:
-    match = _wall(raw)
-    return quote(f"{match[1]}{match[2]}") if match else raw
-
-
-def _wall(raw: bytes) -> re.Match[str] | None:
-    return _MOMENT.fullmatch(json_text.string(raw)) if raw[:1] == b'"' else None
-
-
-def _write_date(raw: bytes) -> bytes:
-    return raw[:-1] + b'T00:00:00Z"' if _DAY.fullmatch(raw) else raw
-
-
-def _write_timestamp(raw: bytes) -> bytes:
-    return raw[:-1] + b'Z"' if _WALL.fullmatch(raw) else raw
-
-
-def _write_decimal(raw: bytes) -> bytes:
-    text = json_text.string(raw)
-    return text.encode() if _NUMBER.fullmatch(text) else raw
-
-
+_DAY = rb"\d{4}-\d{2}-\d{2}"
+_ZONE = rb"(?:Z|[+-]\d{2}:?\d{2})?"
 TYPES = TypeTable(
     read={
-        "date": _read_date,
-        "timestamp": _read_timestamp,
+        "date": _respelled(rb'^"(%b)[T ]00:00:00(?:\.0{1,9})?%b"\Z' % (_DAY, _ZONE), rb'"\1"'),
+        "timestamp": _respelled(rb'^"(%b[T ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?)%b"\Z' % (_DAY, _ZONE), rb'"\1"'),
         "duration": time_spans.from_count(time_spans.NANOSECOND),
         "interval": time_spans.from_words,
     },
     write={
-        "decimal": _write_decimal,
-        "date": _write_date,
-        "timestamp": _write_timestamp,
+        "decimal": _respelled(rb'^"(-?\d+(?:\.\d+)?)"\Z', rb"\1"),
+        "date": _respelled(rb'^"(%b)"\Z' % _DAY, rb'"\1T00:00:00Z"'),
+        "timestamp": _respelled(rb'^("%bT[^"+Z]*)"\Z' % _DAY, rb'\1Z"'),
         "duration": time_spans.to_count(time_spans.NANOSECOND, bits=64),
         "interval": time_spans.to_words(),
     },

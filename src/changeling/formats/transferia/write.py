@@ -1,7 +1,6 @@
 """Changes into Transferia's records: items as Transferia itself writes them, or the seven members of its data model."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -11,19 +10,8 @@ from changeling.envelope.rows import Row, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.format import Outgoing
 from changeling.formats.options import WriteOptions
-from changeling.formats.transferia import schema, types
-from changeling.formats.transferia.envelope import (
-    INT64,
-    KINDS,
-    MEMBERS,
-    ROWS,
-    SEED_MEMBERS,
-    TRANSACTION_DONE,
-    UINT64,
-    Serialization,
-    Shape,
-    refuse_proto,
-)
+from changeling.formats.transferia import envelope, schema, types
+from changeling.formats.transferia.envelope import KINDS, MEMBERS, ROWS, Serialization, Shape
 from changeling.model import json_text, position
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
@@ -47,7 +35,7 @@ class TransferiaWrite(WriteOptions, frozen=True, kw_only=True):
 
 def writer(options: TransferiaWrite) -> Writer:
     """A function from a change to its record."""
-    refuse_proto(options.serialization)
+    envelope.refuse_proto(options.serialization)
 
     def write(cells: Cells, out: Cell) -> list[RecordCells]:
         change = out.change
@@ -94,22 +82,14 @@ def _statement(out: Outgoing) -> bytes | None:
     return found if found is not None and found[:1] == b'"' else None
 
 
-class _Whole(NamedTuple):
-    """A row that another dialect had, with the columns of its key, and a schema of all of its columns."""
-
-    key: Names
-    before: Members | None
-    after: Members | None
-    schema: str
-
-
-def _whole(row: Row) -> _Whole:
+def _whole(row: Row) -> tuple[Names, Members | None, Members | None, str]:
+    """The key of a row of another dialect, the images with its columns, and a schema with all columns."""
     key, before = row.key or {}, row.before
     after = None if row.after is None else {**key, **row.after}
     if row.kind.op is Operation.DELETE or (before is not None and not key.keys() <= before.keys()):
         before = {**key, **(before or {})}
     names = tuple({**(after or {}), **(before or {})})
-    return _Whole(tuple(key), before, after, schema.described(row.kind.schema, names, tuple(key)))
+    return tuple(key), before, after, schema.described(row.kind.schema, names, tuple(key))
 
 
 def _item(cells: Cells, out: Cell) -> Members:
@@ -190,20 +170,20 @@ def _foreign_item(cells: Cells, out: Cell, by_number: bool) -> Cell:
 
 
 def _is_number(name: str | None) -> bool:
-    return name is not None and name.isascii() and name.isdigit() and name[0] != "0" and int(name) < UINT64
+    return name is not None and name.isascii() and name.isdigit() and name[0] != "0" and int(name) < envelope.UINT64
 
 
 def _position(cells: Cells, out: Cell, members: Members) -> Cell:
     """What the item's own members cannot express of a position."""
     text = cells.where(cells.mask(out.arrived), None, out.change.position)
     number, order = cells.components(text, 2)
-    usual = cells.less(number, UINT64) & cells.less(order, INT64) & ~cells.equal(number, 0)
+    usual = cells.less(number, envelope.UINT64) & cells.less(order, envelope.INT64) & ~cells.equal(number, 0)
     if cells.only(usual | ~cells.present(text)):
         members["nextlsn"], members["txPosition"] = (cells.digits(cells.first(part, 0)) for part in (number, order))
         return None
     number, order = (*position.decode(text), 0)[:2]
-    members["nextlsn"] = b"%d" % number if number < UINT64 else b"0"
-    members["txPosition"] = b"%d" % order if order < INT64 else b"0"
+    members["nextlsn"] = b"%d" % number if number < envelope.UINT64 else b"0"
+    members["txPosition"] = b"%d" % order if order < envelope.INT64 else b"0"
     return quote(position.decode(text))
 
 
@@ -240,7 +220,7 @@ def _control(out: Outgoing) -> Members:
     elif change.op is Operation.DDL:
         columns = {"query": _statement(out) or b'""'}
     elif change.op is Operation.COMMIT and change.transaction is not None:
-        columns = {"query": quote(change.transaction.id.join(TRANSACTION_DONE))}
+        columns = {"query": quote(change.transaction.id.join(envelope.TRANSACTION_DONE))}
     else:
         out.lose("commit", "the item that ends a transaction names it, and this change names none")
         return {}
@@ -267,7 +247,7 @@ def _own_seed(cells: Cells, out: Cell, meta: Members, by_number: bool) -> Cell:
     columns = cells.each(schema.column_names, listed, change.schema)
     members["Values"], members["OldValues"] = by_rows(cells, change, _own_seed_row, columns, "keys" in meta)
     listed = cells.each(schema.written_back, listed, change.schema, change.table, by_number)
-    return _restored(cells, members, {**meta, "TableSchema": listed}, SEED_MEMBERS)
+    return _restored(cells, members, {**meta, "TableSchema": listed}, envelope.SEED_MEMBERS)
 
 
 def _own_seed_row(cells: Cells, row: Row, columns: Cell, keys_alone: bool) -> Sequence[Cell]:
