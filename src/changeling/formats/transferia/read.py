@@ -36,6 +36,7 @@ _EXTRAS = Part("changeling", Extras)
 _EMPTY = b'""'
 _NUMBERS = ("id", "nextlsn", "commitTime", "txPosition")
 _OPTIONAL = ("columnvalues", "changeling")
+_IMAGES = ("key", "before", "after", "before_image", "after_image")
 _HELD = (Image.FULL, Image.PARTIAL, Image.KEY)
 _COUNTS = ("{names} columnnames, but {found} columnvalues", "{names} keynames, but {found} keyvalues")
 _SEED_COUNTS = tuple(f"{{found}} {member}, but the schema has {{names}} columns" for member in ("Values", "OldValues"))
@@ -70,7 +71,9 @@ def reader(options: TransferiaRead) -> Reader:
             return [message_keys.tombstone(record, options.table)]
         if not cells.branch(cells.starts(value, b"[")):
             return one(cells, value, record.key)
-        cells.alone()
+        if cells.many:
+            (only,) = cells.items(value, 1, str)
+            return one(cells, only, record.key)
         items = json_text.items(value)
         if not items:
             raise Rejected("an empty array: there is no change item in it")
@@ -98,7 +101,7 @@ def _naturals(cells: Cells, value: Cell, members: Members, check: Callable[[Any]
 def _form(cells: Cells, members: Members, names: Names, usual: Names, optional: Names) -> Members:
     """What `meta` keeps of members that are not the usual ones in their order."""
     found: Members = {}
-    if lacks := [name for name in usual if name not in (*names, *optional)]:
+    if lacks := [name for name in usual if name not in names and name not in optional]:
         found["lacks"] = quote(lacks)
     if extra := {name: members[name] for name in names if name not in usual}:
         found["extra"] = cells.shell(extra)
@@ -137,9 +140,7 @@ def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
     def read(cells: Cells, value: Cell, names: Names) -> Told:
         if "kind" not in names:
             cells.refuse("not a change item: it has no `kind`")
-        item = cells.members(
-            value, optional=_OPTIONAL if follows(names, envelope.MEMBERS, ()) else (), usual=envelope.MEMBERS
-        )
+        item = cells.members(value, optional=_OPTIONAL, usual=envelope.MEMBERS)
         numbers = _naturals(cells, value, item, _item, _NUMBERS)
         noted, kind = item.get("changeling"), cells.each(string, item["kind"])
         extras = cells.struct(_EXTRAS, cells.first(noted, b"{}")) if cells.any(cells.present(noted)) else Extras()
@@ -188,12 +189,8 @@ def _placed(cells: Cells, op: Cell, item: Members, numbers: Sequence[Cell], extr
     text = cells.where(cells.equal(text, _EMPTY), None, text)
     name = cells.first(cells.text(text), cells.where(cells.equal(number, 0), None, cells.printed(number)))
     place = cells.where(cells.equal(extras.order, envelope.OWN_PLACE), order, extras.order)
-    change = ChangeCells(
-        op=op,
-        position=position,
-        commit_time=_time(cells, time),
-        transaction=cells.transaction(name, place, extras.total),
-    )
+    transaction = cells.transaction(name, place, extras.total)
+    change = ChangeCells(op=op, position=position, commit_time=_time(cells, time), transaction=transaction)
     return change, {
         "nextlsn": cells.where(unplaced | declared, cells.digits(lsn), None),
         "txPosition": cells.where((unplaced | declared) & ~cells.equal(order, 0), cells.digits(order), None),
@@ -209,10 +206,10 @@ def _control(change: ChangeCells, item: Members, value: bytes, extras: Extras) -
         meta["statement"] = quote(statement)
         before, behind = envelope.TRANSACTION_DONE
         if statement.startswith(before) and statement.endswith(behind):
-            own = change.transaction.id if change.transaction else "0"
-            name = statement[len(before) : -len(behind)].strip() or own
+            name = statement[len(before) : -len(behind)].strip()
+            own = change.transaction or Transaction("0")
             order = None if extras.order == envelope.OWN_PLACE else extras.order
-            done = Transaction(name, order, extras.total, complete=True)
+            done = Transaction(name or own.id, order, extras.total, complete=True)
             change = change._replace(op=Operation.COMMIT, transaction=done)
     return change, {**meta, "item": json_text.compact(value)}
 
@@ -236,18 +233,12 @@ def _row(cells: Cells, change: ChangeCells, item: Members, kind: Cell, table: Ce
     cells.expect(there | cells.equal(keys, b"null") | ~cells.present(keys))
     old_names, types, old_values, odd = cells.by_value(_old_keys, there & ~empty, keys)
     rows = cells.each(_rows, table, kind, cells.filled(names), cells.filled(old_names))
-    change = _with_row(cells, change, rows, cells.value(item, "columnvalues"), old_values)
-    images = {
-        name: cells.where(cells.present(image) & cells.one_of(noted, _HELD), noted, shown)
-        for name, image, noted, shown in (
-            ("before_image", change.before, extras.before_image, change.before_image),
-            ("after_image", change.after, extras.after_image, change.after_image),
-        )
-    }
+    noted = (cells.as_text(extras.before_image), cells.as_text(extras.after_image))
+    change = _with_row(cells, change, rows, cells.value(item, "columnvalues"), old_values, *noted)
     listed = cells.present(change.after) & ~cells.equal(change.after, b"{}")
     source = cells.fields(rows).before
     untold = cells.where(empty & ~cells.equal(source, "new"), None, keys)
-    return change._replace(**images), {
+    return change, {
         "columnnames": cells.where(listed | cells.equal(names, b"null"), None, names),
         "columnvalues": cells.where(listed, None, item.get("columnvalues")),
         "keytypes": cells.where(cells.equal(source, "old"), types, None),
@@ -255,19 +246,10 @@ def _row(cells: Cells, change: ChangeCells, item: Members, kind: Cell, table: Ce
     }
 
 
-def _with_row(cells: Cells, change: ChangeCells, rows: Cell, values: Cell, old_values: Cell) -> ChangeCells:
-    """The change with the row of these values."""
-    table = cells.fields(cells.fields(rows).table)
-    key, before, after, before_image, after_image = cells.by_value(_images, rows, values, old_values)
-    return change._replace(
-        table=table.name,
-        schema=table.schema,
-        key=key,
-        before=before,
-        after=after,
-        before_image=before_image,
-        after_image=after_image,
-    )
+def _with_row(cells: Cells, change: ChangeCells, rows: Cell, *lists: Cell) -> ChangeCells:
+    """The change with its row, by the arguments of `_images`."""
+    table, images = cells.fields(cells.fields(rows).table), cells.by_value(_images, rows, *lists)
+    return change._replace(table=table.name, schema=table.schema, **dict(zip(_IMAGES, images, strict=True)))
 
 
 def _old_keys(cells: Cells, there: bool, text: Cell) -> Sequence[Cell]:
@@ -296,8 +278,10 @@ def _columns(cells: Cells, names: Sequence[str], values: Cell, counts: str) -> M
     return dict(zip(names, found, strict=True))
 
 
-def _images(cells: Cells, rows: _Rows, values: Cell, old_values: Cell) -> Sequence[Cell]:
-    """The key, the images, and how complete they are."""
+def _images(
+    cells: Cells, rows: _Rows, values: Cell, old_values: Cell, noted_before: Cell, noted_after: Cell
+) -> Sequence[Cell]:
+    """The key, the images, and how complete they are: as Changeling itself noted, else as their columns show."""
     table, kind, names, old_names, source, in_full = rows
     key, is_delete = table.key, kind == "delete"
     from_old = is_delete and source != "new"
@@ -307,22 +291,27 @@ def _images(cells: Cells, rows: _Rows, values: Cell, old_values: Cell) -> Sequen
     counts = _SEED_COUNTS if in_full else _COUNTS
     new, old = _columns(cells, names, values, counts[0]), _columns(cells, old_names, old_values, counts[1])
     held = old if from_old else {**old, **new}
-    before = new if source == "new" else old if source == "old" else None
-    image = None if before is None else cells.shell(before)
-    how_much = schema.before_image(tuple(before or ()), table.columns, key)
-    if in_full and before and key and how_much is Image.FULL:
-        # Of a row whose key alone is known, the other values are null.
-        others = (cells.equal(value, b"null") for name, value in before.items() if name not in key)
-        alone = functools.reduce(operator.and_, others)
-        image = cells.where(alone, cells.shell({name: before[name] for name in key}), image)
-        how_much = cells.where(alone, Image.KEY, Image.FULL)
-    return (
-        cells.key({name: held[name] for name in key}) if key else None,
-        image,
-        None if is_delete else cells.shell(new),
-        how_much,
-        Image.NONE if is_delete else schema.after_image(kind, names, table.columns),
-    )
+    before, before_image, after, after_image = None, Image.NONE, None, Image.NONE
+    if source:
+        columns = old if source == "old" else new
+        before = cells.shell(columns)
+        before_image = _image(cells, noted_before, schema.before_image(tuple(columns), table.columns, key))
+        if in_full and key and before_image is Image.FULL:
+            # Of a row whose key alone is known, the other values are null.
+            others = (cells.equal(value, b"null") for name, value in columns.items() if name not in key)
+            alone = functools.reduce(operator.and_, others)
+            before = cells.where(alone, cells.shell({name: columns[name] for name in key}), before)
+            before_image = cells.where(alone, Image.KEY, Image.FULL)
+    if not is_delete:
+        after, after_image = (
+            cells.shell(new),
+            _image(cells, noted_after, schema.after_image(kind, names, table.columns)),
+        )
+    return cells.key({name: held[name] for name in key}) if key else None, before, after, before_image, after_image
+
+
+def _image(cells: Cells, noted: Cell, shown: Image) -> Cell:
+    return cells.where(cells.one_of(noted, _HELD), noted, shown)
 
 
 def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
@@ -346,7 +335,7 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         if not {"ID", "Kind"}.issubset(names):
             cells.alone()
         usual = envelope.SEED_MEMBERS
-        record = cells.members(value, optional=("OldValues",) if follows(names, usual, ()) else (), usual=usual)
+        record = cells.members(value, optional=("OldValues",), usual=usual)
         number, nanos = _naturals(cells, value, record, _seed, ("ID", "CommitTime"))
         op, values, old = cells.each(_seed_operation, record["Kind"]), record.get("Values"), record.get("OldValues")
         has_old = cells.present(old) & ~cells.matches(old, r"null|\[\s*\]")
@@ -366,7 +355,8 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         # A list may have only the values of the key.
         short = not cells.many and len(_values(old if has_old else values)) == len(table.key) != len(table.columns)
         rows = cells.each(_seed_rows, table, op, has_old, short)
-        change = _with_row(cells, change, rows, cells.value(record, "Values"), cells.where(has_old, old, None))
+        values = cells.value(record, "Values")
+        change = _with_row(cells, change, rows, values, cells.where(has_old, old, None), None, None)
         plain = cells.less(nanos, envelope.INT64) & ~cells.equal(time, b"null")
         return change, {
             **meta,
@@ -389,7 +379,7 @@ def _seed_operation(raw: bytes) -> Operation:
 
 
 def _odd_name(raw: bytes | None, name: TableName) -> bytes | None:
-    """The text of a table's name that is not the one of that table."""
+    """A table's name that has another text than it is written with."""
     return None if raw == quote(schema.table_text(name)) else raw
 
 

@@ -15,10 +15,9 @@ from changeling.model.json_text import quote
 from changeling.model.operation import Image
 from changeling.model.table import Column, TableName, TableSchema, schema_from_json
 
-_ITEMS = ("path", "name", "type", "key", "required", "original_type")
-_TODAY = ("table_schema", "table_name", *_ITEMS[:4], "fake_key", "required", "expression", "original_type")
-_FORMS = {"named": _TODAY, "blank": _TODAY, "short": _ITEMS, "seed": ("name", "type", "key", "original_type")}
-"""Which members the columns of a list have: those of today's items with the table's name or without it, those of older
+_OLDER = ("path", "name", "type", "key", "required", "original_type")
+_FORMS = {"named": (), "blank": (), "short": _OLDER, "seed": ("name", "type", "key", "original_type")}
+"""Which members the columns of a list have: all that today's items have, with the table's name or without it, those of older
 items, or the four that matter."""
 _NO_SCHEMA = 'a table schema is a list of columns, or {"SchemaID": number}'
 _number = msgspec.json.Decoder(int).decode
@@ -127,12 +126,9 @@ def _wire_columns(raw: bytes) -> list[WireColumn]:
 
 def _lowered(entry: bytes) -> WireColumn:
     """A column whose members are spelt in capitals, as the members of the record are."""
-    members = {_snake(name): value for name, value in json_text.members(entry).items()}
-    return msgspec.json.decode(json_text.join(members.items()), type=WireColumn)
-
-
-def _snake(name: str) -> str:
-    return re.sub("(?=[A-Z])", "_", name).lower().lstrip("_")
+    members = json_text.members(entry).items()
+    lowered = ((re.sub("(?=[A-Z])", "_", name).lower().lstrip("_"), value) for name, value in members)
+    return msgspec.json.decode(json_text.join(lowered), type=WireColumn)
 
 
 def _declared_type(column: Column, declared: TableSchema) -> Column:
@@ -163,7 +159,7 @@ def _list(schema: str, key: tuple[str, ...], native: bool, form: str, table: Tab
             "expression": "",
             "original_type": original,
         }
-        entries.append(quote({name: members[name] for name in _FORMS[form]}))
+        entries.append(quote({name: members[name] for name in _FORMS[form] or members}))
     return json_text.join_array(entries)
 
 

@@ -19,20 +19,13 @@ from changeling.model.errors import UsageError
 from changeling.model.table import Column
 from changeling.model.types import INTEGER_RANGES, Type
 
-_KINDS = {
-    "boolean": "bool",
-    **{name: name for name in INTEGER_RANGES},
-    "float": "float32",
-    "double": "float64",
+_KINDS = (
+    {name: name for name in (*INTEGER_RANGES, "date")}
+    | {"boolean": "bool", "float": "float32", "double": "float64", "interval": "duration", "any": "json"}
     # Transferia's own reader reads `string` as text unless the original type is one of bytes.
-    "string": "string",
-    "utf8": "string",
-    "any": "json",
-    "date": "date",
-    "datetime": "timestamptz",
-    "timestamp": "timestamptz",
-    "interval": "duration",
-}
+    | dict.fromkeys(("string", "utf8"), "string")
+    | dict.fromkeys(("datetime", "timestamp"), "timestamptz")
+)
 """The canonical kind of each `type`; of several for one kind, the last is written."""
 _POSTGRES = {
     name: (kind, wire)
@@ -69,16 +62,13 @@ _WIRE = {
 }
 _TOLD_APART = ("decimal", "bytes", "time", "timestamp", "interval", "uuid", "json")
 """Kinds that `type` alone would confuse with another: PostgreSQL's name says which it is."""
+_MYSQL_BYTES = (
+    *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit", "geometry", "geomcollection"),
+    *("geometrycollection", "point", "multipoint", "linestring", "multilinestring", "polygon", "multipolygon"),
+)
 _OTHER_SOURCES = {
-    "mysql": {
-        "decimal": "decimal",
-        "numeric": "decimal",
-        "datetime": "timestamp",
-        "timestamp": "timestamptz",
-        **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit"), "bytes"),
-        **dict.fromkeys(("geometry", "geomcollection", "geometrycollection", "point", "multipoint"), "bytes"),
-        **dict.fromkeys(("linestring", "multilinestring", "polygon", "multipolygon"), "bytes"),
-    },
+    "mysql": {"decimal": "decimal", "numeric": "decimal", "datetime": "timestamp", "timestamp": "timestamptz"}
+    | dict.fromkeys(_MYSQL_BYTES, "bytes"),
     "ydb": {"decimal": "decimal", "dynumber": "decimal", "uuid": "uuid", "string": "bytes"},
     "ch": {"decimal": "decimal", "uuid": "uuid"},
 }

@@ -20,6 +20,15 @@ from changeling.model.table import schema_from_json
 _list = msgspec.json.Decoder(list[str]).decode
 _DDL_COLUMNS = b'[{"name":"query","type":"utf8","key":false,"original_type":""}]'
 """The one value of a DDL record is its statement, under the name that Transferia's own DDL items give it."""
+_LOST = {
+    "catalog": "Table is the schema and the name, and cannot contain the catalog",
+    "transaction": "ID differs for each change, and nothing says which were committed together",
+    "position": "ID is the running number of the change, not the source's own order",
+    "commit_time": "the commit time is an unsigned count of nanoseconds, and 0 means none",
+    "partial": "Values is a list, where an absent column looks like NULL",
+}
+"""What has no place in records of the data model, the time in none, and why."""
+_USUAL = {"txPosition": b"0", "part": b'""', "columnnames": b"null", "oldkeys": b"{}", "query": b'""'}
 
 
 class TransferiaWrite(WriteOptions, frozen=True, kw_only=True):
@@ -68,12 +77,12 @@ def _restored(cells: Cells, members: Members, meta: Members, usual: Names) -> Ce
     return cells.shell({name: members[name] for name in order if name in members})
 
 
-def _timed(cells: Cells, out: Cell) -> Cell:
-    """The commit time; one that an unsigned count of nanoseconds cannot express is lost, if the user allows it."""
+def _time(cells: Cells, out: Cell) -> Cell:
+    """The commit time as digits; one that has no place is lost, if the user allows it."""
     time = out.change.commit_time
     early = cells.less(time, 1)
-    cells.lose(out, early, "commit_time", "the commit time is an unsigned count of nanoseconds, and 0 means none")
-    return cells.where(early, None, time)
+    cells.lose(out, early, "commit_time", _LOST["commit_time"])
+    return cells.digits(cells.first(cells.where(early, None, time), 0))
 
 
 def _statement(out: Outgoing) -> bytes | None:
@@ -95,30 +104,22 @@ def _whole(row: Row) -> tuple[Names, Members | None, Members | None, str]:
 def _item(cells: Cells, out: Cell) -> Members:
     change = out.change
     return {
-        "id": b"0",
-        "nextlsn": b"0",
-        "commitTime": cells.digits(cells.first(change.commit_time, 0)),
-        "txPosition": b"0",
+        **_USUAL,
+        "commitTime": _time(cells, out),
         "kind": cells.each(lambda op: quote(KINDS.get(op, "")), change.op),
         "schema": cells.each(lambda table: quote((table and table.schema) or ""), change.table),
         "table": cells.each(lambda table: quote(table.name if table else ""), change.table),
-        "part": b'""',
-        "columnnames": b"null",
-        "oldkeys": b"{}",
-        "tx_id": b'""',
-        "query": b'""',
     }
 
 
 def _own_item(cells: Cells, out: Cell, meta: Members, by_number: bool) -> Cell:
     """The item that a change was read from."""
     change, members = out.change, _item(cells, out)
-    names, values, old = by_rows(cells, change, _own_row, meta.get("keytypes"))
-    members.update(columnnames=names, columnvalues=values, oldkeys=old)
+    row = by_rows(cells, change, _own_row, meta.get("keytypes"))
+    members.update(zip(("columnnames", "columnvalues", "oldkeys"), row, strict=True))
     name = cells.fields(change.transaction).id
-    members["id"], members["tx_id"] = (
-        (meta["id"], cells.quoted(cells.first(name, ""))) if "id" in meta else (cells.first(name, b"0"), b'""')
-    )
+    members["id"] = cells.first(name, b"0")
+    members["tx_id"] = cells.quoted(cells.first(name, "")) if "id" in meta else b'""'
     if "nextlsn" not in meta:
         members["nextlsn"], members["txPosition"] = map(cells.digits, cells.components(change.position, 2))
     if "table_schema" in meta:
@@ -142,7 +143,6 @@ def _old_keys(cells: Cells, row: Members, types: Cell) -> Cell:
 def _foreign_item(cells: Cells, out: Cell, by_number: bool) -> Cell:
     """The item for a change that was read from something else."""
     change, members = out.change, _item(cells, out)
-    members["commitTime"] = cells.digits(cells.first(_timed(cells, out), 0))
     place = _position(cells, out, members)
     declared = cells.fields(change.transaction)
     numbered = cells.holds(_is_number, declared.id)
@@ -228,11 +228,11 @@ def _control(out: Outgoing) -> Members:
     return {"kind": kind, "columnnames": quote(list(columns)), "columnvalues": values}
 
 
-def _seed(cells: Cells, out: Cell, number: Cell, time: Cell) -> Members:
+def _seed(cells: Cells, out: Cell, number: Cell) -> Members:
     change = out.change
     return {
         "ID": cells.digits(number),
-        "CommitTime": cells.digits(cells.first(time, 0)),
+        "CommitTime": _time(cells, out),
         "Kind": cells.each(lambda op: quote(KINDS.get(op, "ddl").upper()), change.op),
         "Table": cells.each(lambda table: quote(schema.table_text(table) if table else ""), change.table),
     }
@@ -242,7 +242,7 @@ def _own_seed(cells: Cells, out: Cell, meta: Members, by_number: bool) -> Cell:
     """The record that a change was read from."""
     change = out.change
     (number,) = cells.components(change.position, 1)
-    members = _seed(cells, out, cells.first(number, 0), change.commit_time)
+    members = _seed(cells, out, cells.first(number, 0))
     listed = meta.get("TableSchema", b'"seed"')
     columns = cells.each(schema.column_names, listed, change.schema)
     members["Values"], members["OldValues"] = by_rows(cells, change, _own_seed_row, columns, "keys" in meta)
@@ -262,22 +262,17 @@ def _foreign_seed(cells: Cells, out: Cell, by_number: bool) -> Cell:
     is_row = cells.only(cells.one_of(change.op, ROWS))
     if not is_row and change.op is not Operation.DDL:
         out.lose(change.op.value, "a record is an INSERT, an UPDATE, a DELETE or a DDL")
-    catalog, transaction = cells.fields(change.table).catalog, cells.fields(change.transaction).id
-    placed = cells.present(change.position) & ~cells.mask(out.arrived)
-    for lost, feature, why in (
-        (cells.present(catalog), "catalog", "Table is the schema and the name, and cannot contain the catalog"),
-        (
-            cells.present(transaction),
-            "transaction",
-            "ID differs for each change, and nothing says which were committed together",
-        ),
-        (placed, "position", "ID is the running number of the change, not the source's own order"),
-    ):
-        cells.lose(out, lost, feature, why)
-    members = _seed(cells, out, out.running, _timed(cells, out))
+    lost = {
+        "catalog": cells.present(cells.fields(change.table).catalog),
+        "transaction": cells.present(cells.fields(change.transaction).id),
+        "position": cells.present(change.position) & ~cells.mask(out.arrived),
+    }
+    for feature, where in lost.items():
+        cells.lose(out, where, feature, _LOST[feature])
+    members = _seed(cells, out, out.running)
     if is_row:
         partial = cells.equal(change.before_image, Image.PARTIAL) | cells.equal(change.after_image, Image.PARTIAL)
-        cells.lose(out, partial, "partial", "Values is a list, where an absent column looks like NULL")
+        cells.lose(out, partial, "partial", _LOST["partial"])
         row = by_rows(cells, change, _foreign_seed_row, out.native, by_number)
     else:
         statement = _statement(out)
