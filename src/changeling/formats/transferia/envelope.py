@@ -8,6 +8,11 @@ from msgspec import Raw
 from changeling.model.errors import UsageError
 from changeling.model.operation import Image, Operation
 
+_MESSAGES = (
+    *("init_sharded_table_load", "init_load_table", "done_load_table", "done_sharded_table_load"),
+    *("", "message", "mongo:create", "mongo:drop", "mongo:rename", "mongo:dropDatabase", "mongo:noop"),
+    *("ch:createTable", "ch:DDLBuilder", "es:dumpIndex"),
+)
 OPERATIONS = {
     "insert": Operation.INSERT,
     "update": Operation.UPDATE,
@@ -15,14 +20,7 @@ OPERATIONS = {
     "mongo:update_document": Operation.UPDATE,
     "truncate": Operation.TRUNCATE,
     **dict.fromkeys(("DDL", "pg:DDL", "drop_table"), Operation.DDL),
-    **dict.fromkeys(
-        (
-            *("init_sharded_table_load", "init_load_table", "done_load_table", "done_sharded_table_load"),
-            *("", "message", "mongo:create", "mongo:drop", "mongo:rename", "mongo:dropDatabase", "mongo:noop"),
-            *("ch:createTable", "ch:DDLBuilder", "es:dumpIndex"),
-        ),
-        Operation.MESSAGE,
-    ),
+    **dict.fromkeys(_MESSAGES, Operation.MESSAGE),
 }
 MESSAGE_PREFIXES = ("mongo:", "ch:", "es:")
 """Kinds of one store alone: a new one is a message like the others."""
@@ -35,10 +33,11 @@ ROWS = [operation.value for operation in KINDS]
 SEED_KINDS = {kind.upper(): OPERATIONS[kind] for kind in ("insert", "update", "delete", "DDL")}
 TRANSACTION_DONE = ("-- transaction ", " done")
 """The text around the id in the statement of the DDL item that ends a transaction."""
-UINT64 = 2**64
-INT64 = 2**63
+INT64, UINT64 = 2**63, 2**64
+"""The first numbers that integers of 64 bits cannot hold."""
 Unsigned = Annotated[int, msgspec.Meta(ge=0)]
 OWN_PLACE = -1
+"""An order in the transaction that is `txPosition`."""
 Shape = Literal["item", "seed"]
 Serialization = Literal["json", "proto"]
 
@@ -90,7 +89,7 @@ class Extras(msgspec.Struct, gc=False):
     catalog: str | None = None
     position: list[int] | None = None
     order: int | None = OWN_PLACE
-    """The order in the transaction where it is not `txPosition`; null where there is none."""
+    """The order in the transaction; null where there is none."""
     total: int | None = None
     before_image: Image | None = None
     after_image: Image | None = None

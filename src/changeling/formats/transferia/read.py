@@ -31,15 +31,13 @@ Told: TypeAlias = tuple[ChangeCells, Members]
 _item, _seed = (msgspec.json.Decoder(form).decode for form in (envelope.Item, envelope.SeedRecord))
 _list = msgspec.json.Decoder(list[str] | None).decode
 _column_names, _old_names = json_text.named("columnnames", _list), json_text.named("oldkeys.keynames", _list)
-_text = msgspec.json.Decoder(str | None).decode
 _EXTRAS = Part("changeling", Extras)
 _EMPTY = b'""'
-_NUMBERS = ("id", "nextlsn", "commitTime", "txPosition")
 _OPTIONAL = ("columnvalues", "changeling")
 _IMAGES = ("key", "before", "after", "before_image", "after_image")
 _HELD = (Image.FULL, Image.PARTIAL, Image.KEY)
-_COUNTS = ("{names} columnnames, but {found} columnvalues", "{names} keynames, but {found} keyvalues")
-_SEED_COUNTS = tuple(f"{{found}} {member}, but the schema has {{names}} columns" for member in ("Values", "OldValues"))
+_COUNTS = ("{names} columnnames, but {} columnvalues", "{names} keynames, but {} keyvalues")
+_SEED_COUNTS = ("{} Values, but the schema has {names} columns", "{} OldValues, but the schema has {names} columns")
 
 
 class TransferiaRead(ReadOptions, frozen=True, kw_only=True):
@@ -141,7 +139,7 @@ def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         if "kind" not in names:
             cells.refuse("not a change item: it has no `kind`")
         item = cells.members(value, optional=_OPTIONAL, usual=envelope.MEMBERS)
-        numbers = _naturals(cells, value, item, _item, _NUMBERS)
+        numbers = _naturals(cells, value, item, _item, ("id", "nextlsn", "commitTime", "txPosition"))
         noted, kind = item.get("changeling"), cells.each(string, item["kind"])
         extras = cells.struct(_EXTRAS, cells.first(noted, b"{}")) if cells.any(cells.present(noted)) else Extras()
         change, meta = _placed(cells, cells.each(_operation, kind, extras.op), item, numbers, extras)
@@ -168,14 +166,19 @@ def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
 
 
 def _operation(kind: str, declared: Operation | None) -> Operation:
-    own = OPERATIONS.get(kind, Operation.MESSAGE)
-    if kind not in OPERATIONS and not kind.startswith(envelope.MESSAGE_PREFIXES):
-        raise Rejected(f"unknown kind {kind!r}; {nearest(kind, OPERATIONS)}")
+    is_message = kind not in OPERATIONS and kind.startswith(envelope.MESSAGE_PREFIXES)
+    own = Operation.MESSAGE if is_message else _known("kind", kind, OPERATIONS)
     if declared is None or declared is own:
         return own
     if KINDS.get(declared) != kind:
         raise Rejected(f"kind {kind!r} cannot be the operation {declared.value!r} that `changeling` declares")
     return declared
+
+
+def _known(member: str, kind: str, operations: dict[str, Operation]) -> Operation:
+    if kind not in operations:
+        raise Rejected(f"unknown {member} {kind!r}; {nearest(kind, operations)}")
+    return operations[kind]
 
 
 def _placed(cells: Cells, op: Cell, item: Members, numbers: Sequence[Cell], extras: Extras) -> Told:
@@ -185,8 +188,7 @@ def _placed(cells: Cells, op: Cell, item: Members, numbers: Sequence[Cell], extr
     position = cells.where(unplaced, None, cells.position(lsn, order))
     if not cells.only(~declared):
         position = encode(*(extras.position or ()))
-    text = item.get("tx_id")
-    text = cells.where(cells.equal(text, _EMPTY), None, text)
+    text = cells.where(cells.equal(item.get("tx_id"), _EMPTY), None, item.get("tx_id"))
     name = cells.first(cells.text(text), cells.where(cells.equal(number, 0), None, cells.printed(number)))
     place = cells.where(cells.equal(extras.order, envelope.OWN_PLACE), order, extras.order)
     transaction = cells.transaction(name, place, extras.total)
@@ -206,10 +208,9 @@ def _control(change: ChangeCells, item: Members, value: bytes, extras: Extras) -
         meta["statement"] = quote(statement)
         before, behind = envelope.TRANSACTION_DONE
         if statement.startswith(before) and statement.endswith(behind):
-            name = statement[len(before) : -len(behind)].strip()
-            own = change.transaction or Transaction("0")
+            name = statement[len(before) : -len(behind)].strip() or (change.transaction or Transaction("0")).id
             order = None if extras.order == envelope.OWN_PLACE else extras.order
-            done = Transaction(name or own.id, order, extras.total, complete=True)
+            done = Transaction(name, order, extras.total, complete=True)
             change = change._replace(op=Operation.COMMIT, transaction=done)
     return change, {**meta, "item": json_text.compact(value)}
 
@@ -272,14 +273,12 @@ def _rows(table: Table, kind: str, columns: bytes, old_columns: bytes) -> _Rows:
 
 def _columns(cells: Cells, names: Sequence[str], values: Cell, counts: str) -> Members:
     """The columns of a list of values, which may be missing where there are none."""
-    found = cells.items(
-        cells.first(values, b"[]"), len(names), lambda found: counts.format(names=len(names), found=found)
-    )
-    return dict(zip(names, found, strict=True))
+    wrong = functools.partial(counts.format, names=len(names))
+    return dict(zip(names, cells.items(cells.first(values, b"[]"), len(names), wrong), strict=True))
 
 
 def _images(
-    cells: Cells, rows: _Rows, values: Cell, old_values: Cell, noted_before: Cell, noted_after: Cell
+    cells: Cells, rows: _Rows, values: Cell, old_values: Cell, noted_before: Cell = None, noted_after: Cell = None
 ) -> Sequence[Cell]:
     """The key, the images, and how complete they are: as Changeling itself noted, else as their columns show."""
     table, kind, names, old_names, source, in_full = rows
@@ -303,10 +302,8 @@ def _images(
             before = cells.where(alone, cells.shell({name: columns[name] for name in key}), before)
             before_image = cells.where(alone, Image.KEY, Image.FULL)
     if not is_delete:
-        after, after_image = (
-            cells.shell(new),
-            _image(cells, noted_after, schema.after_image(kind, names, table.columns)),
-        )
+        after = cells.shell(new)
+        after_image = _image(cells, noted_after, schema.after_image(kind, names, table.columns))
     return cells.key({name: held[name] for name in key}) if key else None, before, after, before_image, after_image
 
 
@@ -316,8 +313,7 @@ def _image(cells: Cells, noted: Cell, shown: Image) -> Cell:
 
 def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
     def table_name(raw: bytes) -> TableName | None:
-        name = _text(raw)
-        return schema.table_name(name) if name else options.table
+        return options.table if raw in (b"null", _EMPTY) else schema.table_name(string(raw))
 
     @functools.lru_cache(maxsize=4096)
     def table_of(raw: bytes, listed: bytes | None) -> Table:
@@ -334,10 +330,10 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
     def read(cells: Cells, value: Cell, names: Names) -> Told:
         if not {"ID", "Kind"}.issubset(names):
             cells.alone()
-        usual = envelope.SEED_MEMBERS
-        record = cells.members(value, optional=("OldValues",), usual=usual)
+        record = cells.members(value, optional=("OldValues",), usual=envelope.SEED_MEMBERS)
         number, nanos = _naturals(cells, value, record, _seed, ("ID", "CommitTime"))
-        op, values, old = cells.each(_seed_operation, record["Kind"]), record.get("Values"), record.get("OldValues")
+        op = cells.each(lambda kind: _known("Kind", string(kind), envelope.SEED_KINDS), record["Kind"])
+        values, old = record.get("Values"), record.get("OldValues")
         has_old = cells.present(old) & ~cells.matches(old, r"null|\[\s*\]")
         cells.expect(
             ~has_old | cells.equal(op, Operation.UPDATE),
@@ -355,8 +351,7 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         # A list may have only the values of the key.
         short = not cells.many and len(_values(old if has_old else values)) == len(table.key) != len(table.columns)
         rows = cells.each(_seed_rows, table, op, has_old, short)
-        values = cells.value(record, "Values")
-        change = _with_row(cells, change, rows, values, cells.where(has_old, old, None), None, None)
+        change = _with_row(cells, change, rows, cells.value(record, "Values"), cells.where(has_old, old, None))
         plain = cells.less(nanos, envelope.INT64) & ~cells.equal(time, b"null")
         return change, {
             **meta,
@@ -365,17 +360,10 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
             "CommitTime": cells.where(plain, None, time),
             "Table": cells.each(_odd_name, record.get("Table"), known.name),
             "OldValues": cells.where(has_old, None, old),
-            **_form(cells, record, names, usual, ("ID", "Kind", "OldValues")),
+            **_form(cells, record, names, envelope.SEED_MEMBERS, ("ID", "Kind", "OldValues")),
         }
 
     return read
-
-
-def _seed_operation(raw: bytes) -> Operation:
-    kind = string(raw)
-    if kind not in envelope.SEED_KINDS:
-        raise Rejected(f"unknown Kind {kind!r}; {nearest(kind, envelope.SEED_KINDS)}")
-    return envelope.SEED_KINDS[kind]
 
 
 def _odd_name(raw: bytes | None, name: TableName) -> bytes | None:

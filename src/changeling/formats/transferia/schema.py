@@ -19,7 +19,6 @@ _OLDER = ("path", "name", "type", "key", "required", "original_type")
 _FORMS = {"named": (), "blank": (), "short": _OLDER, "seed": ("name", "type", "key", "original_type")}
 """Which members the columns of a list have: all that today's items have, with the table's name or without it, those of older
 items, or the four that matter."""
-_NO_SCHEMA = 'a table schema is a list of columns, or {"SchemaID": number}'
 _number = msgspec.json.Decoder(int).decode
 _PART = r'(?:"(?:[^"]|"")+"|[^".]+)'
 _NAME = re.compile(rf"(?:{_PART}\.)?{_PART}")
@@ -33,6 +32,11 @@ class WireColumn(msgspec.Struct, gc=False):
     key: bool = False
     required: bool = False
     original_type: str = ""
+
+    def column(self) -> Column:
+        """The column with its canonical type."""
+        kind, original = types.parse(self.type, self.original_type), self.original_type or self.type
+        return Column(self.name, str(kind), original, not self.required)
 
 
 _columns = msgspec.json.Decoder(list[WireColumn]).decode
@@ -88,7 +92,7 @@ def _registry_number(raw: bytes) -> int | None:
     try:
         return _number(raw)
     except msgspec.ValidationError:
-        raise Rejected(_NO_SCHEMA) from None
+        raise Rejected('a table schema is a list of columns, or {"SchemaID": number}') from None
 
 
 def _registered(number: int, name: TableName, options: ReadOptions) -> TableSchema:
@@ -105,16 +109,8 @@ def _registered(number: int, name: TableName, options: ReadOptions) -> TableSche
 
 def _listed(raw: bytes, key: tuple[str, ...]) -> TableSchema:
     found = _wire_columns(raw)
-    columns = (
-        Column(
-            column.name,
-            str(types.parse(column.type, column.original_type)),
-            column.original_type or column.type,
-            not column.required,
-        )
-        for column in found
-    )
-    return TableSchema(tuple(columns), tuple(column.name for column in found if column.key) or key)
+    own = tuple(column.name for column in found if column.key)
+    return TableSchema(tuple(column.column() for column in found), own or key)
 
 
 def _wire_columns(raw: bytes) -> list[WireColumn]:
@@ -164,13 +160,13 @@ def _list(schema: str, key: tuple[str, ...], native: bool, form: str, table: Tab
 
 
 def written(
-    schema: str, key: tuple[str, ...], native: bool, form: str, table: TableName | None, by_number: bool
+    text: str, key: tuple[str, ...], native: bool, form: str, table: TableName | None, by_number: bool
 ) -> bytes:
     """The schema as a record carries it: its columns, or `by_number` the number that a registry gave it."""
-    found = schema_from_json(schema)
+    found = schema_from_json(text)
     if by_number and found.id is not None and set(found.key) == set(key):
         return quote({"SchemaID": found.id})
-    return _list(schema, key, native, form, table)
+    return _list(text, key, native, form, table)
 
 
 def written_back(kept: bytes, schema: str | None, table: TableName | None, by_number: bool) -> bytes:

@@ -55,11 +55,7 @@ _POSTGRES = {
 }
 """PostgreSQL's types without their parameters: the canonical kind, and the `type` that goes with it. The first of a kind is written."""
 _POSTGRES_NAMES = {kind: name for name, (kind, _) in reversed(_POSTGRES.items()) if name != "oid"}
-_WIRE = {
-    "array": "any",
-    **dict(_POSTGRES.values()),
-    **{kind: wire for wire, kind in _KINDS.items()},
-}
+_WIRE = {"array": "any", **dict(_POSTGRES.values()), **{kind: wire for wire, kind in _KINDS.items()}}
 _TOLD_APART = ("decimal", "bytes", "time", "timestamp", "interval", "uuid", "json")
 """Kinds that `type` alone would confuse with another: PostgreSQL's name says which it is."""
 _MYSQL_BYTES = (

@@ -11,7 +11,7 @@ from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.format import Outgoing
 from changeling.formats.options import WriteOptions
 from changeling.formats.transferia import envelope, schema, types
-from changeling.formats.transferia.envelope import KINDS, MEMBERS, ROWS, Serialization, Shape
+from changeling.formats.transferia.envelope import INT64, KINDS, MEMBERS, ROWS, UINT64, Serialization, Shape
 from changeling.model import json_text, position
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
@@ -59,8 +59,7 @@ def writer(options: TransferiaWrite) -> Writer:
             own = _own_item if shape == "item" else _own_seed
             value = meta["item"] if "item" in meta else own(cells, out, meta, options.schema_id)
         else:
-            foreign = _foreign_item if shape == "item" else _foreign_seed
-            value = foreign(cells, out, options.schema_id)
+            value = (_foreign_item if shape == "item" else _foreign_seed)(cells, out, options.schema_id)
         return [RecordCells(value, message_keys.restored(cells, meta, change.key))]
 
     return write
@@ -69,12 +68,11 @@ def writer(options: TransferiaWrite) -> Writer:
 def _restored(cells: Cells, members: Members, meta: Members, usual: Names) -> Cell:
     """A record as it was read: of these members, those that `meta` kept, and in their order."""
     members.update((name, value) for name, value in meta.items() if name in usual)
-    for lacking in _list(cells.common(meta["lacks"])) if "lacks" in meta else ():
-        members.pop(lacking, None)
     if "extra" in meta:
         members.update(cells.members(meta["extra"]))
+    lacks = _list(cells.common(meta.get("lacks", b"[]")))
     order = _list(cells.common(meta["order"])) if "order" in meta else [*usual, *members]
-    return cells.shell({name: members[name] for name in order if name in members})
+    return cells.shell({name: members[name] for name in order if name in members and name not in lacks})
 
 
 def _time(cells: Cells, out: Cell) -> Cell:
@@ -170,21 +168,20 @@ def _foreign_item(cells: Cells, out: Cell, by_number: bool) -> Cell:
 
 
 def _is_number(name: str | None) -> bool:
-    return name is not None and name.isascii() and name.isdigit() and name[0] != "0" and int(name) < envelope.UINT64
+    return name is not None and name.isascii() and name.isdigit() and name[0] != "0" and int(name) < UINT64
 
 
 def _position(cells: Cells, out: Cell, members: Members) -> Cell:
     """What the item's own members cannot express of a position."""
     text = cells.where(cells.mask(out.arrived), None, out.change.position)
     number, order = cells.components(text, 2)
-    usual = cells.less(number, envelope.UINT64) & cells.less(order, envelope.INT64) & ~cells.equal(number, 0)
-    if cells.only(usual | ~cells.present(text)):
-        members["nextlsn"], members["txPosition"] = (cells.digits(cells.first(part, 0)) for part in (number, order))
-        return None
-    number, order = (*position.decode(text), 0)[:2]
-    members["nextlsn"] = b"%d" % number if number < envelope.UINT64 else b"0"
-    members["txPosition"] = b"%d" % order if order < envelope.INT64 else b"0"
-    return quote(position.decode(text))
+    usual = cells.less(number, UINT64) & cells.less(order, INT64) & ~cells.equal(number, 0)
+    odd = None
+    if not cells.only(usual | ~cells.present(text)):
+        odd = position.decode(text)
+        number, order = (part if part < most else 0 for part, most in zip((*odd, 0), (UINT64, INT64), strict=False))
+    members["nextlsn"], members["txPosition"] = (cells.digits(cells.first(part, 0)) for part in (number, order))
+    return None if odd is None else quote(odd)
 
 
 def _foreign_row(cells: Cells, row: Row, native: bool, by_number: bool) -> Sequence[Cell]:
