@@ -37,6 +37,10 @@ STYLE = RowStyle(",", '"', "NULL")
 KEYS = [b'{"a":1}', b'{"a":"x","b":2}', b'{"b":"\\"","c":null}', b'{"d":1.5}']
 
 
+def _place(name: str | None) -> Place | None:
+    return None if name is None else Place(name, len(name))
+
+
 def binary(values: Sequence[bytes | None]) -> pa.Array:
     return pa.array(values, pa.binary())
 
@@ -55,6 +59,7 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
     "text": (lambda cells, raw: cells.text(raw), [TEXTS]),
     "document": (lambda cells, raw: cells.document({"a": raw}, "a"), [TEXTS]),
     "quoted": (lambda cells, raw: cells.quoted(cells.text(raw)), [TEXTS]),
+    "fields": (lambda cells, name: cells.fields(cells.each(_place, name)).number, [["a", None, "bc", "a"]]),
     "natural": (lambda cells, raw: cells.natural(raw), [[b"0", b"12", b"-1", b"1.5", b'"1"', b"9" * 18, b"null"]]),
     "digits": (lambda cells, number: cells.digits(number), [NUMBERS]),
     "printed": (lambda cells, number: cells.printed(number), [NUMBERS]),

@@ -114,6 +114,52 @@ class TestArrays:
         assert reason([]) == "an empty array: there is no change item in it"
 
 
+class TestOddItems:
+    """What items have beyond the usual is the same for one of them and for many."""
+
+    def test_old_keys_of_inserts_are_kept(self) -> None:
+        odd = [item(oldkeys={"keyvalues": [1], "keynames": ["id"]}), item(oldkeys={"keynames": ["id"], "odd": 2})]
+        changes, rejects = changeling.decode([text(one) for one in (odd[0], odd[0], item())], "transferia")
+        assert (written(changes), rejects.to_pylist()) == ([odd[0], odd[0], item()], [])
+        assert reason(odd[1]) == "1 keynames, but 0 keyvalues"
+
+    def test_old_keys_are_an_object(self) -> None:
+        changes, rejects = changeling.decode([text(item(oldkeys=5)), text(item())], "transferia")
+        assert changes.num_rows == 1
+        assert "Expected `object | null`, got `int` - at `$.oldkeys`" in rejects["reason"][0].as_py()
+
+    def test_a_place_in_the_transaction_may_be_unknown(self) -> None:
+        given = [item(changeling={"order": None}), item(changeling={"order": 7}), item()]
+        assert [change["transaction"]["order"] for change in decoded(*given)] == [None, 7, 2]
+
+    @pytest.mark.parametrize(
+        "members",
+        [
+            {"id": 0, "nextlsn": 0, "txPosition": 0},
+            {"tx_id": "gtid:1"},
+            {"commitTime": 2**63},
+            {"part": "p", "query": "q", "new": 1},
+            {"kind": "mongo:update_document"},
+        ],
+    )
+    def test_items_alike_are_read_and_written_together(self, members: dict[str, Any]) -> None:
+        given = [dict(reversed(item(**members).items())), item(**members), item()]
+        for records in ([given[0]] * 2, [given[1]] * 2, given):
+            changes, rejects = changeling.decode([text(record) for record in records], "transferia")
+            assert rejects.to_pylist() == []
+            assert [text(record) for record in written(changes)] == [text(record) for record in records]
+
+    def test_records_of_the_data_model_are_read_together(self) -> None:
+        given = [seed("UPDATE", [1, "b"], OldValues=[1, old]) for old in ("a", None)]
+        given += [seed("DELETE", [1, None]), seed("INSERT", [1, "a"])]
+        assert [(change["op"], change["before_image"], change["before"]) for change in decoded(*given)] == [
+            ("update", "full", {"id": 1, "note": "a"}),
+            ("update", "key", {"id": 1}),
+            ("delete", "key", {"id": 1}),
+            ("insert", "none", None),
+        ]
+
+
 class TestRejects:
     @pytest.mark.parametrize(
         ("record", "expected"),

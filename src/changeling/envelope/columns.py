@@ -36,6 +36,17 @@ class Structs:
         self.__dict__.update(zip(names, zip(*rows, strict=True), strict=True))
 
 
+class Attributes:
+    """The attributes of a column of few values, which may be missing."""
+
+    def __init__(self, column: Distinct) -> None:
+        self._column = column
+
+    def __getattr__(self, name: str) -> Distinct:
+        values, places = self._column
+        return Distinct([None if value is None else getattr(value, name) for value in values], places)
+
+
 class Fields:
     """The fields of a column of structs, null where the struct is."""
 
@@ -265,6 +276,8 @@ class Columns(Cells):
         return self.present(given) if limit >= 2**63 else as_mask(pc.less(given, limit))
 
     def fields(self, struct: Cell) -> Any:
+        if isinstance(struct, Distinct):
+            return Attributes(struct)
         if struct is None or isinstance(struct, pa.StructArray):
             return Absent() if struct is None else Fields(struct)
         known = next((one for one in struct if one is not None), None)

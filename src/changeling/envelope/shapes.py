@@ -88,14 +88,21 @@ class Shape(NamedTuple):
         return None if end is None or not literals else Shape(tuple(found), (*literals, end[0]))
 
     def with_optional(self, optional: Names, usual: Names) -> "Shape":
-        """The shape of objects that may lack these members, which come in their `usual` order; the first one is never optional."""
+        """The shape of objects that may lack these members, where they come in their `usual` order, and others after them.
+
+        The first member is never optional.
+        """
         names, literals = list(self.names), list(self.literals)
+        known = [name for name in usual if name in names]
+        if names[: len(known)] != known:
+            return self
         for name in optional:
             behind = usual[usual.index(name) + 1 :]
-            place = next((names.index(other) for other in behind if other in names), len(names))
+            place = next((names.index(other) for other in behind if other in names), len(known))
             if name not in names and place:
                 names.insert(place, name)
                 literals.insert(place, b"," + json_text.head(name))
+                known.append(name)
         return Shape(tuple(names), tuple(literals), frozenset(optional) & frozenset(names[1:]))
 
     @property

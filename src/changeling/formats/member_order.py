@@ -2,22 +2,14 @@
 
 import functools
 
-import msgspec
-
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-def is_usual(text: bytes | msgspec.Raw, usual: tuple[str, ...]) -> bool:
-    """Whether the members of an object come in this order; any of them may be missing, others come after them."""
-    return _in_order(tuple(_members(text)), usual)
-
 
 def follows(names: tuple[str, ...], usual: tuple[str, ...], needed: tuple[str, ...]) -> bool:
     """Whether these are members of an object in the usual order, no others, and all that are needed."""
-    return set(needed) <= set(names) <= set(usual) and _in_order(names, usual)
+    return set(needed) <= set(names) <= set(usual) and in_order(names, usual)
 
 
 @functools.lru_cache(maxsize=4096)
-def _in_order(names: tuple[str, ...], usual: tuple[str, ...]) -> bool:
+def in_order(names: tuple[str, ...], usual: tuple[str, ...]) -> bool:
+    """Whether the members of an object come in this order; any of them may be missing, others come after them."""
     known = tuple(name for name in usual if name in names)
     return names[: len(known)] == known

@@ -3,7 +3,7 @@
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
 from changeling.formats.framing import JsonValues
-from changeling.formats.transferia.decode import TransferiaRead, reader
+from changeling.formats.transferia.read import TransferiaRead, reader
 from changeling.formats.transferia.types import TYPES
 from changeling.formats.transferia.write import TransferiaWrite, writer
 

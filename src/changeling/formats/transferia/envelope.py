@@ -1,124 +1,106 @@
 """Transferia's two records on the wire, and the names of their operations."""
 
-from typing import Annotated
+from typing import Annotated, Literal, Required, TypedDict
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
+from changeling.model.errors import UsageError
 from changeling.model.operation import Image, Operation
 
-ROW_KINDS = {
+_MESSAGES = (
+    *("init_sharded_table_load", "init_load_table", "done_load_table", "done_sharded_table_load"),
+    *("", "message", "mongo:create", "mongo:drop", "mongo:rename", "mongo:dropDatabase", "mongo:noop"),
+    *("ch:createTable", "ch:DDLBuilder", "es:dumpIndex"),
+)
+OPERATIONS = {
     "insert": Operation.INSERT,
     "update": Operation.UPDATE,
     "delete": Operation.DELETE,
     "mongo:update_document": Operation.UPDATE,
-}
-CONTROL_KINDS = {
     "truncate": Operation.TRUNCATE,
-    "DDL": Operation.DDL,
-    "pg:DDL": Operation.DDL,
-    "drop_table": Operation.DDL,
-    **dict.fromkeys(
-        (
-            *("init_sharded_table_load", "init_load_table", "done_load_table", "done_sharded_table_load"),
-            *("", "message", "mongo:create", "mongo:drop", "mongo:rename", "mongo:dropDatabase", "mongo:noop"),
-            *("ch:createTable", "ch:DDLBuilder", "es:dumpIndex"),
-        ),
-        Operation.MESSAGE,
-    ),
+    **dict.fromkeys(("DDL", "pg:DDL", "drop_table"), Operation.DDL),
+    **dict.fromkeys(_MESSAGES, Operation.MESSAGE),
 }
 MESSAGE_PREFIXES = ("mongo:", "ch:", "es:")
 """Kinds of one store alone: a new one is a message like the others."""
 KINDS = {
-    Operation.READ: "insert",
-    Operation.INSERT: "insert",
-    Operation.REPLACE: "insert",
-    Operation.UPDATE: "update",
-    Operation.UPSERT: "update",
+    **dict.fromkeys((Operation.READ, Operation.INSERT, Operation.REPLACE), "insert"),
+    **dict.fromkeys((Operation.UPDATE, Operation.UPSERT), "update"),
     Operation.DELETE: "delete",
 }
-SEED_KINDS = {
-    "INSERT": Operation.INSERT,
-    "UPDATE": Operation.UPDATE,
-    "DELETE": Operation.DELETE,
-    "DDL": Operation.DDL,
-}
+ROWS = [operation.value for operation in KINDS]
+SEED_KINDS = {kind.upper(): OPERATIONS[kind] for kind in ("insert", "update", "delete", "DDL")}
 TRANSACTION_DONE = ("-- transaction ", " done")
 """The text around the id in the statement of the DDL item that ends a transaction."""
-UINT64 = 2**64
-INT64 = 2**63
+INT64, UINT64 = 2**63, 2**64
+"""The first numbers that integers of 64 bits cannot hold."""
 Unsigned = Annotated[int, msgspec.Meta(ge=0)]
-"""msgspec itself accepts no integer of more than 64 bits."""
+OWN_PLACE = -1
+"""An order in the transaction that is `txPosition`."""
+Shape = Literal["item", "seed"]
+Serialization = Literal["json", "proto"]
 
 
-MEMBERS = (
-    *("id", "nextlsn", "commitTime", "txPosition", "kind", "schema", "table", "part", "columnnames", "columnvalues"),
-    *("table_schema", "oldkeys", "tx_id", "query", "changeling"),
-)
-"""The members of an item in the order in which Transferia writes them, and ours after them."""
-
-
-class OldKeys(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class OldKeys(TypedDict, total=False):
     """The row before the change, or the part of it that the source sends."""
 
-    keynames: Raw | UnsetType = UNSET
-    keytypes: Raw | UnsetType = UNSET
-    keyvalues: list[Raw] | UnsetType | None = UNSET
+    keynames: Raw
+    keytypes: Raw
+    keyvalues: list[Raw] | None
 
 
-class Extras(msgspec.Struct, gc=False, omit_defaults=True):
+class Item(TypedDict, total=False):
+    """A change item in the system's own names, in the order in which it writes them, and a member of ours after them."""
+
+    id: Unsigned
+    nextlsn: Unsigned
+    commitTime: Unsigned
+    txPosition: Unsigned
+    kind: str
+    schema: str
+    table: str
+    part: str
+    columnnames: Raw
+    columnvalues: list[Raw] | None
+    table_schema: Raw
+    oldkeys: OldKeys | None
+    tx_id: str
+    query: str
+    changeling: Raw
+
+
+class SeedRecord(TypedDict, total=False):
+    """The record that Transferia's data model describes."""
+
+    Kind: Required[str]
+    ID: Required[Unsigned]
+    CommitTime: Unsigned | None
+    Table: str | None
+    Values: list[Raw] | None
+    OldValues: list[Raw] | None
+    TableSchema: Raw
+
+
+class Extras(msgspec.Struct, gc=False):
     """What an item cannot express, in a member `changeling` that Transferia's own reader ignores."""
 
     op: Operation | None = None
     catalog: str | None = None
     position: list[int] | None = None
-    order: int | UnsetType | None = UNSET
-    """The order in the transaction where it is not `txPosition`; null where there is none."""
+    order: int | None = OWN_PLACE
+    """The order in the transaction; null where there is none."""
     total: int | None = None
     before_image: Image | None = None
     after_image: Image | None = None
 
 
-class Item(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """A change item in the system's own names, in the order in which it writes them."""
-
-    kind: str
-    id: Unsigned | UnsetType = UNSET
-    nextlsn: Unsigned | UnsetType = UNSET
-    commit_time: Unsigned | UnsetType = msgspec.field(default=UNSET, name="commitTime")
-    tx_position: Unsigned | UnsetType = msgspec.field(default=UNSET, name="txPosition")
-    schema: str | UnsetType = UNSET
-    table: str | UnsetType = UNSET
-    part: str | UnsetType = UNSET
-    columnnames: Raw | UnsetType = UNSET
-    columnvalues: list[Raw] | UnsetType | None = UNSET
-    table_schema: Raw | UnsetType = UNSET
-    oldkeys: OldKeys | UnsetType | None = UNSET
-    tx_id: str | UnsetType = UNSET
-    query: str | UnsetType = UNSET
-    changeling: Raw | UnsetType = UNSET
-
-
-class SeedRecord(msgspec.Struct, gc=False, rename="pascal"):
-    """The record that Transferia's data model describes. Members that it does not name are kept separately."""
-
-    kind: str
-    id: Unsigned = msgspec.field(name="ID")
-    commit_time: Unsigned | None = None
-    table: str | None = None
-    values: list[Raw] | None = None
-    old_values: list[Raw] | None = None
-    table_schema: Raw | UnsetType = UNSET
-
-
+MEMBERS = tuple(Item.__annotations__)
+OLD_KEYS = tuple(OldKeys.__annotations__)
 SEED_MEMBERS = ("ID", "CommitTime", "Kind", "Table", "Values", "OldValues", "TableSchema")
 
 
-class WireColumn(msgspec.Struct, gc=False):
-    """One column of `table_schema`; the members that matter here."""
-
-    name: str
-    type: str = "any"
-    key: bool = False
-    required: bool = False
-    original_type: str = ""
+def refuse_proto(serialization: Serialization) -> None:
+    """Raises `UsageError` unless values are serialized as JSON."""
+    if serialization == "proto":
+        raise UsageError("transferia: serialization=proto is not supported; values are read and written as json")
