@@ -1,5 +1,7 @@
 """Row events, and the tables of a fold that they belong to: what its two kernels share."""
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -63,6 +65,9 @@ ROW_EVENTS = pa.schema(
 """Row events. Those of one group are folded together; `again` marks rows that are folded from an earlier state on, `images` is a
 checksum of images that `values` does not contain, `attempt` numbers the attempt at a snapshot."""
 
+COMPARED = "compared"
+"""A column that changes may have: whether events of theirs may have to be told from others of the same row and position."""
+
 
 def fold_input(rows: pa.Table) -> pa.Table:
     """`READ_COLUMNS` and `ARRIVAL`, given `LOG_COLUMNS`."""
@@ -72,23 +77,46 @@ def fold_input(rows: pa.Table) -> pa.Table:
 
 def sorted_events(events: pa.Table) -> pa.Table:
     """Row events in `ORDER`, as Spark sorts them: bytewise, NULL first."""
+    order = _order(events, ORDER[:3])
+    placed = events.select(ORDER[:3]).take(order).combine_chunks()
+    alike = [pc.equal(column.slice(1), column.slice(0, max(0, len(column) - 1))) for column in placed.columns]
+    if pc.any(functools.reduce(pc.and_, alike)).as_py():
+        order = _order(events, ORDER)
+    return events.take(order)
+
+
+def _order(events: pa.Table, names: Sequence[str]) -> pa.Array:
     columns: dict[str, pa.ChunkedArray] = {}
-    for name in ORDER:
+    for name in names:
         column = events.column(name)
         if column.null_count:
             # Arrow gives NULL the last place.
             columns[f"has {name}"] = column.is_valid()
         columns[name] = column
-    return events.take(pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns]))
+    return pc.sort_indices(pa.table(columns).combine_chunks(), [(name, "ascending") for name in columns])
 
 
 def image_sums(batch: pa.RecordBatch, leaving: int) -> pa.Array:
-    """Checksums of the images that events do not hold: of the row before, and for the last `leaving` of both."""
+    """Checksums of the images that events do not hold: of the row before, and for the last `leaving` of both.
+
+    Where the changes have `COMPARED`, the others have none.
+    """
     staying = batch.num_rows - leaving
+    if COMPARED not in batch.schema.names:
+        return pa.array(_sums_of_images(batch, staying), pa.int64())
+    found = np.zeros(batch.num_rows, np.int64)
+    places = np.flatnonzero(batch.column(COMPARED))
+    if len(places):
+        compared = batch.select(["before", "after"]).take(pa.array(places))
+        found[places] = _sums_of_images(compared, int(np.searchsorted(places, staying)))
+    return pa.array(found, pa.int64())
+
+
+def _sums_of_images(batch: pa.RecordBatch, staying: int) -> np.ndarray:
     before = _sums(batch.column("before"))
     after = _sums(batch.column("after").slice(staying))
     before[staying:] = (before[staying:] << 31) ^ after
-    return pa.array(before, pa.int64())
+    return before
 
 
 def _sums(images: pa.Array) -> np.ndarray:
