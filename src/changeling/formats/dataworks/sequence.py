@@ -7,7 +7,6 @@ from changeling.model import times
 from changeling.model.errors import Rejected
 from changeling.model.position import encode as position_of
 
-NANOS_PER_MILLI = 1_000_000
 _FILE_AND_OFFSET = re.compile(r"[^:]*?\.?([0-9]+):([0-9]+)")
 
 
@@ -44,4 +43,4 @@ def means_seconds(cells: Cells, number: Cell) -> Condition:
 def nanos(cells: Cells, number: Cell) -> Cell:
     """A time in milliseconds, or in seconds where it has ten digits, as nanoseconds."""
     milliseconds = cells.only(~means_seconds(cells, number))
-    return cells.time(number, NANOS_PER_MILLI if milliseconds else times.NANOS_PER_SECOND)
+    return cells.time(number, times.NANOS_PER_MILLI if milliseconds else times.NANOS_PER_SECOND)

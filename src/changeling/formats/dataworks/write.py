@@ -9,7 +9,7 @@ from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members
 from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.rows import Row
-from changeling.envelope.writing import RecordCells, Writer, kept
+from changeling.envelope.writing import RecordCells, Writer, kept, milliseconds
 from changeling.formats.dataworks import sequence
 from changeling.formats.dataworks.envelope import (
     AFTER,
@@ -116,10 +116,7 @@ def _own_sequence(cells: Cells, change: Cell) -> Cell:
 
 
 def _time(cells: Cells, out: Cell) -> Cell:
-    time = out.change.commit_time
-    millis = cells.units(time, sequence.NANOS_PER_MILLI)
-    finer = cells.present(time) & ~cells.equal(cells.time(millis, sequence.NANOS_PER_MILLI), time)
-    cells.lose(out, finer, "commit_time", "a record's time has milliseconds, this one has more digits")
+    millis = milliseconds(cells, out, "a record's time has milliseconds, this one has more digits")
     seconds = sequence.means_seconds(cells, millis)
     cells.lose(
         out,

@@ -15,7 +15,7 @@ from changeling.formats.dataworks_message.envelope import BEFORE_HALF, MESSAGE, 
 from changeling.formats.dataworks_message.schema import TableInfo
 from changeling.formats.member_order import follows
 from changeling.formats.options import ReadOptions
-from changeling.model import json_text
+from changeling.model import json_text, times
 from changeling.model.canonical import text_of
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, nearest
@@ -90,7 +90,7 @@ def reader(options: DataworksMessageRead) -> Reader:
             before_image=before_image,
             after_image=after_image,
             position=position,
-            commit_time=cells.time(cells.number(found.time), sequence.NANOS_PER_MILLI),
+            commit_time=cells.time(cells.number(found.time), times.NANOS_PER_MILLI),
             transaction=cells.transaction(
                 cells.where(half, number, None), complete=cells.where(cells.present(before), None, True)
             ),

@@ -11,7 +11,6 @@ from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
 from changeling.model.types import INTEGER_RANGES, Type
 
-_MILLI = 1_000_000
 _FIRST = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1000
 _LAST = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()) * 1000 + 999
 
@@ -57,7 +56,7 @@ def to_millis(raw: bytes) -> bytes:
     if raw[:1] != b'"':
         return raw
     try:
-        millis, rest = divmod(times.parse(json_text.string(raw))[0], _MILLI)
+        millis, rest = divmod(times.parse(json_text.string(raw))[0], times.NANOS_PER_MILLI)
     except Rejected:
         return raw
     return raw if rest else str(millis).encode()
@@ -66,7 +65,7 @@ def to_millis(raw: bytes) -> bytes:
 def shortened(raw: bytes) -> bytes:
     """The same timestamp to the millisecond, or NULL if milliseconds cannot express it."""
     try:
-        return str(times.parse(json_text.string(raw))[0] // _MILLI).encode()
+        return str(times.parse(json_text.string(raw))[0] // times.NANOS_PER_MILLI).encode()
     except Rejected:
         return b"null"
 
@@ -80,7 +79,7 @@ def _from_millis(raw: bytes) -> bytes:
         raise Rejected(f"{raw[:40].decode(errors='replace')} is not a DATE, a whole number of milliseconds") from None
     if not _FIRST <= millis <= _LAST:
         raise Rejected(f"the DATE {millis} lies outside the years 1 to 9999")
-    return quote(times.to_text(millis * _MILLI))
+    return quote(times.to_text(millis * times.NANOS_PER_MILLI))
 
 
 def _text(raw: bytes) -> bytes:

@@ -9,9 +9,8 @@ import msgspec
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members
 from changeling.envelope.rows import Row
-from changeling.envelope.writing import RecordCells, Writer, kept
+from changeling.envelope.writing import RecordCells, Writer, kept, milliseconds
 from changeling.formats.dataworks.rows import Sides, sides
-from changeling.formats.dataworks.sequence import NANOS_PER_MILLI
 from changeling.formats.dataworks.write import topic_of
 from changeling.formats.dataworks_message import types
 from changeling.formats.dataworks_message.envelope import BEFORE_HALF, NAMES, WireColumn, ddl_name
@@ -93,7 +92,8 @@ def _plain_shape(
     if number is None:
         own = cells.components(change.position, 2)[0] if out.native else cells.plus(out.running, start - 1)
         number = cells.joined(b'"', cells.digits(own), b'"')
-    times = cells.shell({"eventTime": _event_time(cells, out), **{name: meta.get(name) for name in _KEPT_TIMES}})
+    time = milliseconds(cells, out, "eventTime has milliseconds, this time has more digits")
+    times = cells.shell({"eventTime": cells.digits(time), **{name: meta.get(name) for name in _KEPT_TIMES}})
     ddl = meta.get("ddl")
     if ddl is None and not cells.many and change.op is Operation.DDL and (statement := _statement(change)):
         ddl = json_text.join([("text", quote(statement))])
@@ -112,14 +112,6 @@ def _plain_shape(
     if listed is None and "source" in meta:
         listed = cells.each(_own_schema, change.schema, change.table, meta["source"])
     return cells.shell({"schema": cells.first(listed, schema), "payload": payload, "version": meta.get("version")})
-
-
-def _event_time(cells: Cells, out: Cell) -> Cell:
-    time = out.change.commit_time
-    millis = cells.units(time, NANOS_PER_MILLI)
-    finer = cells.present(time) & ~cells.equal(cells.time(millis, NANOS_PER_MILLI), time)
-    cells.lose(out, finer, "commit_time", "eventTime has milliseconds, this time has more digits")
-    return cells.digits(millis)
 
 
 def _own_schema(schema: str | None, table: TableName | None, source: bytes) -> bytes | None:
