@@ -58,7 +58,7 @@ def writer(options: DataworksMessageWrite) -> Writer:
             rows = Sides(None, None, None, (None, None, None, text))
         before, after, *schemas = rows.others
         if not out.native:
-            rows = rows._replace(before=before, after=after)
+            rows = rows._replace(before=cells.where(cells.present(rows.before), before, None), after=after)
         there = cells.present(rows.before), cells.present(rows.after)
         both = there[0] & there[1] & cells.mask(split)
 
