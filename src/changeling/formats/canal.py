@@ -172,10 +172,7 @@ def _images(cells: Cells, plan: tuple[tuple[str, ...], Operation], row: Cell, ol
 
     def made(part: Cells, new: Members | None, old: Members | None, row: Cell, shown: Cell) -> Sequence[Cell]:
         columns = new or {}
-        for name in names:
-            if name not in columns:
-                part.refuse(f"the row lacks key column {name!r}")
-        key = part.key({name: columns[name] for name in names}) if names else None
+        key = part.row_key(columns, names)
         if op is Operation.DELETE:
             if old is not None:
                 part.refuse("a DELETE with a row in `old`: the row before is in `data`")
