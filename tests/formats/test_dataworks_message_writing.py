@@ -9,7 +9,7 @@ import pytest
 
 import changeling
 from changeling.conformance.cases import CASES, KEY, ROW, SCHEMA, batch
-from changeling.formats.dataworks_message.envelope import ddl_name
+from changeling.formats.dataworks_message.write import ddl_name
 from changeling.formats.encoding import typed
 from changeling.formats.pairing import Pairing
 from changeling.model import layout
