@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import changeling
-from changeling.conformance.cases import CASES, KEY, SCHEMA, batch
-from changeling.formats.dataworks_message.envelope import ddl_name
+from changeling.conformance.cases import CASES, KEY, ROW, SCHEMA, batch
+from changeling.formats.dataworks_message.write import ddl_name
 from changeling.formats.encoding import typed
 from changeling.formats.pairing import Pairing
 from changeling.model import layout
@@ -188,6 +188,8 @@ def test_a_before_image_by_key_is_written_where_the_key_changed() -> None:
     moved = written(change)
     assert [found["payload"]["op"] for found in moved] == ["UPDATE_BEFOR", "UPDATE_AFTER"]
     assert moved[0]["payload"]["before"] == {"dataColumn": {"_id": "o-1"}}
+    (found,) = written(msgspec.structs.replace(change, key=KEY, after=ROW))
+    assert (found["payload"]["op"], found["payload"]["before"]) == ("UPDATE_AFTER", None)
 
 
 @pytest.mark.parametrize("update", [None, "one", "two"])

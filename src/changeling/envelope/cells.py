@@ -9,6 +9,8 @@ import functools
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import msgspec
+
 from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.operations import (
     Absent,
@@ -22,6 +24,7 @@ from changeling.envelope.operations import (
     as_bytes,
 )
 from changeling.model import json_text
+from changeling.model.errors import Rejected
 
 __all__ = ["Absent", "Cell", "Cells", "Condition", "Members", "Names", "Part", "Reason", "as_bytes"]
 
@@ -31,7 +34,31 @@ class Cells(Operations):
 
     def with_first(self, text: Cell, name: str, value: Cell) -> Cell:
         """A compact object with another member, JSON, in front of its own."""
-        return self.with_front(self.joined(b"{" + json_text.head(name), value), text)
+        return self.with_members({name: value}, text)
+
+    def with_members(self, members: Mapping[str, Cell], text: Cell) -> Cell:
+        """A compact object with other members, JSON, in front of its own."""
+        parts: list[Cell] = []
+        for name, value in members.items():
+            parts += [(b"," if parts else b"{") + json_text.head(name), value]
+        return self.with_front(self.joined(*parts), text)
+
+    def row_key(self, row: Mapping[str, Cell], names: Names) -> Cell:
+        """The canonical key of these columns, none where none is named; rejects rows that lack one."""
+        for name in names:
+            if (value := row.get(name)) is None:
+                self.refuse(f"the row lacks key column {name!r}")
+            self.expect(self.present(value), f"the row lacks key column {name!r}")
+        return self.key({name: row[name] for name in names}) if names else None
+
+    def object_or_none(self, raw: Cell, name: str) -> Cell:
+        """What is an object, or nothing; rejects anything else by the name of its member."""
+        if raw is not None and not self.only(self.starts(raw, b"{") | ~self.present(raw)):
+            try:
+                json_text.members(raw)
+            except msgspec.DecodeError as error:
+                raise Rejected(f"{name}: {error}") from None
+        return raw
 
     def filled_shell(self, members: Mapping[str, Cell], filling: Mapping[str, Cell]) -> Cell:
         """An object of the members of a shell, with those of these values that are there."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 from changeling.envelope.cells import Cell, Cells, Condition, Members, as_bytes
 from changeling.envelope.change_columns import ChangeColumns, RecordColumns
 from changeling.envelope.one import ONE
-from changeling.model import layout
+from changeling.model import layout, times
 from changeling.model.change import Record
 
 
@@ -34,6 +34,15 @@ def kept(cells: Cells, out: Any) -> Members:
     if not out.native or not cells.branch(cells.present(meta)):
         return {}
     return cells.members(meta)
+
+
+def milliseconds(cells: Cells, out: Any, why: str) -> Cell:
+    """When changes were committed, in whole milliseconds; `why` says why a finer time is a loss."""
+    time = out.change.commit_time
+    millis = cells.units(time, times.NANOS_PER_MILLI)
+    finer = cells.present(time) & ~cells.equal(cells.time(millis, times.NANOS_PER_MILLI), time)
+    cells.lose(out, finer, "commit_time", why)
+    return millis
 
 
 def one_by_one(write: Writer) -> Callable[[Any], Sequence[Record]]:

@@ -10,12 +10,12 @@ from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.rows import Row, by_rows
-from changeling.envelope.writing import RecordCells, Writer, kept
+from changeling.envelope.writing import RecordCells, Writer, kept, milliseconds
 from changeling.formats.arcion_json.types import TYPES
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format, Outgoing
 from changeling.formats.options import ReadOptions, WriteOptions
-from changeling.model import json_text, types
+from changeling.model import json_text, times, types
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
@@ -31,7 +31,6 @@ _NAMES = {
     Operation.DDL: "QUERY",
 }
 _ROWS = [operation.value for operation in _NAMES if operation not in (Operation.TRUNCATE, Operation.DDL)]
-_MILLISECOND = 1_000_000
 _TAKEN = ("data", "old")
 """Members whose values the change itself contains: `meta` keeps the others, and the order of all."""
 _MYSQL = {
@@ -105,7 +104,7 @@ def reader(options: CanalRead) -> Reader:
         change = ChangeCells(
             op=kind,
             table=cells.each(_first, known),
-            commit_time=cells.time(cells.number(time), _MILLISECOND),
+            commit_time=cells.time(cells.number(time), times.NANOS_PER_MILLI),
             schema=cells.each(_last, known),
             meta=cells.shell(message, _TAKEN),
         )
@@ -173,10 +172,7 @@ def _images(cells: Cells, plan: tuple[tuple[str, ...], Operation], row: Cell, ol
 
     def made(part: Cells, new: Members | None, old: Members | None, row: Cell, shown: Cell) -> Sequence[Cell]:
         columns = new or {}
-        for name in names:
-            if name not in columns:
-                part.refuse(f"the row lacks key column {name!r}")
-        key = part.key({name: columns[name] for name in names}) if names else None
+        key = part.row_key(columns, names)
         if op is Operation.DELETE:
             if old is not None:
                 part.refuse("a DELETE with a row in `old`: the row before is in `data`")
@@ -257,10 +253,7 @@ def _wire(column: Column) -> str:
 
 def _message(cells: Cells, out: Cell, data: Cell, old: Cell, key: Cell, columns: Cell) -> Cell:
     change = out.change
-    time = change.commit_time
-    millis = cells.units(time, _MILLISECOND)
-    finer = cells.present(time) & ~cells.equal(cells.time(millis, _MILLISECOND), time)
-    cells.lose(out, finer, "commit_time", "a message's time has milliseconds, this one has more digits")
+    millis = milliseconds(cells, out, "a message's time has milliseconds, this one has more digits")
     statement = not cells.many and change.op in (Operation.TRUNCATE, Operation.DDL)
     return cells.shell(
         {

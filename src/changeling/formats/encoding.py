@@ -13,14 +13,19 @@ from changeling.envelope import writing
 from changeling.envelope.positions import positions
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, needed
-from changeling.formats.counted_transactions import CountedTransactions, beside, unsettled
 from changeling.formats.decoding import gc_paused, reason_of
 from changeling.formats.format import Counts, Format, LeftOut, Outgoing
 from changeling.formats.key_changes import check_origin
 from changeling.formats.meta_template import filled
 from changeling.formats.options import WriteOptions
 from changeling.formats.plain_writing import PlainRecords, PlainWriter
-from changeling.formats.transaction_progress import TransactionProgress, Transactions
+from changeling.formats.transaction_progress import (
+    CountedTransactions,
+    TransactionProgress,
+    Transactions,
+    beside,
+    unsettled,
+)
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
 from changeling.model import json_text, layout, position
@@ -143,7 +148,8 @@ class Encoder:
         as_text = 0 if plain is None else plain.as_text
         supplied = numbering.progress
         known = None if plain is None or supplied is not None else plain.written.plain
-        counted = CountedTransactions(numbering.transactions, batch, known)
+        is_counted = self._format.counts_transactions
+        counted = CountedTransactions(numbering.transactions, batch, known) if is_counted else None
         placed: dict[int, Placed] = {} if plain is None else _placed(plain, batch)
         unplaced: set[int] = set() if plain is None else plain.unplaced
         rest = batch if len(others) == count else batch.take(pa.array(others))
@@ -158,8 +164,8 @@ class Encoder:
         for place, change, origin, source, encoding, number, counts in columns:
             lost: set[str] = set()
             progress = _NO_PROGRESS
-            if self._format.counts_transactions:
-                progress = counted.before(place, source, change) if supplied is None else supplied[place]
+            if counted is not None:
+                progress = counted.before(place) if supplied is None else supplied[place]
             out = Outgoing(
                 change=change,
                 native=encoding == self._format.name,
@@ -196,13 +202,13 @@ class Encoder:
                     relabelled[change.op.value] += 1
                 if made and not out.native and self._format.types.all_text and change.schema is None:
                     as_text += _became_text(change, out.change)
-            if self._format.counts_transactions:
-                counted.add(source, change, progress, sum(record.value is not None for record in made))
+            if counted is not None:
+                counted.add(place, progress, sum(record.value is not None for record in made))
         origin_column = batch.column("origin").take(pa.array(places, pa.int64()))
         written = layout.records_batch(records, origin_column)
         if plain is not None:
             written, places = _merged(plain, written, places)
-        after = counted.after_all() if self._format.counts_transactions else numbering.transactions.page()
+        after = numbering.transactions.page() if counted is None else counted.after_all()
         refused = _rejects(batch, rejected)
         return Encoded(written, refused, dropped, relabelled, as_text, after, places, placed, unplaced)
 
@@ -219,7 +225,7 @@ class Encoder:
             return write_plain(batch, transcoder, np.zeros(batch.num_rows, np.bool_))
         supplied = numbering.progress
         if supplied is None:
-            waiting = unsettled(batch, numbering.transactions.moved())
+            waiting = unsettled(batch, numbering.transactions)
         else:
             waiting = np.array([one.moved > 0 for one in supplied], np.bool_)
         plain = write_plain(batch, transcoder, waiting)

@@ -1,4 +1,4 @@
-"""For dialects without nested values: documents, arrays and intervals are JSON in a text."""
+"""For dialects without nested values, or without any but texts: documents, arrays and intervals are JSON in a text."""
 
 import functools
 
@@ -24,6 +24,13 @@ class NestedAsText(TypeTable):
 def to_text(raw: bytes) -> bytes:
     """A JSON value as text."""
     return quote(json_text.compact(raw).decode())
+
+
+def as_text(raw: bytes) -> bytes:
+    """A value of unknown type as text: a string stays, a number keeps its digits, an object or array is JSON text."""
+    if raw[:1] == b'"':
+        return raw
+    return quote((json_text.compact(raw) if raw[:1] in b"{[" else raw).decode())
 
 
 def from_text(raw: bytes) -> bytes:

@@ -8,14 +8,14 @@ import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Members, Part
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.envelope.writing import RecordCells, Writer
+from changeling.envelope.writing import RecordCells, Writer, milliseconds
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format, Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.options import ReadOptions, WriteOptions
 from changeling.formats.transaction_progress import number_of
 from changeling.formats.type_table import CANONICAL
-from changeling.model import json_text, position
+from changeling.model import json_text, position, times
 from changeling.model.canonical import text_of
 from changeling.model.change import Change, Record, Transaction
 from changeling.model.errors import Rejected
@@ -35,7 +35,6 @@ EVENT_MEMBERS = ("before", "after", "source", "op", "ts_ms", "transaction")
 TRANSACTION_MEMBERS = ("id", "total_order", "data_collection_order")
 """The members of the plain shape as XTDB writes them: of such an event only `source` is kept, the rest is in the change."""
 IMAGES = ("before", "after")
-MILLISECOND = 1_000_000
 
 
 class _Transaction(msgspec.Struct, gc=False):
@@ -114,7 +113,7 @@ def reader(options: XtdbRead) -> Reader:
             before_image=cells.where(cells.present(before), cells.where(alone, Image.KEY, Image.FULL), Image.NONE),
             after_image=cells.where(deleted, Image.NONE, Image.FULL),
             position=cells.position(source.tx_id, cells.first(places.data_collection_order, 0)),
-            commit_time=cells.time(time, MILLISECOND),
+            commit_time=cells.time(time, times.NANOS_PER_MILLI),
             transaction=cells.transaction(places.id, places.data_collection_order, places.total_order),
             meta=_kept(cells, wrapper, envelope, source),
             schema=cells.each(schema_text, table),
@@ -349,10 +348,7 @@ def _kept_shape(cells: Cells, out: Cell, meta: Members) -> Cell:
 
 def _plain_shape(cells: Cells, out: Cell, record_id: Cell, place: Place, source: Cell, options: XtdbWrite) -> Cell:
     change = out.change
-    time = cells.units(change.commit_time, MILLISECOND)
-    finer = cells.present(time) & ~cells.equal(cells.time(time, MILLISECOND), change.commit_time)
-    cells.lose(out, finer, "commit_time", "an event's time has milliseconds, this one has more digits")
-    millis = cells.digits(time)
+    millis = cells.digits(milliseconds(cells, out, "an event's time has milliseconds, this one has more digits"))
     own = cells.fields(change.transaction).id if out.native else None
     transaction = cells.joined(
         b'{"id":',

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from changeling.model.errors import Rejected, UsageError
 
-NANOS_PER_SECOND = 1_000_000_000
+NANOS_PER_SECOND, NANOS_PER_MILLI = 1_000_000_000, 1_000_000
 _LIMIT = 2**63
 _EPOCH = datetime(1970, 1, 1)
 _ISO = re.compile(

@@ -1,17 +1,7 @@
 """Arcion's values: every one is text."""
 
-from changeling.formats.nested_text import NESTED, NestedAsText, from_text
-from changeling.model import json_text
-from changeling.model.json_text import quote
+from changeling.formats.nested_text import NESTED, NestedAsText, as_text, from_text
 from changeling.model.types import INTEGER_RANGES
-
-
-def as_text(raw: bytes) -> bytes:
-    """A value of unknown type as text: a string stays, a number keeps its digits, an object or array is JSON text."""
-    first = raw[:1]
-    if first == b'"':
-        return raw
-    return quote((json_text.compact(raw) if first in b"{[" else raw).decode())
 
 
 def _timestamp(raw: bytes) -> bytes:

@@ -1,108 +1,78 @@
 """DataWorks' whole-database messages into changes: rows, halves of updates, marks, heartbeats and DDL."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import compress
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
 from changeling.envelope import message_keys
-from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.cells import Cell, Cells, Condition, Members
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.formats.dataworks import sequence
-from changeling.formats.dataworks_message import schema
-from changeling.formats.dataworks_message.envelope import BEFORE_HALF, MESSAGE, NAMES, OPERATIONS, PAYLOAD, TIMES
-from changeling.formats.dataworks_message.schema import TableInfo
+from changeling.formats.dataworks import position_of
+from changeling.formats.dataworks_message.types import WireSchema, WireSource, own_schema, parse
 from changeling.formats.member_order import follows
 from changeling.formats.options import ReadOptions
-from changeling.model import json_text
+from changeling.model import json_text, times
 from changeling.model.canonical import text_of
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, nearest
 from changeling.model.json_text import quote
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
+from changeling.model.table import Column, TableName, TableSchema
 
-_IMAGES = ("before", "after")
+OPERATIONS = {
+    "INSERT": Operation.INSERT,
+    "UPDATE_AFTER": Operation.UPDATE,
+    "UPDATE_BEFOR": Operation.UPDATE,
+    "UPDATE": Operation.UPDATE,
+    "DELETE": Operation.DELETE,
+    "TRUNCATE": Operation.TRUNCATE,
+    "TRANSACTION_BEGIN": Operation.BEGIN,
+    "TRANSACTION_END": Operation.COMMIT,
+    "XACOMMIT": Operation.COMMIT,
+    "MHEARTBEAT": Operation.BARRIER,
+    **dict.fromkeys(("QUERY", "CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX"), Operation.DDL),
+    **dict.fromkeys(("GTID", "XAROLLBACK"), Operation.MESSAGE),
+}
+"""Every `op` that is published; case matters, and the first half of an update is spelled as published."""
+NAMES: dict[Operation, str] = {
+    **{operation: name for name, operation in reversed(OPERATIONS.items()) if operation is not Operation.MESSAGE},
+    Operation.READ: "INSERT",
+    Operation.UPSERT: "UPDATE_AFTER",
+    Operation.REPLACE: "UPDATE_AFTER",
+}
+"""The `op` that is written where no closer one is known: the first one of an operation."""
+BEFORE_HALF = "UPDATE_BEFOR"
+MESSAGE = ("schema", "payload", "version")
+PAYLOAD = ("before", "after", "sequenceId", "scn", "op", "timestamp", "ddl")
+TIMES = ("eventTime", "systemTime", "checkpointTime")
+"""The members of a message in the order in which it is written."""
+IMAGES = ("before", "after")
 _SIDES = {"INSERT": (False, True), "DELETE": (True, False), BEFORE_HALF: (True, False)}
 """Which images a row operation has; an update has the row after, and may have the one before."""
-_ROWS = [operation.value for operation in ROW_OPERATIONS]
-_HALVES = (BEFORE_HALF, "UPDATE_AFTER")
-_COLUMNS = ("dataColumn",)
-_NUMBER, _TIME = "0|[1-9][0-9]*", "-?[0-9]{1,18}|null"
 _text = json_text.named("op", msgspec.json.Decoder(str).decode)
+_schema = msgspec.json.Decoder(WireSchema | None).decode
 
 
 class DataworksMessageRead(ReadOptions, frozen=True, kw_only=True):
     """Options of a reader of DataWorks' messages: only those of every reader."""
 
 
-def reader(options: DataworksMessageRead) -> Reader:
-    """A function from a message to its change."""
-    info_of = schema.reader(options)
+class _TableInfo(NamedTuple):
+    """What a message's `schema` and the user say about its table."""
 
-    def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
-        if record.value is None:
-            cells.alone()
-            return [message_keys.tombstone(record, None)]
-        found = _usual(cells, record.value) or _as_it_is(record.value)
-        message, payload, before, after, number = found.message, found.payload, found.before, found.after, found.number
-        info, name = cells.each(info_of, message.get("schema", b"null")), cells.each(_text, payload["op"])
-        op = cells.each(_operation, name)
-        is_row = cells.only(cells.one_of(op, _ROWS))
-        table = cells.each(functools.partial(_table, options, is_row), info)
-        cells.expect(cells.mask(not is_row) | cells.present(table), _NO_TABLE)
-        key, before_image, after_image = None, Image.NONE, Image.NONE
-        if is_row:
-            key, before_image, after_image = cells.by_value(_row, cells.each(_pair, info, name), before, after)
-        elif before is not None or after is not None:
-            raise Rejected(f"op {name} with a row: only inserts, updates and deletes have one")
-        half = cells.one_of(name, _HALVES) & (cells.present(before) ^ cells.present(after))
-        cells.expect(~half | cells.present(number), lambda: f"op {name} {_NO_NUMBER}")
-        ends = cells.present(after) | cells.equal(op, Operation.COMMIT)
-        position = None
-        if cells.only(cells.present(number)):
-            position = sequence.position(cells, number, ~ends)
-        elif op is Operation.BARRIER:
-            # Without a position of its own a heartbeat cannot say what came before it.
-            op = Operation.MESSAGE
-        side = cells.where(cells.present(after), b'"after"', b'"before"')
-        meta = {
-            "half": cells.where(half, side, None),
-            "op": cells.where(half, None, cells.each(_other_name, name, op)),
-        }
-        if found.times is None:
-            meta["record"] = found.whole
-        else:
-            meta |= {"source": cells.each(_kept_source, info), "schema": cells.each(_kept_schema, info)}
-            meta["sequenceId"] = cells.where(cells.matches(number, _NUMBER), None, payload["sequenceId"])
-            meta |= {name: found.times.get(name) for name in TIMES[1:]}
-            meta |= {name: payload.get(name) for name in ("scn", "ddl")}
-        if op is Operation.DDL:
-            meta["statement"] = _statement(payload.get("ddl"))
-        if found.times is not None:
-            meta["version"] = message.get("version")
-        return ChangeCells(
-            op=op,
-            table=table,
-            key=key,
-            before=before,
-            after=after,
-            before_image=before_image,
-            after_image=after_image,
-            position=position,
-            commit_time=cells.time(cells.number(found.time), sequence.NANOS_PER_MILLI),
-            transaction=cells.transaction(
-                cells.where(half, number, None), complete=cells.where(cells.present(before), None, True)
-            ),
-            meta=cells.sparse({**meta, **message_keys.kept(cells, record.key, key)}),
-            schema=cells.each(_schema, info),
-        )
-
-    return read
-
-
-_NO_TABLE = "the message names no table: `schema.source.tableName` is missing; say which with --table"
-_NO_NUMBER = "without `payload.sequenceId`, which names the other half of the update"
+    table: TableName | None
+    schema: str | None
+    key: tuple[str, ...]
+    columns: frozenset[str]
+    """The columns that the message lists."""
+    wire: bytes | None
+    """The wire's schema, for `meta`."""
+    source: bytes | None
+    """Or only what the change does not contain, if all else can be written from it."""
 
 
 class _Message(NamedTuple):
@@ -114,93 +84,154 @@ class _Message(NamedTuple):
     after: Cell
     number: Cell
     time: Cell
-    times: Members | None = None
-    """None where the message is not in its plain shape."""
-    whole: bytes | None = None
-    """Then, all of it but the images."""
+    kept: Members
+    """What `meta` keeps beside the schema; of a message that is not in its plain shape, all of it but the images."""
 
 
-def _usual(cells: Cells, value: Cell) -> _Message | None:
-    """The parts of a message in its plain shape; None where it has another one."""
-    if not follows(cells.names(value), MESSAGE, ("schema", "payload")):
-        return None
+def reader(options: DataworksMessageRead) -> Reader:
+    """A function from a message to its change."""
+
+    @functools.lru_cache(maxsize=4096)
+    def info_of(raw: bytes) -> _TableInfo:
+        try:
+            wire = _schema(raw) or WireSchema()
+        except msgspec.ValidationError as error:
+            raise Rejected(f"schema: {error}") from None
+        source, key = wire.source or WireSource(), tuple(wire.primary_key or ())
+        name = source.table_name
+        table = None if name is None else TableName(source.db_name, source.schema_name, name)
+        typed = ((column, parse(column.type)) for column in wire.data_column or ())
+        # A type that is not published stays unknown: its values pass as they are.
+        columns = tuple(Column(column.name, str(kind), column.type) for column, kind in typed if kind is not None)
+        given = options.schema_of(table or options.table)
+        own = TableSchema(columns, key) if wire.data_column else None
+        schema, rest = given or own, None
+        if given is None and own is not None and table is not None:
+            members = json_text.members(json_text.members(raw)["source"])
+            rest = json_text.join((name, part) for name, part in members.items() if name in ("dbType", "dbVersion"))
+            rest = rest if own_schema(own.to_json(), table, rest) == json_text.compact(raw) else None
+        return _TableInfo(
+            table,
+            None if schema is None else schema.to_json(),
+            key or options.key_of(table or options.table),
+            frozenset(column.name for column in wire.data_column or ()),
+            json_text.compact(raw) if rest is None else None,
+            rest,
+        )
+
+    def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
+        if record.value is None:
+            cells.alone()
+            return [message_keys.tombstone(record, None)]
+        message, payload, before, after, number, time, rest = _message(cells, record.value)
+        info, name = cells.each(info_of, message.get("schema", b"null")), cells.each(_text, payload["op"])
+        op = cells.each(_operation, name)
+        is_row = cells.only(cells.one_of(op, list(ROW_OPERATIONS)))
+        table = cells.each(lambda info: info.table or (options.table if is_row else None), info)
+        key, before_image, after_image = None, Image.NONE, Image.NONE
+        if is_row:
+            cells.expect(
+                cells.present(table),
+                "the message names no table: `schema.source.tableName` is missing; say which with --table",
+            )
+            plan = cells.each(lambda *plan: plan, info, name)
+            key, before_image, after_image = cells.by_value(_row, plan, before, after)
+        elif before is not None or after is not None:
+            raise Rejected(f"op {name} with a row: only inserts, updates and deletes have one")
+        half = cells.one_of(name, (BEFORE_HALF, "UPDATE_AFTER")) & (cells.present(before) ^ cells.present(after))
+        cells.expect(
+            ~half | cells.present(number),
+            lambda: f"op {name} without `payload.sequenceId`, which names the other half of the update",
+        )
+        ends = cells.present(after) | cells.equal(op, Operation.COMMIT)
+        position = None
+        if cells.only(cells.present(number)):
+            position = position_of(cells, number, ~ends)
+        elif op is Operation.BARRIER:
+            # Without a position of its own a heartbeat cannot say what came before it.
+            op = Operation.MESSAGE
+        side = cells.where(cells.present(after), b'"after"', b'"before"')
+        meta = {
+            "half": cells.where(half, side, None),
+            "op": cells.where(half, None, cells.each(_other_name, name, op)),
+        }
+        if "record" not in rest:
+            meta |= {"source": cells.each(attrgetter("source"), info), "schema": cells.each(attrgetter("wire"), info)}
+        meta |= rest
+        if op is Operation.DDL:
+            meta["statement"] = _statement_in(payload.get("ddl"))
+        return ChangeCells(
+            op=op,
+            table=table,
+            key=key,
+            before=before,
+            after=after,
+            before_image=before_image,
+            after_image=after_image,
+            position=position,
+            commit_time=cells.time(time, times.NANOS_PER_MILLI),
+            transaction=cells.transaction(
+                cells.where(half, number, None), complete=cells.where(cells.present(before), None, True)
+            ),
+            meta=cells.sparse({**meta, **message_keys.kept(cells, record.key, key)}),
+            schema=cells.each(attrgetter("schema"), info),
+        )
+
+    return read
+
+
+def _message(cells: Cells, value: Cell) -> _Message:
     message = cells.members(value)
-    if not cells.only(cells.starts(message["payload"], b"{")) or not follows(
-        cells.names(message["payload"]), PAYLOAD, ("before", "after", "sequenceId", "op", "timestamp")
-    ):
-        return None
-    payload = cells.members(message["payload"])
-    usual = cells.starts(payload["op"], b'"') & cells.starts(payload["timestamp"], b"{")
-    usual &= cells.starts(payload["sequenceId"], b'"') | cells.equal(payload["sequenceId"], b"null")
-    if not cells.only(usual) or not follows(cells.names(payload["timestamp"]), TIMES, TIMES[:1]):
-        return None
-    times = cells.members(payload["timestamp"])
-    for time in times.values():
-        if not cells.only(cells.matches(time, _TIME)):
-            return None
-    images = []
-    for side in _IMAGES:
-        raw = cells.first(cells.value(payload, side), b'{"dataColumn":null}')
-        if not cells.only(cells.starts(raw, b"{")) or cells.names(raw) != _COLUMNS:
-            return None
-        image = cells.value(cells.members(raw), "dataColumn")
-        if not cells.only(cells.starts(image, b"{") | ~cells.present(image)):
-            _columns(f"payload.{side}.dataColumn", image)
-        there = ~cells.equal(payload[side], b"null")
-        if not cells.only((cells.present(image) & ~cells.equal(image, b"{}")) | ~there):
-            return None
-        images.append(image)
-    number = cells.text(cells.value(payload, "sequenceId"))
-    return _Message(message, payload, images[0], images[1], number, cells.value(times, "eventTime"), times)
-
-
-def _columns(name: str, image: bytes) -> dict[str, bytes]:
-    try:
-        return json_text.members(image)
-    except msgspec.DecodeError as error:
-        raise Rejected(f"{name}: {error}") from None
-
-
-def _as_it_is(value: bytes) -> _Message:
-    """A message with members missing, added or empty: all of it is kept, except the images."""
-    message = json_text.members(value)
-    payload = _object("payload", message.get("payload"))
-    if payload.get("op", b"null")[:1] != b'"':
-        raise Rejected("not a message of DataWorks: `payload.op` is missing")
-    number, time = payload.get("sequenceId", b"null"), _event_time(payload.get("timestamp"))
-    before, after = (_side(payload, name) for name in _IMAGES)
+    payload = _object(cells, "payload", message.get("payload"))
+    cells.expect(cells.starts(payload.get("op"), b'"'), "not a message of DataWorks: `payload.op` is missing")
+    stamp = _object(cells, "payload.timestamp", payload.get("timestamp"))
+    if "eventTime" not in stamp:
+        cells.refuse("`payload.timestamp.eventTime` is missing, which every message must have")
+    (before, is_usual), (after, is_also) = (_side(cells, payload, side) for side in IMAGES)
+    in_order = follows(tuple(message), MESSAGE, ("schema", "payload")) and follows(tuple(stamp), TIMES, TIMES[:1])
+    in_order &= follows(tuple(payload), PAYLOAD, ("before", "after", "sequenceId", "op", "timestamp"))
+    given, number, time = payload.get("sequenceId"), cells.value(payload, "sequenceId"), stamp["eventTime"]
+    plain = cells.mask(in_order) & is_usual & is_also & (cells.starts(given, b'"') | ~cells.present(number))
+    for own in stamp.values():
+        plain &= cells.matches(own, "-?[0-9]{1,18}|null")
+    if cells.only(plain):
+        number, time = cells.text(number), cells.number(cells.value(stamp, "eventTime"))
+        rest = {
+            "sequenceId": cells.where(cells.matches(number, "0|[1-9][0-9]*"), None, given),
+            **{name: stamp.get(name) for name in TIMES[1:]},
+            **{name: payload.get(name) for name in ("scn", "ddl")},
+            "version": message.get("version"),
+        }
+        return _Message(message, payload, before, after, number, time, rest)
     shown = dict(payload)
-    for name, image in zip(_IMAGES, (before, after), strict=True):
+    for side, image in zip(IMAGES, (before, after), strict=True):
         if image is not None:
-            shape = json_text.members(payload[name])
-            shown[name] = json_text.join((k, b"null" if k == "dataColumn" else v) for k, v in shape.items())
+            shown[side] = json_text.join({**json_text.members(payload[side]), "dataColumn": b"null"}.items())
     whole = json_text.join({**message, "payload": json_text.join(shown.items())}.items())
-    return _Message(message, payload, before, after, None if number == b"null" else text_of(number), time, whole=whole)
+    number = None if number is None else text_of(number)
+    return _Message(message, payload, before, after, number, _event_time(time), {"record": whole})
 
 
-def _side(payload: Mapping[str, bytes], name: str) -> bytes | None:
-    raw = payload.get(name, b"null")
-    columns = b"null" if raw == b"null" else _object(f"payload.{name}", raw).get("dataColumn", b"null")
-    if columns == b"null" or not _object(f"payload.{name}.dataColumn", columns):
-        return None
-    return columns
+def _object(cells: Cells, name: str, raw: Cell) -> Members:
+    cells.expect(cells.starts(raw, b"{"), f"not a message of DataWorks: `{name}` must be an object")
+    return cells.members(raw)
 
 
-def _object(name: str, raw: bytes | None) -> dict[str, bytes]:
-    if raw is None or raw[:1] != b"{":
-        raise Rejected(f"not a message of DataWorks: `{name}` must be an object")
-    return json_text.members(raw)
+def _side(cells: Cells, payload: Members, side: str) -> tuple[Cell, Condition]:
+    """The row of a side, None where it has none; and whether nothing else is there."""
+    raw = cells.value(payload, side)
+    around = _object(cells, f"payload.{side}", cells.first(raw, b'{"dataColumn":null}'))
+    columns = cells.object_or_none(cells.value(around, "dataColumn"), f"payload.{side}.dataColumn")
+    image = cells.where(cells.equal(columns, b"{}"), None, columns)
+    alone = cells.mask(tuple(around) == ("dataColumn",))
+    return image, ~cells.present(raw) | (cells.present(image) & alone)
 
 
-def _event_time(stamp: bytes | None) -> str | None:
-    raw = _object("payload.timestamp", stamp).get("eventTime")
-    if raw is None:
-        raise Rejected("`payload.timestamp.eventTime` is missing, which every message must have")
+def _event_time(raw: bytes) -> int | None:
     try:
-        found = msgspec.json.decode(raw, type=int | None, strict=False)
+        return msgspec.json.decode(raw, type=int | None, strict=False)
     except msgspec.ValidationError:
         raise Rejected("`payload.timestamp.eventTime` must be a whole number of milliseconds") from None
-    return None if found is None else str(found)
 
 
 def _operation(name: str) -> Operation:
@@ -213,54 +244,28 @@ def _other_name(name: str, op: Operation) -> bytes | None:
     return None if NAMES.get(op) == name else quote(name)
 
 
-def _table(options: ReadOptions, is_row: bool, info: TableInfo) -> object:
-    return info.table or (options.table if is_row else None)
-
-
-def _kept_source(info: TableInfo) -> bytes | None:
-    return info.meta[1] if info.meta[0] == "source" else None
-
-
-def _kept_schema(info: TableInfo) -> bytes | None:
-    return info.meta[1] if info.meta[0] == "schema" else None
-
-
-def _schema(info: TableInfo) -> str | None:
-    return info.schema
-
-
-def _pair(info: TableInfo, name: str) -> tuple[TableInfo, str]:
-    return info, name
-
-
-def _row(cells: Cells, plan: tuple[TableInfo, str], before: Cell, after: Cell) -> Sequence[Cell]:
+def _row(cells: Cells, plan: tuple[_TableInfo, str], before: Cell, after: Cell) -> Sequence[Cell]:
     """The key of rows, and how complete their images are."""
     info, name = plan
 
     def sized(part: Cells, old: Members | None, new: Members | None) -> Sequence[Cell]:
         wanted = _SIDES.get(name, (old is not None, True))
         if (old is not None, new is not None) != wanted:
-            sides = " and ".join(side for side, is_wanted in zip(_IMAGES, wanted, strict=True) if is_wanted)
-            part.refuse(f"op {name} must have a row in {sides}, and in no other side")
-        row = old if new is None else new
-        for column in info.key:
-            if row is not None and column not in row:
-                part.refuse(f"the row lacks key column {column!r}")
-        key = part.key({column: row[column] for column in info.key}) if info.key and row is not None else None
-        return key, _size(old, info, is_before=True), _size(new, info, is_before=False)
+            part.refuse(f"op {name} must have a row in {' and '.join(compress(IMAGES, wanted))}, and in no other side")
+        key = part.row_key(new or old or {}, info.key)
+        size = Image.NONE if old is None else _size(old, info)
+        if old is not None and info.key and old.keys() == set(info.key) != info.columns:
+            size = Image.KEY
+        return key, size, Image.NONE if new is None else _size(new, info)
 
     return cells.by_members(sized, (before, after))
 
 
-def _size(row: Members | None, info: TableInfo, *, is_before: bool) -> Image:
-    if row is None:
-        return Image.NONE
-    if is_before and info.key and row.keys() == set(info.key) != info.columns:
-        return Image.KEY
+def _size(row: Members, info: _TableInfo) -> Image:
     return Image.FULL if info.columns <= row.keys() else Image.PARTIAL
 
 
-def _statement(ddl: bytes | None) -> bytes | None:
+def _statement_in(ddl: bytes | None) -> bytes | None:
     """The statement of a DDL message by a name that does not depend on the dialect."""
     text = b"null" if ddl is None else ddl if ddl[:1] != b"{" else json_text.members(ddl).get("text", b"null")
     return text if text[:1] == b'"' else None

@@ -7,26 +7,23 @@ from typing import Annotated, Literal
 import msgspec
 
 from changeling.envelope import message_keys
-from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.cells import Cell, Cells, Condition, Members
+from changeling.envelope.one import ONE
 from changeling.envelope.rows import Row
-from changeling.envelope.writing import RecordCells, Writer, kept
-from changeling.formats.dataworks.rows import Sides, sides
-from changeling.formats.dataworks.sequence import NANOS_PER_MILLI
-from changeling.formats.dataworks.write import topic_of
+from changeling.envelope.writing import RecordCells, Writer, kept, milliseconds
+from changeling.formats.dataworks import topic_of
 from changeling.formats.dataworks_message import types
-from changeling.formats.dataworks_message.envelope import BEFORE_HALF, NAMES, WireColumn, ddl_name
-from changeling.formats.dataworks_message.schema import behind_columns, print_schema, wire_columns
+from changeling.formats.dataworks_message.read import BEFORE_HALF, IMAGES, NAMES, PAYLOAD, TIMES
 from changeling.formats.format import Outgoing
 from changeling.formats.options import WriteOptions
+from changeling.formats.row_sides import Sides, sides
 from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.json_text import quote
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
-from changeling.model.table import TableName, schema_from_json
+from changeling.model.table import schema_from_json
 
-_STATEMENTS = ("statement", "query", "ddl")
-_ROWS = [operation.value for operation in ROW_OPERATIONS]
-_KEPT_TIMES = ("systemTime", "checkpointTime")
+_TURNED = {"before": "after", "after": "before"}
 
 
 class DataworksMessageWrite(WriteOptions, frozen=True, kw_only=True):
@@ -51,173 +48,108 @@ def writer(options: DataworksMessageWrite) -> Writer:
         topic = cells.each(topic_of, change.table)
         if "tombstone" in meta:
             return [RecordCells(None, message_keys.restored(cells, meta, change.key), topic)]
-        split = options.update == "two" if options.update else not out.native or "half" in meta
-        if cells.only(cells.one_of(change.op, _ROWS)):
-            rows = sides(cells, out, functools.partial(_described, out, source, split))
-        else:
-            text = print_schema(_listed(change.schema), _key_columns(change), change.table, source)
-            rows = Sides(None, None, None, (None, None, None, text))
-        before, after, *schemas = rows.others
-        if not out.native:
-            rows = rows._replace(before=before, after=after)
-        there = cells.present(rows.before), cells.present(rows.after)
-        both = there[0] & there[1] & cells.mask(split)
-
-        def record(before: Cell, after: Cell, schema: Cell, where: Cell) -> RecordCells:
-            name = _name(cells, out, meta, cells.present(before) & ~cells.present(after))
-            key = cells.where(cells.present(before) & ~cells.present(after), rows.old_key, change.key)
-            text = (
-                _kept_shape(meta["record"], name, before, after)
-                if "record" in meta
-                else _plain_shape(cells, out, meta, options.start, name, before, after, schema)
-            )
-            return RecordCells(text, message_keys.restored(cells, meta, key), topic, where=where)
-
         if "record" in meta:
             cells.alone()
-        made = []
-        if cells.any(both):
-            made.append(record(rows.before, None, schemas[0], both))
-        made.append(record(cells.where(both, None, rows.before), rows.after, schemas[1], True))
-        return made
+        split = options.update == "two" if options.update else not out.native or "half" in meta
+        statement = None
+        if cells.only(cells.one_of(change.op, list(ROW_OPERATIONS))):
+            rows = sides(cells, out, functools.partial(_described, out, source, split))
+        else:
+            key = None if change.key is None else json_text.members(change.key)
+            columns, statement = quote(_listed(change.schema)), _statement_of(change)
+            described = types.schema_text(ONE, columns, _key_names(change.schema, key), change.table, source)
+            rows = Sides(None, None, None, (None, described))
+        name = cells.each(NAMES.get, change.op)
+        if "op" in meta:
+            name = cells.text(meta["op"])
+        elif statement is not None and not out.native:
+            name = ddl_name(statement)
+        listed = meta.get("schema")
+        if listed is None and "source" in meta:
+            listed = cells.each(types.own_schema, change.schema, change.table, meta["source"])
+        shape = json_text.members(meta["record"]) if "record" in meta else {}
+        body = json_text.members(shape["payload"]) if shape else _body(cells, out, meta, options.start, statement)
+
+        def record(before: Cell, after: Cell, schema: Cell, where: Condition) -> RecordCells:
+            alone = cells.present(before) & ~cells.present(after)
+            is_half = alone & ~cells.equal(change.op, Operation.DELETE)
+            own_name = cells.quoted(cells.where(is_half, BEFORE_HALF, name))
+            payload = dict(body)
+            if shape and is_half and payload["op"] != own_name:
+                # The other half of an update has the sides the other way round.
+                payload = {_TURNED.get(member, member): part for member, part in payload.items()}
+            for side, image in zip(IMAGES, (before, after), strict=True):
+                if image is not None:
+                    there = payload.get(side, b"null")
+                    around = {} if there == b"null" else json_text.members(there)
+                    shown = cells.shell({**around, "dataColumn": cells.filled(image)})
+                    payload[side] = cells.where(cells.present(image), shown, there)
+            plain = {"schema": cells.first(listed, schema), "payload": None, "version": meta.get("version")}
+            text = cells.shell({**(shape or plain), "payload": cells.shell({**payload, "op": own_name})})
+            own_key = message_keys.restored(cells, meta, cells.where(alone, rows.old_key, change.key))
+            return RecordCells(text, own_key, topic, where=where)
+
+        both = cells.present(rows.before) & cells.present(rows.after) & cells.mask(split)
+        made = [record(rows.before, None, rows.others[0], both)] if cells.any(both) else []
+        return [*made, record(cells.where(both, None, rows.before), rows.after, rows.others[1], True)]
 
     return write
 
 
-def _plain_shape(
-    cells: Cells, out: Cell, meta: Members, start: int, name: Cell, before: Cell, after: Cell, schema: Cell
-) -> Cell:
-    change = out.change
-    before, after = (cells.filled(cells.joined(b'{"dataColumn":', image, b"}")) for image in (before, after))
-    number = meta.get("sequenceId")
-    if number is None:
-        own = cells.components(change.position, 2)[0] if out.native else cells.plus(out.running, start - 1)
-        number = cells.joined(b'"', cells.digits(own), b'"')
-    times = cells.shell({"eventTime": _event_time(cells, out), **{name: meta.get(name) for name in _KEPT_TIMES}})
-    ddl = meta.get("ddl")
-    if ddl is None and not cells.many and change.op is Operation.DDL and (statement := _statement(change)):
-        ddl = json_text.join([("text", quote(statement))])
-    payload = cells.shell(
-        {
-            "before": before,
-            "after": after,
-            "sequenceId": number,
-            "scn": meta.get("scn"),
-            "op": cells.quoted(name),
-            "timestamp": times,
-            "ddl": ddl,
-        }
-    )
-    listed = meta.get("schema")
-    if listed is None and "source" in meta:
-        listed = cells.each(_own_schema, change.schema, change.table, meta["source"])
-    return cells.shell({"schema": cells.first(listed, schema), "payload": payload, "version": meta.get("version")})
+def _body(cells: Cells, out: Cell, meta: Members, start: int, statement: str | None) -> Members:
+    """The members of a payload in their order; images and `op` are to be filled in."""
+    found = {name: meta.get(name) for name in PAYLOAD} | dict.fromkeys(IMAGES, b"null")
+    if "sequenceId" not in meta:
+        own = cells.components(out.change.position, 2)[0] if out.native else cells.plus(out.running, start - 1)
+        found["sequenceId"] = cells.joined(b'"', cells.digits(own), b'"')
+    if "ddl" not in meta and statement:
+        found["ddl"] = json_text.join([("text", quote(statement))])
+    time = milliseconds(cells, out, "eventTime has milliseconds, this time has more digits")
+    stamp = {name: meta.get(name) for name in TIMES}
+    return {**found, "timestamp": cells.shell({**stamp, "eventTime": cells.digits(time)})}
 
 
-def _event_time(cells: Cells, out: Cell) -> Cell:
-    time = out.change.commit_time
-    millis = cells.units(time, NANOS_PER_MILLI)
-    finer = cells.present(time) & ~cells.equal(cells.time(millis, NANOS_PER_MILLI), time)
-    cells.lose(out, finer, "commit_time", "eventTime has milliseconds, this time has more digits")
-    return cells.digits(millis)
-
-
-def _own_schema(schema: str | None, table: TableName | None, source: bytes) -> bytes | None:
-    """The schema that a message had, from what `meta` kept of it."""
-    if schema is None:
-        return None
-    own = schema_from_json(schema)
-    return print_schema(wire_columns(own), own.key, table, json_text.members(source))
-
-
-def _described(out: Cell, source: Members, split: bool, cells: Cells, row: Row) -> Sequence[Cell]:
-    """The rows in the types of the wire, and the schemas of a message with the row before, and of one with the other, or with both."""
+def _described(out: Outgoing, source: Members, split: bool, cells: Cells, row: Row) -> tuple[Row, Sequence[Cell]]:
+    """The row in the types of the wire; the schemas of a message with the row before, and of one with the other, or both."""
+    kind, before, after = row.kind, row.before, row.after
     if not out.native:
-        row = row._replace(
-            before=_in_wire_types(out, cells, row, row.before), after=_in_wire_types(out, cells, row, row.after)
-        )
-    kind = row.kind
-    key = _key_names(kind.schema, row.key, is_row=True)
-    apart = split and row.before is not None and row.after is not None
+        before, after = (_in_wire_types(out, cells, kind.schema, image) for image in (before, after))
+    key = () if row.key is None else _key_names(kind.schema, row.key)
+    sizes = {size for image, size in ((before, kind.before_image), (after, kind.after_image)) if image}
+    known: Members = {column.name: quote(column) for column in _listed(kind.schema)}
+    apart = split and before is not None and after is not None
     texts = []
-    for images in ((row.before,), (row.after,) if apart else (row.before, row.after)):
-        columns = _columns(cells, kind.schema, [image for image in images if image is not None], _is_key(row))
-        texts.append(cells.joined(b'{"dataColumn":', columns, behind_columns(key, kind.table, source)))
-    return *(None if image is None else cells.shell(image) for image in (row.before, row.after)), *texts
+    for images in ((before,), (after,) if apart else (before, after)):
+        found = dict(known)
+        # A list of only the key's columns would make them the full row.
+        for image in images if kind.schema is not None or sizes - {Image.KEY} else ():
+            for name, raw in (image or {}).items():
+                if name not in known:
+                    found[name] = cells.joined(b'{"name":%b,"type":"' % quote(name), types.guess(cells, raw), b'"}')
+        texts.append(types.schema_text(cells, cells.array_of(found.values()), key, kind.table, source))
+    return row._replace(before=before, after=after), texts
 
 
-def _is_key(row: Row) -> bool:
-    """All that is known of the columns is the key."""
-    sizes = (row.before and row.kind.before_image, row.after and row.kind.after_image)
-    return all(size is Image.KEY for size in sizes if size)
-
-
-def _columns(cells: Cells, schema: str | None, images: Sequence[Members], is_key: bool) -> Cell:
-    """The schema's columns, and those that it does not name, by the type that their values look like."""
-    known = _listed(schema)
-    names = {column.name for column in known}
-    found: Members = {column.name: quote(column) for column in known}
-    # A list of only the key's columns would make them the full row.
-    for image in () if schema is None and is_key else images:
-        for name, raw in image.items():
-            if name not in names:
-                found[name] = cells.joined(b'{"name":%b,"type":"' % quote(name), types.guess(cells, raw), b'"}')
-    return cells.array_of(found.values())
-
-
-def _listed(schema: str | None) -> list[WireColumn]:
+def _listed(schema: str | None) -> list[types.WireColumn]:
     if schema is None:
         return []
-    return [WireColumn(column.name, types.name_of(column.canonical)) for column in schema_from_json(schema).columns]
+    return [
+        types.WireColumn(column.name, types.name_of(column.canonical)) for column in schema_from_json(schema).columns
+    ]
 
 
-def _key_columns(change: Change) -> tuple[str, ...]:
-    return _key_names(change.schema, None if change.key is None else json_text.members(change.key), is_row=False)
-
-
-def _key_names(schema: str | None, key: Members | None, *, is_row: bool) -> tuple[str, ...]:
-    """The key in the schema's order; a row without a key has none, whatever the schema says."""
+def _key_names(schema: str | None, key: Members | None) -> tuple[str, ...]:
+    """The key in the schema's order."""
     known = () if schema is None else schema_from_json(schema).key
-    if key is None:
-        return () if is_row else known
-    return known if set(known) == set(key) else tuple(key)
+    return known if key is None or set(known) == set(key) else tuple(key)
 
 
-def _name(cells: Cells, out: Cell, meta: Members, before_alone: Cell) -> Cell:
-    """The `op` of a message."""
-    change = out.change
-    if "op" in meta:
-        own = cells.text(meta["op"])
-    elif not cells.many and change.op is Operation.DDL and not out.native:
-        own = ddl_name(_statement(change) or "")
-    else:
-        own = cells.each(NAMES.__getitem__, change.op)
-    return cells.where(before_alone & ~cells.equal(change.op, Operation.DELETE), BEFORE_HALF, own)
-
-
-def _kept_shape(raw: bytes, name: str, before: Cell, after: Cell) -> bytes:
-    """The message as it was around its rows; in the other half of an update the sides are swapped."""
-    message = json_text.members(raw)
-    payload = json_text.members(message["payload"])
-    if name == BEFORE_HALF and payload["op"] != quote(BEFORE_HALF):
-        turned = {"before": "after", "after": "before"}
-        payload = {turned.get(member, member): part for member, part in payload.items()}
-    for side, image in (("before", before), ("after", after)):
-        if image is not None:
-            shape = payload.get(side, b"null")
-            around = json_text.members(shape) if shape != b"null" else {"dataColumn": b"null"}
-            payload[side] = json_text.join({**around, "dataColumn": image}.items())
-    payload["op"] = quote(name)
-    message["payload"] = json_text.join(payload.items())
-    return json_text.join(message.items())
-
-
-def _in_wire_types(out: Outgoing, cells: Cells, row: Row, image: Members | None) -> Members | None:
+def _in_wire_types(out: Outgoing, cells: Cells, schema: str | None, image: Members | None) -> Members | None:
     """The row with every timestamp in milliseconds: what a DATE cannot express is lost only if the user allows it."""
-    if image is None or row.kind.schema is None:
+    if image is None or schema is None:
         return image
     found = dict(image)
-    for column in schema_from_json(row.kind.schema).columns:
+    for column in schema_from_json(schema).columns:
         raw = image.get(column.name)
         if raw is not None and column.canonical.kind in types.MOMENTS and not cells.only(~cells.starts(raw, b'"')):
             out.lose("types", f"a DATE counts milliseconds since 1970, and column {column.name!r} is {raw.decode()}")
@@ -225,7 +157,27 @@ def _in_wire_types(out: Outgoing, cells: Cells, row: Row, image: Members | None)
     return found
 
 
-def _statement(change: Change) -> str | None:
+_DDL_NAMES = {
+    "CREATE INDEX": "CINDEX",
+    "CREATE UNIQUE INDEX": "CINDEX",
+    "DROP INDEX": "DINDEX",
+    "DROP": "ERASE",
+    "CREATE": "CREATE",
+    "ALTER": "ALTER",
+    "RENAME": "RENAME",
+}
+
+
+def ddl_name(statement: str) -> str:
+    """The `op` of a statement, by its first words."""
+    words = f"{' '.join(statement.upper().split(None, 3)[:3])} "
+    return next((name for start, name in _DDL_NAMES.items() if words.startswith(f"{start} ")), NAMES[Operation.DDL])
+
+
+def _statement_of(change: Change) -> str | None:
+    """The statement of a DDL change; of others, none."""
+    if change.op is not Operation.DDL:
+        return None
     meta = json_text.members(change.meta or b"{}")
-    texts = (meta[name] for name in _STATEMENTS if name in meta)
-    return next((json_text.string(text) for text in texts if text[:1] == b'"'), None)
+    texts = (meta[name] for name in ("statement", "query", "ddl") if name in meta)
+    return next((json_text.string(text) for text in texts if text[:1] == b'"'), "")
