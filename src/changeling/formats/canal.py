@@ -11,7 +11,7 @@ from changeling.envelope.cells import Cell, Cells, Members
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.rows import Row, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
-from changeling.formats.arcion_json.types import TYPES
+from changeling.formats.all_text import ALL_TEXT
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format, Outgoing
 from changeling.formats.options import ReadOptions, WriteOptions
@@ -309,7 +309,7 @@ FORMAT = Format(
         *("insert", "update", "delete", "truncate", "ddl", "before", "after", "key-change", "keyless", "composite-key"),
         *("commit_time", "table", "catalog", "null", "null-text"),
     ),
-    types=TYPES,
+    types=ALL_TEXT,
     position="none: the place of arrival",
     signs=(("isDdl", "mysqlType"), ("isDdl", "pkNames")),
 )

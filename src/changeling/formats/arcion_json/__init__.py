@@ -1,8 +1,8 @@
 """`arcion-json`: the JSON files of Arcion's internal CDC format, of all its modes (seed 000)."""
 
+from changeling.formats.all_text import ALL_TEXT
 from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
 from changeling.formats.arcion_json.read import ArcionJsonRead, reader
-from changeling.formats.arcion_json.types import TYPES
 from changeling.formats.arcion_json.write import ArcionJsonWrite, writer
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
@@ -17,7 +17,7 @@ FORMAT = Format(
     carries=carrying(
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
     ),
-    types=TYPES,
+    types=ALL_TEXT,
     position="number of the log, position, logSeqNum; or dscId, mutId, partNum; a snapshot's rows come before",
     before_arrival=before_arrival,
     extraction_time=extraction_time,

@@ -1,7 +1,7 @@
 """`arcion-native`: what Arcion writes to Kafka with `replication-format: NATIVE`."""
 
+from changeling.formats.all_text import ALL_TEXT
 from changeling.formats.arcion_json.cursor import before_arrival, extraction_time
-from changeling.formats.arcion_json.types import TYPES
 from changeling.formats.arcion_native.read import ArcionNativeRead, reader
 from changeling.formats.arcion_native.write import ArcionNativeWrite, writer
 from changeling.formats.capabilities import carrying
@@ -17,7 +17,7 @@ FORMAT = Format(
     carries=carrying(
         all_but=("truncate", "begin", "commit", "barrier", "ddl", "message", "null-text", "types"),
     ),
-    types=TYPES,
+    types=ALL_TEXT,
     position="number of the log, position, logSeqNum; or dscId, mutId, partNum; a snapshot's rows come before",
     before_arrival=before_arrival,
     extraction_time=extraction_time,
