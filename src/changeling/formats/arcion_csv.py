@@ -16,7 +16,7 @@ from changeling.envelope.rows import Row, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import arcion
 from changeling.formats.arcion import cursor
-from changeling.formats.arcion.read import LACKS, LETTERS, Plan, Presence, by_presence, change_of
+from changeling.formats.arcion.read import LACKS, LETTERS, Kind, Plan, Presence, by_presence, change_of, kind_of, row_of
 from changeling.formats.arcion.write import ROWS, OutgoingRow, is_ours, names_in, totals, without_row
 from changeling.formats.capabilities import carrying
 from changeling.formats.framing import COLUMNS, HEADER, CsvRows
@@ -228,11 +228,19 @@ def _found(cells: Cells, frame: _Frame, row: CsvRow, text: Cell) -> ChangeCells:
 def _operation(cells: Cells, frame: _Frame, row: CsvRow, text: Cell) -> ChangeCells:
     """A realtime row."""
     fields, width = [cells.quoted(field) for field in row.fields], 3 * len(frame.columns)
-    sides = (*fields[1:width:3], *fields[:width:3])
     raw_cursor, counts = fields[width + 1 :]
     plan = cells.each(frame.plan_of, cells.array_of(fields[2:width:3]))
     letter = cells.first(row.fields[width], "NULL")
-    change, usual = change_of(cells, plan, letter, raw_cursor, _look, sides, frame.columns)
+    read_cursor = cursor.read(cells, raw_cursor)
+    noted = cells.fields(read_cursor.changeling)
+    kind = kind_of(cells, plan, letter, noted)
+
+    def made(part: Cells, kind: Kind, *values: Cell) -> Sequence[Cell]:
+        new, old = (dict(zip(frame.columns, values[start::2], strict=True)) for start in (0, 1))
+        return row_of(_look, kind, part, old, new)
+
+    *found, usual = cells.by_value(made, kind, *(field for at, field in enumerate(fields[:width]) if at % 3 < 2))
+    change = change_of(cells, kind, read_cursor, noted, found)
     # A full row after the change, or before a delete, has the columns and their order.
     full = cells.equal(change.after_image, Image.FULL)
     full |= cells.equal(change.before_image, Image.FULL) & ~cells.present(change.after)

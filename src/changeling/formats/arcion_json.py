@@ -18,7 +18,19 @@ from changeling.envelope.rows import Row, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import arcion
 from changeling.formats.arcion import cursor, table_name
-from changeling.formats.arcion.read import LACKS, LETTERS, NULL_CELL, Look, Plan, Presence, by_presence, change_of
+from changeling.formats.arcion.read import (
+    LACKS,
+    LETTERS,
+    NULL_CELL,
+    Kind,
+    Look,
+    Plan,
+    Presence,
+    by_presence,
+    change_of,
+    kind_of,
+    row_of,
+)
 from changeling.formats.arcion.write import ROWS, OutgoingRow, is_ours, names_in, totals, without_row
 from changeling.formats.capabilities import carrying
 from changeling.formats.options import ReadOptions, WriteOptions
@@ -115,8 +127,12 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
         for check, raw in zip(_OBJECTS.values(), sides, strict=True):
             if raw is not None and not cells.only(cells.starts(raw, b"{") | ~cells.present(raw)):
                 check(raw)
-        letter = cells.each(_letter, members["opType"])
-        change, usual = change_of(cells, plan, letter, members["cursor"], layout.look, sides)
+
+        read_cursor = cursor.read(cells, members["cursor"])
+        noted = cells.fields(read_cursor.changeling)
+        kind = kind_of(cells, plan, cells.each(_letter, members["opType"]), noted)
+        *row, usual = cells.by_value(functools.partial(_row, layout), kind, *sides)
+        change = change_of(cells, kind, read_cursor, noted, row)
         if is_snapshot:
             found = cells.equal(change.op, Operation.INSERT) & ~cells.present(change.position)
             change = change._replace(op=cells.where(found, Operation.READ, change.op))
@@ -133,6 +149,21 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
         return change._replace(meta=meta)
 
     return read
+
+
+def _row(layout: Layout, cells: Cells, kind: Kind, *sides: Cell) -> Sequence[Cell]:
+    """As `row_of`; a side that says nothing, as that before an insert, is known without taking it apart."""
+    columns, *shown, _ = kind.plan.presence
+    nothing = dict.fromkeys(columns, NULL_CELL)
+    silent = json_text.join(nothing.items()) if columns else None
+    known = [not names and cells.all(cells.equal(side, silent)) for names, side in zip(shown, sides, strict=True)]
+
+    def made(part: Cells, *found: Members | None) -> Sequence[Cell]:
+        given = iter(found)
+        old, new = (nothing if is_known else next(given) for is_known in known)
+        return row_of(layout.look, kind, part, old, new)
+
+    return cells.by_members(made, [side for side, is_known in zip(sides, known, strict=True) if not is_known])
 
 
 def _bare_row(layout: Layout, plan: Plan, members: dict[str, bytes], message_key: bytes | None) -> Change:

@@ -1,9 +1,8 @@
 """Records of Arcion into changes, whatever the dialect: two images, a letter and a cursor give a change."""
 
-import functools
 from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -113,33 +112,9 @@ def completeness(
     return smaller if not key or set(shown) == set(key) else Image.PARTIAL
 
 
-def change_of(
-    cells: Cells, plan: Cell, letter: Cell, raw_cursor: Cell, look: Look, sides: Sequence[Cell], names: Names = ()
-) -> tuple[ChangeCells, Cell]:
-    """The change of a record whose images and cursor are these, and whether it is as usual; rejects what contradicts itself.
-
-    The sides are two objects, or the values of all columns before the change, then those after it: `names` are theirs.
-    """
-    cursor = cursors.read(cells, raw_cursor)
-    noted = cells.fields(cursor.changeling)
-    kind = cells.each(_kind, plan, letter, noted.op, noted.key, noted.before_image, noted.after_image)
-    make = functools.partial(_row, look, names)
-    key, before, after, before_image, after_image, usual = cells.by_value(make, kind, *sides)
-    declared = cells.fields(noted.transaction)
-    change = ChangeCells(
-        op=cells.each(attrgetter("op"), kind),
-        table=cells.each(attrgetter("table"), plan),
-        key=key,
-        before=before,
-        after=after,
-        before_image=before_image,
-        after_image=after_image,
-        position=cursors.position(cells, cursor),
-        commit_time=cursors.commit_time(cells, cursor, noted.time_ns),
-        transaction=cells.transaction(declared.id, declared.order, declared.total, declared.complete),
-        schema=cells.each(attrgetter("schema"), plan),
-    )
-    return change, usual
+def kind_of(cells: Cells, plan: Cell, letter: Cell, noted: Any) -> Cell:
+    """The kind of a record; rejects a letter that is none, or that our cursor contradicts."""
+    return cells.each(_kind, plan, letter, noted.op, noted.key, noted.before_image, noted.after_image)
 
 
 def _kind(
@@ -156,22 +131,36 @@ def _kind(
     return Kind(plan, noted_op or OPERATIONS[letter], () if noted_key is None else noted_key, *images)
 
 
-def _row(look: Look, columns: Names, cells: Cells, kind: Kind, *sides: Cell) -> Sequence[Cell]:
-    def made(part: Cells, old: Members | None, new: Members | None) -> Sequence[Cell]:
-        shown = look(part, kind, old, new)
-        if isinstance(kind.noted_key, dict) and not kind.plan.key:
-            key = part.key({name: quote(value) for name, value in kind.noted_key.items()})
-        else:
-            key = part.key_of(kind.plan.key or tuple(kind.noted_key), {**shown.before, **shown.after}, LACKS)
-        before_image, after_image = kind.before_image or shown.before_image, kind.after_image or shown.after_image
-        before = None if before_image is Image.NONE else part.shell(shown.before)
-        after = None if after_image is Image.NONE else part.shell(shown.after)
-        return key, before, after, before_image, after_image, shown.usual
+def row_of(look: Look, kind: Kind, cells: Cells, old: Members | None, new: Members | None) -> Sequence[Cell]:
+    """Of columns before and after a change the key, both images, how complete these are, and whether the record is as usual."""
+    shown = look(cells, kind, old, new)
+    if isinstance(kind.noted_key, dict) and not kind.plan.key:
+        key = cells.key({name: quote(value) for name, value in kind.noted_key.items()})
+    else:
+        key = cells.key_of(kind.plan.key or tuple(kind.noted_key), {**shown.before, **shown.after}, LACKS)
+    before_image, after_image = kind.before_image or shown.before_image, kind.after_image or shown.after_image
+    before = None if before_image is Image.NONE else cells.shell(shown.before)
+    after = None if after_image is Image.NONE else cells.shell(shown.after)
+    return key, before, after, before_image, after_image, shown.usual
 
-    if not columns:
-        return cells.by_members(made, sides)
-    before, after = sides[: len(columns)], sides[len(columns) :]
-    return made(cells, *(dict(zip(columns, side, strict=True)) for side in (before, after)))
+
+def change_of(cells: Cells, kind: Cell, cursor: Any, noted: Any, row: Sequence[Cell]) -> ChangeCells:
+    """The change of a record: `row` is its key, both images, and how complete these are."""
+    declared = cells.fields(noted.transaction)
+    key, before, after, before_image, after_image = row
+    return ChangeCells(
+        op=cells.each(attrgetter("op"), kind),
+        table=cells.each(attrgetter("plan.table"), kind),
+        key=key,
+        before=before,
+        after=after,
+        before_image=before_image,
+        after_image=after_image,
+        position=cursors.position(cells, cursor),
+        commit_time=cursors.commit_time(cells, cursor, noted.time_ns),
+        transaction=cells.transaction(declared.id, declared.order, declared.total, declared.complete),
+        schema=cells.each(attrgetter("plan.schema"), kind),
+    )
 
 
 def by_presence(null: bytes, cells: Cells, kind: Kind, old: Members | None, new: Members | None) -> Shown:
