@@ -35,6 +35,7 @@ _NAMES = {**_ROWS, Operation.TRUNCATE: "TRUNCATE", Operation.DDL: "QUERY"}
 _MILLISECOND = 1_000_000
 _TAKEN = ("data", "old")
 """Members whose values the change itself contains: `meta` keeps the others, and the order of all."""
+_IMAGES = ("key", "before", "after", "before_image", "after_image")
 _INTEGERS = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64"}
 _OTHERS = {"float": "float32", "double": "float64", "datetime": "timestamp", "timestamp": "timestamptz"}
 _SAME = {name: name for name in ("decimal", "json", "date", "time")}
@@ -93,8 +94,8 @@ def reader(options: CanalRead) -> Reader:
         whole = cells.matches(time, "-?[0-9]{1,18}") | ~cells.present(time)
         cells.expect(whole, "`es` must be a whole number of milliseconds")
         data, old = (cells.value(message, name) for name in _TAKEN)
-        for name, given in zip(_TAKEN, (data, old), strict=True):
-            cells.expect(cells.starts(given, b"[") | ~cells.present(given), f"`{name}` must be a list of rows")
+        for name, rows in (("data", data), ("old", old)):
+            cells.expect(cells.starts(rows, b"[") | ~cells.present(rows), f"`{name}` must be a list of rows")
         change = ChangeCells(
             op=op,
             table=cells.each(attrgetter("name"), table),
@@ -107,18 +108,19 @@ def reader(options: CanalRead) -> Reader:
             return change._replace(meta=json_text.join({**message, "statement": statement}.items()))
         cells.expect(cells.present(data), "a message without rows: `data` is missing")
         plan = cells.each(lambda table, op: (table.key, op), table, op)
+
+        def changed(row: Cell, shown: Cell) -> ChangeCells:
+            return change._replace(**dict(zip(_IMAGES, cells.by_value(_images, plan, row, shown), strict=True)))
+
         if cells.many:
-            sides = (
-                None if rows is None else cells.items(cells.first(rows, b"[null]"), 1, str)[0] for rows in (data, old)
-            )
-            return _changed(cells, change, plan, *sides)
+            shown = None if old is None else cells.items(cells.first(old, b"[null]"), 1, str)[0]
+            return changed(cells.items(data, 1, str)[0], shown)
         rows, before = json_text.items(data), json_text.items(old or b"[]")
         if not rows:
             raise Rejected("a message without rows: `data` is empty")
         if before and len(before) != len(rows):
             raise Rejected(f"{len(rows)} rows in `data`, but {len(before)} in `old`")
-        pairs = zip_longest(rows, before)
-        return [Change(**_changed(cells, change, plan, row, shown)._asdict()) for row, shown in pairs]
+        return [Change(**changed(row, shown)._asdict()) for row, shown in zip_longest(rows, before)]
 
     return read
 
@@ -134,29 +136,24 @@ def _operation(raw: bytes, is_ddl: bytes) -> Operation:
     return _OPERATIONS[name]
 
 
-def _changed(cells: Cells, change: ChangeCells, plan: Cell, row: Cell, shown: Cell) -> ChangeCells:
-    """The change of one row."""
+def _images(cells: Cells, plan: tuple[Names, Operation], row: Cell, shown: Cell) -> Sequence[Cell]:
+    """What a row in `data` and one in `old` say."""
     cells.expect(cells.starts(row, b"{"), "a row in `data` must be an object")
     old = cells.value({"old": shown}, "old")
     cells.expect(cells.starts(old, b"{") | ~cells.present(old), "a row in `old` must be an object")
-    key, before, after, before_image, after_image = cells.by_value(_images, plan, row, old)
-    return change._replace(key=key, before=before, after=after, before_image=before_image, after_image=after_image)
-
-
-def _images(cells: Cells, plan: tuple[Names, Operation], row: Cell, old: Cell) -> Sequence[Cell]:
     names, op = plan
 
-    def made(part: Cells, new: Members | None, old: Members | None, row: Cell, shown: Cell) -> Sequence[Cell]:
-        columns = new or {}
-        key = part.key_of(names, columns)
-        if old is not None and op is not Operation.UPDATE:
-            where = "a DELETE with a row in `old`: the row before is in `data`"
-            part.refuse(where if op is Operation.DELETE else "an INSERT with a row in `old`: there was none before")
+    def made(part: Cells, new: Members, old: Members | None, row: Cell, shown: Cell) -> Sequence[Cell]:
+        key = part.key_of(names, new)
+        if old is not None and op is Operation.DELETE:
+            part.refuse("a DELETE with a row in `old`: the row before is in `data`")
+        if old is not None and op is Operation.INSERT:
+            part.refuse("an INSERT with a row in `old`: there was none before")
         if op is Operation.DELETE:
-            return key, row, None, Image.KEY if names and set(names) == set(columns) else Image.FULL, Image.NONE
+            return key, row, None, Image.KEY if names and set(names) == set(new) else Image.FULL, Image.NONE
         if old is None:
             return key, None, row, Image.NONE, Image.FULL
-        whole = Image.FULL if columns.keys() <= old.keys() else Image.PARTIAL
+        whole = Image.FULL if new.keys() <= old.keys() else Image.PARTIAL
         return key, shown, row, Image.KEY if names and set(names) == set(old) else whole, Image.FULL
 
     return cells.by_members(made, (row, old), row, old)
@@ -226,9 +223,10 @@ def _written(cells: Cells, row: Row, native: bool) -> Sequence[Cell]:
     deleted = kind.op is Operation.DELETE
     shown = before if deleted else after
     old = None if deleted or before is None else cells.array_of([cells.shell(before)])
-    columns = () if kind.schema is None else schema_from_json(kind.schema).columns
-    types_of = quote({column.name: _wire(column) for column in columns}) if kind.schema is not None else None
-    return cells.array_of([cells.shell(key if shown is None else shown)]), old, quote(list(key) or None), types_of
+    columns = None
+    if kind.schema is not None:
+        columns = quote({column.name: _wire(column) for column in schema_from_json(kind.schema).columns})
+    return cells.array_of([cells.shell(key if shown is None else shown)]), old, quote(list(key) or None), columns
 
 
 def _wire(column: Column) -> str:
