@@ -15,9 +15,8 @@ from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.rows import Row, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import arcion
-from changeling.formats.arcion import cursor
-from changeling.formats.arcion.read import LACKS, LETTERS, Kind, Plan, Presence, by_presence, change_of, kind_of, row_of
-from changeling.formats.arcion.write import ROWS, OutgoingRow, is_ours, names_in, totals, without_row
+from changeling.formats.arcion import cursor, incoming, outgoing
+from changeling.formats.arcion.incoming import Kind, Plan
 from changeling.formats.capabilities import carrying
 from changeling.formats.framing import COLUMNS, HEADER, CsvRows
 from changeling.formats.options import ReadOptions, WriteOptions
@@ -34,7 +33,7 @@ METADATA = ("opType", "cursor", "operationcount")
 Letter: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[\x01-\x09\x0b\x0c\x0e-\x7f]\Z")]
 """One ASCII character that does not end a line."""
 _texts = msgspec.json.Decoder(list[str | None]).decode
-_look = functools.partial(by_presence, b"null")
+_look = functools.partial(incoming.by_presence, b"null")
 
 
 class ArcionCsvRead(ReadOptions, frozen=True, kw_only=True):
@@ -174,7 +173,7 @@ def reader(options: ArcionCsvRead) -> Reader:
         @functools.lru_cache(maxsize=4096)
         def plan_of(bits: bytes) -> Plan:
             exists = [options.null_text if bit is None else bit for bit in _texts(bits)]
-            return plan._replace(presence=Presence.of(quote(dict(zip(columns, exists, strict=True)))))
+            return plan._replace(presence=incoming.Presence.of(quote(dict(zip(columns, exists, strict=True)))))
 
         return _Frame(columns, header_of(columns, snapshot), plan, plan_of)
 
@@ -217,7 +216,7 @@ def _found(cells: Cells, frame: _Frame, row: CsvRow, text: Cell) -> ChangeCells:
     return ChangeCells(
         op=Operation.READ,
         table=frame.plan.table,
-        key=cells.key_of(frame.plan.key, after, LACKS),
+        key=cells.key_of(frame.plan.key, after, incoming.LACKS),
         after=cells.shell(after),
         after_image=Image.FULL,
         meta=None if row.usual else quote({"record": text.decode()}),
@@ -233,14 +232,14 @@ def _operation(cells: Cells, frame: _Frame, row: CsvRow, text: Cell) -> ChangeCe
     letter = cells.first(row.fields[width], "NULL")
     read_cursor = cursor.read(cells, raw_cursor)
     noted = cells.fields(read_cursor.changeling)
-    kind = kind_of(cells, plan, letter, noted)
+    kind = incoming.kind_of(cells, plan, letter, noted)
 
     def made(part: Cells, kind: Kind, *values: Cell) -> Sequence[Cell]:
         new, old = (dict(zip(frame.columns, values[start::2], strict=True)) for start in (0, 1))
-        return row_of(_look, kind, part, old, new)
+        return incoming.row_of(_look, kind, part, old, new)
 
     *found, usual = cells.by_value(made, kind, *(field for at, field in enumerate(fields[:width]) if at % 3 < 2))
-    change = change_of(cells, kind, read_cursor, noted, found)
+    change = incoming.change_of(cells, kind, read_cursor, noted, found)
     # A full row after the change, or before a delete, has the columns and their order.
     full = cells.equal(change.after_image, Image.FULL)
     full |= cells.equal(change.before_image, Image.FULL) & ~cells.present(change.after)
@@ -261,12 +260,12 @@ def writer(options: ArcionCsvWrite) -> Writer:
 
     @functools.lru_cache(maxsize=1024)
     def header_text(snapshot: bool, names: bytes) -> bytes:
-        return style.print(header_of(names_in(names), snapshot)).encode()
+        return style.print(header_of(outgoing.names_in(names), snapshot)).encode()
 
     def write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
         change, meta = out.change, kept(cells, out)
-        if not cells.only(cells.one_of(change.op, ROWS)):
-            return without_row(cells, out, meta)
+        if not cells.only(cells.one_of(change.op, outgoing.ROWS)):
+            return outgoing.without_row(cells, out, meta)
         was_snapshot = out.native and "cursor" not in meta
         snapshot = was_snapshot if options.mode is None else options.mode == "snapshot"
         becomes_snapshot = snapshot and not was_snapshot
@@ -275,17 +274,17 @@ def writer(options: ArcionCsvWrite) -> Writer:
             if not cells.only(cells.equal(change.after_image, Image.FULL)):
                 return []
         raw_cursor = meta.get("cursor")
-        ours = not snapshot and is_ours(cells, raw_cursor)
+        ours = not snapshot and outgoing.is_ours(cells, raw_cursor)
 
         def made(cells: Cells, given: Row, kept_names: Cell) -> Sequence[Cell]:
             """The fields of the columns, their names, and what the cursor notes."""
-            row = OutgoingRow(out, cells, given)
+            row = outgoing.OutgoingRow(out, cells, given)
             if not snapshot:
                 row.choose(options.before_image, options.after_image)
             if ours or becomes_snapshot:
                 row.show_key()
             apart = [name for name in row.key if name not in row.held]
-            names = row.names(None if kept_names is None else names_in(cells.common(kept_names)), apart)
+            names = row.names(None if kept_names is None else outgoing.names_in(cells.common(kept_names)), apart)
             fields: list[Cell] = []
             for name in names:
                 fields.append(cells.csv_field(row.after.get(name)))
@@ -300,8 +299,9 @@ def writer(options: ArcionCsvWrite) -> Writer:
             # Our cursor describes the images as they were before the user chose others.
             is_new = raw_cursor is None or (ours and chosen)
             place = cursor.write(cells, out, note) if is_new else cells.text(cells.value(meta, "cursor"))
-            counts = cells.text(cells.value(meta, "operationcount")) if "operationcount" in meta else totals(cells, out)
-            end = cells.csv_text([cells.each(LETTERS.get, change.op), place, counts], style)
+            counted = "operationcount" in meta
+            counts = cells.text(cells.value(meta, "operationcount")) if counted else outgoing.totals(cells, out)
+            end = cells.csv_text([cells.each(incoming.LETTERS.get, change.op), place, counts], style)
             value = cells.joined(value, options.delimiter.encode(), end)
         if "record" in meta:
             cells.alone()

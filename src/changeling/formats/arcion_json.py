@@ -17,21 +17,8 @@ from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.rows import Row, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import arcion
-from changeling.formats.arcion import cursor, table_name
-from changeling.formats.arcion.read import (
-    LACKS,
-    LETTERS,
-    NULL_CELL,
-    Kind,
-    Look,
-    Plan,
-    Presence,
-    by_presence,
-    change_of,
-    kind_of,
-    row_of,
-)
-from changeling.formats.arcion.write import ROWS, OutgoingRow, is_ours, names_in, totals, without_row
+from changeling.formats.arcion import cursor, incoming, outgoing, table_name
+from changeling.formats.arcion.incoming import NULL_CELL, Kind, Plan
 from changeling.formats.capabilities import carrying
 from changeling.formats.options import ReadOptions, WriteOptions
 from changeling.model import json_text
@@ -58,7 +45,7 @@ class Layout(NamedTuple):
     """Is read as NULL, too."""
     other_nulls: str
     """The member of `meta` that names the columns of a bare row with that spelling."""
-    look: Look
+    look: incoming.Look
 
     @property
     def has_exists(self) -> bool:
@@ -66,7 +53,7 @@ class Layout(NamedTuple):
         return "exists" in self.members
 
 
-JSON = Layout(MEMBERS, NULL_CELL, b"null", "nulls", functools.partial(by_presence, NULL_CELL))
+JSON = Layout(MEMBERS, NULL_CELL, b"null", "nulls", functools.partial(incoming.by_presence, NULL_CELL))
 
 
 class ArcionJsonRead(ReadOptions, frozen=True, kw_only=True):
@@ -98,7 +85,7 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
 
     @functools.lru_cache(maxsize=4096)
     def plan_of(raw_table: bytes, exists: bytes) -> Plan:
-        name, presence = table_name.read(raw_table), Presence.of(exists)
+        name, presence = table_name.read(raw_table), incoming.Presence.of(exists)
         head = {"tableName": json_text.compact(raw_table)}
         if not layout.has_exists and head["tableName"] == json_text.compact(table_name.write(name)):
             del head["tableName"]
@@ -127,12 +114,11 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
         for check, raw in zip(_OBJECTS.values(), sides, strict=True):
             if raw is not None and not cells.only(cells.starts(raw, b"{") | ~cells.present(raw)):
                 check(raw)
-
         read_cursor = cursor.read(cells, members["cursor"])
         noted = cells.fields(read_cursor.changeling)
-        kind = kind_of(cells, plan, cells.each(_letter, members["opType"]), noted)
+        kind = incoming.kind_of(cells, plan, cells.each(_letter, members["opType"]), noted)
         *row, usual = cells.by_value(functools.partial(_row, layout), kind, *sides)
-        change = change_of(cells, kind, read_cursor, noted, row)
+        change = incoming.change_of(cells, kind, read_cursor, noted, row)
         if is_snapshot:
             found = cells.equal(change.op, Operation.INSERT) & ~cells.present(change.position)
             change = change._replace(op=cells.where(found, Operation.READ, change.op))
@@ -161,7 +147,7 @@ def _row(layout: Layout, cells: Cells, kind: Kind, *sides: Cell) -> Sequence[Cel
     def made(part: Cells, *found: Members | None) -> Sequence[Cell]:
         given = iter(found)
         old, new = (nothing if is_known else next(given) for is_known in known)
-        return row_of(layout.look, kind, part, old, new)
+        return incoming.row_of(layout.look, kind, part, old, new)
 
     return cells.by_members(made, [side for side, is_known in zip(sides, known, strict=True) if not is_known])
 
@@ -172,7 +158,7 @@ def _bare_row(layout: Layout, plan: Plan, members: dict[str, bytes], message_key
     if plan.table is None:
         raise Rejected("a bare row names no table; say which with --table")
     row = {name: b"null" if value == NULL_CELL else value for name, value in members.items()}
-    key = ONE.key_of(plan.key, row, LACKS)
+    key = ONE.key_of(plan.key, row, incoming.LACKS)
     meta, odd = {"row": b"true"}, [name for name, value in members.items() if value == layout.other_null]
     if odd:
         meta[layout.other_nulls] = quote(odd)
@@ -202,8 +188,8 @@ def writer_of(
 
     def write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
         change, meta = out.change, kept(cells, out)
-        if not cells.only(cells.one_of(change.op, ROWS)):
-            return without_row(cells, out, meta)
+        if not cells.only(cells.one_of(change.op, outgoing.ROWS)):
+            return outgoing.without_row(cells, out, meta)
         key = message_keys.restored(cells, meta, change.key)
         if "row" in meta:
             cells.alone()
@@ -215,11 +201,11 @@ def writer_of(
             record = json_text.members(meta["record"])
             meta = {name: record[name] for name in _KEPT if name in record}
         raw_cursor, table = meta.get("cursor"), meta.get("tableName")
-        ours = is_ours(cells, raw_cursor)
+        ours = outgoing.is_ours(cells, raw_cursor)
 
         def made(cells: Cells, given: Row, columns: Cell, exists: Cell) -> Sequence[Cell]:
             """Both images, `exists`, and what the cursor notes."""
-            row = OutgoingRow(out, cells, given)
+            row = outgoing.OutgoingRow(out, cells, given)
             row.choose(before, after)
             if ours:
                 row.show_key()
@@ -228,7 +214,7 @@ def writer_of(
                 sides = (row.image(side, side, layout.null) if side else b"null" for side in (row.before, row.after))
                 return *sides, None, row.note(None)
             spelled = {} if exists is None else json_text.members(cells.common(exists))
-            names = row.names(spelled or None if columns is None else names_in(cells.common(columns)))
+            names = row.names(spelled or None if columns is None else outgoing.names_in(cells.common(columns)))
             sides = (row.image(side, names, layout.null) for side in (row.before, row.after))
             bits = {name: row.exists(name) for name in names}
             shown = {name: bit if spelled.get(name, b'"')[:1] != b'"' else str(bit) for name, bit in bits.items()}
@@ -250,7 +236,7 @@ def writer_of(
             counts = meta.get("operationcount")
             members |= {
                 "exists": exists,
-                "operationcount": cells.quoted(totals(cells, out)) if counts is None else counts,
+                "operationcount": cells.quoted(outgoing.totals(cells, out)) if counts is None else counts,
             }
         return [RecordCells(cells.shell(members), key)]
 
@@ -258,11 +244,11 @@ def writer_of(
 
 
 def _letter_text(op: Operation) -> bytes:
-    return quote(LETTERS[op])
+    return quote(incoming.LETTERS[op])
 
 
 def _bare_row_text(layout: Layout, change: Change, meta: Members) -> bytes:
-    others = names_in(meta.get(layout.other_nulls, b"[]"))
+    others = outgoing.names_in(meta.get(layout.other_nulls, b"[]"))
     return json_text.join(
         (name, value if value != b"null" else layout.other_null if name in others else layout.null)
         for name, value in json_text.members(change.after or b"{}").items()

@@ -6,8 +6,8 @@ from changeling.envelope.cells import Cells, Members
 from changeling.envelope.reading import Reader
 from changeling.envelope.writing import Writer
 from changeling.formats import arcion
-from changeling.formats.arcion.read import NULL_CELL, Kind, Shown
-from changeling.formats.arcion.read import completeness as completeness_of
+from changeling.formats.arcion import incoming
+from changeling.formats.arcion.incoming import NULL_CELL, Kind, Shown
 from changeling.formats.arcion_json import MEMBERS, Layout, reader_of, writer_of
 from changeling.formats.capabilities import carrying
 from changeling.formats.options import ReadOptions, WriteOptions
@@ -59,7 +59,8 @@ def completeness(
     """
     if columns:
         smaller = Image.FULL if op is Operation.INSERT else Image.PARTIAL
-        return completeness_of(before, columns, key, Image.KEY), completeness_of(after, columns, (), smaller)
+        of_before = incoming.completeness(before, columns, key, Image.KEY)
+        return of_before, incoming.completeness(after, columns, (), smaller)
     is_key = before == set(key)
     of_before, of_after = Image.KEY if is_key else Image.FULL, Image.FULL
     if op is Operation.UPDATE and (is_key or not before or before != after):

@@ -10,7 +10,7 @@ from changeling.envelope.cells import Cell, Cells, Members
 from changeling.envelope.rows import Row
 from changeling.envelope.writing import RecordCells
 from changeling.formats.arcion import cursor
-from changeling.formats.arcion.read import IN_AFTER, IN_BEFORE, LETTERS, NULL_CELL, OPERATIONS, completeness
+from changeling.formats.arcion.incoming import IN_AFTER, IN_BEFORE, LETTERS, NULL_CELL, OPERATIONS, completeness
 from changeling.formats.format import LeftOut
 from changeling.model import json_text
 from changeling.model.canonical import text_of
