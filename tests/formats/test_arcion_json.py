@@ -9,7 +9,7 @@ import pytest
 import changeling
 from changeling.conformance.cases import batch
 from changeling.envelope.one import ONE
-from changeling.formats.arcion_json import cursor, table_name
+from changeling.formats.arcion import cursor, table_name
 from changeling.formats.encoding import typed
 from changeling.model.change import Change, Transaction
 from changeling.model.line import lines

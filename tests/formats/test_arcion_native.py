@@ -8,7 +8,7 @@ import pytest
 
 import changeling
 from changeling.conformance.cases import batch
-from changeling.formats.arcion_native.read import completeness
+from changeling.formats.arcion_native import completeness
 from changeling.formats.encoding import typed
 from changeling.model.change import Change, Transaction
 from changeling.model.line import lines

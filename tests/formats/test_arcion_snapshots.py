@@ -7,7 +7,7 @@ import pytest
 
 import changeling
 from changeling.envelope.one import ONE
-from changeling.formats.arcion_json import cursor
+from changeling.formats.arcion import cursor
 from changeling.model.position import encode
 
 ROW = {"id": "1", "name": "n"}

@@ -7,8 +7,7 @@ import pytest
 
 from changeling.envelope import reading
 from changeling.formats import registry
-from changeling.formats.arcion_csv.options import ArcionCsvRead
-from changeling.formats.arcion_csv.read import expects_header
+from changeling.formats.arcion_csv import ArcionCsvRead, expects_header
 from changeling.formats.options import ReadOptions
 from changeling.model.change import Change, Record
 from changeling.model.errors import UsageError

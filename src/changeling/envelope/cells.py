@@ -69,6 +69,13 @@ class Cells(Operations):
         raw = members.get(name)
         return None if raw is None else self.where(self.equal(raw, b"null"), None, raw)
 
+    def key_of(self, names: Collection[str], row: Members, lacks: str = "the row lacks key column {!r}") -> Cell:
+        """The canonical key of these columns of a row, None where it has no names; rejects a row that lacks one of them."""
+        for name in names:
+            if name not in row:
+                self.refuse(lacks.format(name))
+        return self.key({name: row[name] for name in names}) if names else None
+
     def all_present(self, cells: Iterable[Cell]) -> Condition:
         """Where all of these have a value."""
         return functools.reduce(operator.and_, map(self.present, cells))

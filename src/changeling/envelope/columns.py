@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.cells import Absent, Cell, Cells, Condition, Reason
+from changeling.envelope.cells import Absent, Cell, Cells, Condition, Reason, as_bytes
 from changeling.envelope.shapes import ShapeMismatch
 from changeling.envelope.text_columns import Mask, as_mask, distinct, is_one_of, joined
 from changeling.model import layout
@@ -212,7 +212,9 @@ class Columns(Cells):
             return np.zeros(self.count, np.bool_)
         one, two = self._operand(cell), self._operand(other)
         if not isinstance(one, pa.Array):
-            one, two = (two, one) if isinstance(two, pa.Array) else (self.array(one), two)
+            if not isinstance(two, pa.Array):
+                return np.full(self.count, as_bytes(one) == as_bytes(two))
+            one, two = two, one
         return as_mask(pc.equal(one, _like(two, one.type)))
 
     def one_of(self, cell: Cell, values: Sequence[str]) -> Condition:

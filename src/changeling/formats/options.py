@@ -34,6 +34,10 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Whether the columns of any table are known."""
         return any(schema.columns for schema in self.schemas)
 
+    def table_of_topic(self, topic: str | None) -> TableName | None:
+        """The table of a record that names none: the user's, or that of the topic."""
+        return self.table if self.table is not None or topic is None else TableName(None, None, topic)
+
     def schema_of(self, table: TableName | None) -> TableSchema | None:
         """The known schema of a table: names are compared as far as both have the parts."""
         return next((schema for schema in self._fitting(table) if schema.columns), None)

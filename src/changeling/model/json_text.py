@@ -49,6 +49,18 @@ def named(name: str, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
     return read
 
 
+def labelled(label: str, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """The same reader of one member's value, which rejects a wrong one with a reason that begins with a label."""
+
+    def read(raw: bytes) -> T:
+        try:
+            return decode(raw)
+        except msgspec.DecodeError as error:
+            raise Rejected(f"{label}: {error}") from None
+
+    return read
+
+
 def join(pairs: Iterable[tuple[str, bytes | str]]) -> bytes:
     """An object of these members, in this order, without blanks."""
     return b"{%b}" % b",".join(

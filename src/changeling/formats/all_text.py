@@ -1,4 +1,4 @@
-"""Arcion's values: every one is text."""
+"""Dialects whose values are all text."""
 
 from changeling.formats.nested_text import NESTED, NestedAsText, as_text, from_text
 from changeling.model.types import INTEGER_RANGES
@@ -8,7 +8,7 @@ def _timestamp(raw: bytes) -> bytes:
     return raw[:11] + b" " + raw[12:] if raw[11:12] == b"T" else raw
 
 
-TYPES = NestedAsText(
+ALL_TEXT = NestedAsText(
     read={"json": from_text},
     write={
         **dict.fromkeys(("bool", "float32", "float64", *INTEGER_RANGES), as_text),

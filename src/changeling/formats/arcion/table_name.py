@@ -1,10 +1,12 @@
 """Arcion's `tableName`: catalog, schema and name, with the two hashes that Java gives them."""
 
 import functools
+from array import array
+from collections.abc import Iterable
 
 import msgspec
 
-from changeling.model.errors import Rejected
+from changeling.model import json_text
 from changeling.model.json_text import quote
 from changeling.model.table import TableName
 
@@ -19,37 +21,28 @@ class _Name(msgspec.Struct):
     namespace: _Namespace | None = None
 
 
-_read = msgspec.json.Decoder(_Name | None).decode
+_read = json_text.labelled("tableName", msgspec.json.Decoder(_Name | None).decode)
 
 
-def _signed(value: int) -> int:
-    return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+def _hash(numbers: Iterable[int], first: int) -> int:
+    """Java's hash of these numbers, in 32 bits."""
+    total = functools.reduce(lambda total, number: (31 * total + number) & 0xFFFFFFFF, numbers, first)
+    return (total ^ 0x80000000) - 0x80000000
 
 
 def string_hash(text: str) -> int:
-    """Java's `String.hashCode`: over UTF-16 units, in 32 bits."""
-    units = text.encode("utf-16-le", "surrogatepass")
-    total = 0
-    for low, high in zip(units[::2], units[1::2], strict=True):
-        total = (31 * total + low + 256 * high) & 0xFFFFFFFF
-    return _signed(total)
+    """Java's `String.hashCode`: over UTF-16 units."""
+    return _hash(array("H", text.encode("utf-16", "surrogatepass"))[1:], 0)
 
 
 def objects_hash(*items: str | int | None) -> int:
     """Java's `Objects.hash` of strings, ints and nulls."""
-    total = 1
-    for item in items:
-        own = 0 if item is None else item if isinstance(item, int) else string_hash(item)
-        total = 31 * total + own
-    return _signed(total)
+    return _hash((string_hash(item) if isinstance(item, str) else item or 0 for item in items), 1)
 
 
 def read(raw: bytes) -> TableName | None:
     """The table that a `tableName` names, None for JSON null; raises `Rejected` where it is of another shape."""
-    try:
-        found = _read(raw)
-    except msgspec.DecodeError as error:
-        raise Rejected(f"tableName: {error}") from None
+    found = _read(raw)
     if found is None:
         return None
     space = found.namespace or _Namespace()
@@ -62,10 +55,5 @@ def write(table: TableName | None) -> bytes:
     if table is None:
         return b"null"
     space = objects_hash(table.catalog, table.schema)
-    return quote(
-        {
-            "namespace": {"catalog": table.catalog, "schema": table.schema, "hash": space},
-            "name": table.name,
-            "hash": objects_hash(space, table.name),
-        }
-    )
+    namespace = {"catalog": table.catalog, "schema": table.schema, "hash": space}
+    return quote({"namespace": namespace, "name": table.name, "hash": objects_hash(space, table.name)})
