@@ -1,7 +1,7 @@
 """The cells of one record: plain values."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -85,7 +85,7 @@ class One(Cells):
             return _BOOL[cell is not None and cell == other]
         return _BOOL[cell is not None and as_bytes(cell) == as_bytes(other)]
 
-    def one_of(self, cell: Cell, values: Sequence[str]) -> Condition:
+    def one_of(self, cell: Cell, values: Collection[str]) -> Condition:
         return _BOOL[cell in values]
 
     def starts(self, cell: Cell, head: bytes) -> Condition:

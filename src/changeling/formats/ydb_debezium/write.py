@@ -21,9 +21,6 @@ _MILLISECOND = 1_000_000
 _WITHOUT_IMAGES = (Mode.KEYS_ONLY, Mode.UPDATES)
 
 
-_ROWS = [operation.value for operation in ROW_OPERATIONS]
-
-
 def writer(options: ChangefeedWrite) -> Writer:
     """A function from a change to its records."""
     mode = Mode.named(options.mode)
@@ -36,7 +33,7 @@ def writer(options: ChangefeedWrite) -> Writer:
         meta = kept(cells, out)
         if "headers" in meta:
             cells.alone()
-        if not cells.only(cells.one_of(change.op, _ROWS)):
+        if not cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
             return [RecordCells(None, _key(cells, change, meta), topic, headers_of(meta))]
         if meta and mode is None:
             _check_key(cells, out, cells.present(change.before) | cells.present(change.after), options.keyed)
