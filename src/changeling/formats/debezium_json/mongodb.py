@@ -12,12 +12,12 @@ UpdateImage = tuple[bytes | None, Image]
 """The image that an update has, and how complete it is."""
 
 
-def key_of(message_key: dict[str, bytes] | None, document: str | bytes | None) -> bytes | None:
+def key_of(message_key: bytes | None, document: bytes | None) -> bytes | None:
     """The key by the document's id, from the message key (`{"id": "<extended JSON>"}`) or else from the document.
 
     Keys and documents spell numbers in two ways (`1004` and `{"$numberLong": "1004"}`): both give the plain one.
     """
-    raw = None if message_key is None else message_key.get("id")
+    raw = None if message_key is None else json_text.members(message_key).get("id")
     if raw is not None and raw[:1] == b'"':
         text = json_text.string(raw)
         try:

@@ -6,24 +6,23 @@ them with `time.precision.mode=isostring`, `decimal.handling.mode=string` and `i
 nobody can misread. A bare count of days or microseconds is refused, since its unit is unknown.
 """
 
-import base64
 import functools
 from typing import Literal, NamedTuple
 
-from changeling.formats.debezium_json import decimals, temporal
-from changeling.formats.debezium_json.temporal import DAY, MICRO, MILLI, NANO
+from changeling.formats.debezium_json import values
+from changeling.formats.time_counts import DAY, MICRO, MILLI, NANO
 from changeling.formats.time_spans import from_count, to_count
 from changeling.formats.type_table import TypeTable
-from changeling.model import canonical, json_text, types
+from changeling.model import canonical, types
 from changeling.model.canonical import Convert
 from changeling.model.errors import Rejected
-from changeling.model.json_text import quote
 from changeling.model.types import INTEGER_RANGES, Type
 
 Times = Literal["isostring", "adaptive", "connect"]
 Decimals = Literal["string", "precise"]
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
+VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"
 CONNECT = {
     "boolean": "bool",
     **{f"int{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
@@ -48,43 +47,12 @@ class Logical(NamedTuple):
     write: Convert | None = None
 
 
-def _from_json_text(raw: bytes) -> bytes:
-    if raw[:1] != b'"':
-        return raw
-    text = json_text.string(raw)
-    try:
-        return json_text.compact(text)
-    except ValueError:
-        raise Rejected(f"{text[:60]!r} is not JSON text, which a column of type json contains") from None
-
-
-def _to_json_text(raw: bytes) -> bytes:
-    return quote(raw.decode())
-
-
-def _to_text(raw: bytes) -> bytes:
-    return raw if raw[:1] == b'"' else quote(raw.decode())
-
-
-def _reversed(raw: bytes) -> bytes:
-    """Bits, the lowest of them in the first byte, as bytes with the highest first; and vice versa."""
-    packed = json_text.string(raw)
-    try:
-        return quote(base64.b64encode(base64.b64decode(packed, validate=True)[::-1]).decode())
-    except ValueError:
-        raise Rejected(f"{packed[:60]!r} is not Base64, which Bits are written in") from None
-
-
 def _timestamps(unit: int, connect: str = "int64", kind: str = "timestamp") -> Logical:
-    return Logical(connect, kind, temporal.from_count(unit, kind), temporal.to_count(unit))
+    return Logical(connect, kind, values.from_count(unit, kind), values.to_count(unit))
 
 
 def _midnight(unit: int, connect: str) -> Logical:
-    return Logical(connect, "time", temporal.from_midnight(unit), temporal.to_midnight(unit))
-
-
-def _duration(unit: int) -> Logical:
-    return Logical("int64", "duration", from_count(unit), to_count(unit))
+    return Logical(connect, "time", values.from_midnight(unit), values.to_midnight(unit))
 
 
 LOGICAL = {
@@ -95,29 +63,24 @@ LOGICAL = {
     "io.debezium.time.Timestamp": _timestamps(MILLI),
     "io.debezium.time.MicroTimestamp": _timestamps(MICRO),
     "io.debezium.time.NanoTimestamp": _timestamps(NANO),
-    "io.debezium.time.ZonedTimestamp": Logical("string", "timestamptz", temporal.zoned),
+    "io.debezium.time.ZonedTimestamp": Logical("string", "timestamptz", values.zoned),
     "io.debezium.time.ZonedTime": Logical("string", "time"),
-    "io.debezium.time.IsoDate": Logical("string", "date", temporal.iso_date, temporal.with_zone),
-    "io.debezium.time.IsoTime": Logical("string", "time", temporal.iso_time, temporal.time_with_zone),
-    "io.debezium.time.IsoTimestamp": Logical("string", "timestamp", None, temporal.with_zone),
+    "io.debezium.time.IsoDate": Logical("string", "date", values.iso("date"), values.with_zone),
+    "io.debezium.time.IsoTime": Logical("string", "time", values.iso("time"), values.time_with_zone),
+    "io.debezium.time.IsoTimestamp": Logical("string", "timestamp", None, values.with_zone),
     "io.debezium.time.Year": Logical("int32", "int32"),
-    "io.debezium.time.Interval": Logical("string", "interval", temporal.from_interval, temporal.to_interval),
-    "io.debezium.time.MicroDuration": _duration(MICRO),
-    "io.debezium.time.NanoDuration": _duration(NANO),
+    "io.debezium.time.Interval": Logical("string", "interval", values.from_interval, values.to_interval),
+    "io.debezium.time.MicroDuration": Logical("int64", "duration", from_count(MICRO), to_count(MICRO)),
+    "io.debezium.time.NanoDuration": Logical("int64", "duration", from_count(NANO), to_count(NANO)),
     "io.debezium.data.Uuid": Logical("string", "uuid"),
-    "io.debezium.data.Json": Logical("string", "json", _from_json_text, _to_json_text),
-    "io.debezium.data.Xml": Logical("string", "string"),
-    "io.debezium.data.Enum": Logical("string", "string"),
-    "io.debezium.data.EnumSet": Logical("string", "string"),
-    "io.debezium.data.Ltree": Logical("string", "string"),
-    "io.debezium.data.TsVector": Logical("string", "string"),
-    "io.debezium.data.Bits": Logical("bytes", "bytes", _reversed, _reversed),
-    "io.debezium.data.VariableScaleDecimal": Logical(
-        "struct", "decimal", decimals.from_variable_scale, decimals.to_variable_scale
-    ),
-    "io.debezium.data.geometry.Point": Logical("struct", "json"),
-    "io.debezium.data.geometry.Geometry": Logical("struct", "json"),
-    "io.debezium.data.geometry.Geography": Logical("struct", "json"),
+    "io.debezium.data.Json": Logical("string", "json", values.from_json_text, values.to_json_text),
+    **{
+        f"io.debezium.data.{text}": Logical("string", "string")
+        for text in ("Xml", "Enum", "EnumSet", "Ltree", "TsVector")
+    },
+    "io.debezium.data.Bits": Logical("bytes", "bytes", values.reversed_bits, values.reversed_bits),
+    VARIABLE_SCALE: Logical("struct", "decimal", values.from_variable_scale, values.to_variable_scale),
+    **{f"io.debezium.data.geometry.{shape}": Logical("struct", "json") for shape in ("Point", "Geometry", "Geography")},
     DECIMAL: Logical("bytes", "decimal"),
     "org.apache.kafka.connect.data.Date": _timestamps(DAY, "int32", "date"),
     "org.apache.kafka.connect.data.Time": _midnight(MILLI, "int32"),
@@ -125,33 +88,21 @@ LOGICAL = {
 }
 _BY_LOWER_NAME = {name.lower(): logical for name, logical in LOGICAL.items()}
 _COUNTED = frozenset({"date", "time", "timestamp", "timestamptz", "duration"})
-_TIMES: dict[Times, dict[str, str]] = {
-    "isostring": {
-        "date": "io.debezium.time.IsoDate",
-        "time": "io.debezium.time.IsoTime",
-        "timestamp": "io.debezium.time.IsoTimestamp",
-    },
-    "adaptive": {
-        "date": "io.debezium.time.Date",
-        "time": "io.debezium.time.MicroTime",
-        "timestamp": "io.debezium.time.MicroTimestamp",
-    },
-    "connect": {
-        "date": "org.apache.kafka.connect.data.Date",
-        "time": "org.apache.kafka.connect.data.Time",
-        "timestamp": "org.apache.kafka.connect.data.Timestamp",
-    },
+_TIMES = {
+    mode: dict(zip(("date", "time", "timestamp"), names, strict=True))
+    for mode, names in (
+        ("isostring", ("io.debezium.time.IsoDate", "io.debezium.time.IsoTime", "io.debezium.time.IsoTimestamp")),
+        ("adaptive", ("io.debezium.time.Date", "io.debezium.time.MicroTime", "io.debezium.time.MicroTimestamp")),
+        ("connect", [f"org.apache.kafka.connect.data.{name}" for name in ("Date", "Time", "Timestamp")]),
+    )
 }
 _WIRE_NAMES = {
-    "bool": "boolean",
-    **{f"int{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{kind: name for name, kind in CONNECT.items()},
+    "float32": "float",
+    "float64": "double",
     "uint8": "int16",
     "uint16": "int32",
     "uint32": "int64",
-    "float32": "float",
-    "float64": "double",
-    "string": "string",
-    "bytes": "bytes",
     "timestamptz": "io.debezium.time.ZonedTimestamp",
     "duration": "io.debezium.time.MicroDuration",
     "interval": "io.debezium.time.Interval",
@@ -166,22 +117,24 @@ def wire_name(kind: Type, times: Times = "isostring", decimal_mode: Decimals = "
         return f"array<{wire_name(kind.item, times, decimal_mode, zoned=zoned)}>"
     if kind.kind == "time" and zoned:
         return "io.debezium.time.ZonedTime"
-    if kind.kind == "uint64":
-        return f"{DECIMAL}(0)" if decimal_mode == "precise" else "string"
-    if kind.kind == "decimal":
-        if decimal_mode == "string":
-            return "string"
-        return "io.debezium.data.VariableScaleDecimal" if kind.scale is None else f"{DECIMAL}({kind.scale})"
+    if kind.kind in ("uint64", "decimal"):
+        scale = 0 if kind.kind == "uint64" else kind.scale
+        precise = VARIABLE_SCALE if scale is None else f"{DECIMAL}({scale})"
+        return precise if decimal_mode == "precise" else "string"
     return _TIMES[times].get(kind.kind) or _WIRE_NAMES[kind.kind]
+
+
+def item_of(wire: str) -> str | None:
+    """The wire's name of the items of an array."""
+    return wire[6:-1] if wire.lower().startswith("array<") and wire.endswith(">") else None
 
 
 def parse(name: str) -> Type | None:
     """The canonical type of a wire type's name, in any case; None where it is unknown."""
-    plain = name.strip()
-    if plain.lower().startswith("array<") and plain.endswith(">"):
-        item = parse(plain[6:-1])
+    if (item_name := item_of(name.strip())) is not None:
+        item = parse(item_name)
         return None if item is None else types.array(item)
-    bare = plain.partition("(")[0].strip().lower()
+    bare = name.partition("(")[0].strip().lower()
     logical = _BY_LOWER_NAME.get(bare)
     kind = CONNECT.get(bare) if logical is None else logical.kind
     return None if kind is None else Type(kind)
@@ -196,6 +149,13 @@ def scale_of(wire: str) -> int | None:
     if not text.removeprefix("-").isdecimal():
         raise Rejected(f"{wire!r} lacks its scale: write {DECIMAL}(2)")
     return int(text)
+
+
+def _logical(wire: str) -> Logical | None:
+    scale = scale_of(wire)
+    if scale is None:
+        return _BY_LOWER_NAME.get(wire.lower())
+    return Logical("bytes", "decimal", values.from_decimal(scale), values.to_decimal(scale))
 
 
 def _advised(kind: str, example: str) -> Convert:
@@ -219,41 +179,33 @@ class _DebeziumTypes(TypeTable):
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a format has one table, and it lives as long as the program
     def reader(self, kind: Type, wire: str | None = None) -> Convert:
-        own = None if wire is None else self._logical(wire, kind)
-        if own is None:
+        if wire is None:
             return super().reader(kind)
-        checked = canonical.reader(kind)
+        if kind.item is not None and (item := item_of(wire)) is not None:
+            return canonical.array_of(self.reader(kind.item, item))
+        logical, checked = _logical(wire), canonical.reader(kind)
+        if logical is None or logical.read is None or (logical.kind in _COUNTED and kind.kind in INTEGER_RANGES):
+            return super().reader(kind)
+        own = logical.read
         return lambda raw: checked(own(raw))
-
-    def _logical(self, wire: str, kind: Type) -> Convert | None:
-        if wire.lower().startswith("array<") and kind.item is not None:
-            return canonical.array_of(self.reader(kind.item, wire[6:-1]))
-        if (scale := scale_of(wire)) is not None:
-            return decimals.from_bytes(scale)
-        logical = _BY_LOWER_NAME.get(wire.lower())
-        if logical is None or (logical.kind in _COUNTED and kind.kind in INTEGER_RANGES):
-            return None
-        return logical.read
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - as above
     def writer(self, kind: Type, wire: str | None = None) -> Convert | None:
         if wire is None:
             return super().writer(kind)
-        if wire.lower().startswith("array<") and kind.item is not None:
-            item = self.writer(kind.item, wire[6:-1])
-            return None if item is None else canonical.array_of(item)
-        if (scale := scale_of(wire)) is not None:
-            return decimals.to_bytes(scale)
+        if kind.item is not None and (item := item_of(wire)) is not None:
+            own = self.writer(kind.item, item)
+            return None if own is None else canonical.array_of(own)
         if wire == "string" and kind.kind != "string":
-            return _to_text
-        logical = _BY_LOWER_NAME.get(wire.lower())
+            return values.to_text
+        logical = _logical(wire)
         return None if logical is None else logical.write
 
 
 TYPES = _DebeziumTypes(
     read={
-        "json": _from_json_text,
-        "interval": temporal.from_interval,
+        "json": values.from_json_text,
+        "interval": values.from_interval,
         "date": _advised("date", "io.debezium.time.Date"),
         "time": _advised("time", "io.debezium.time.MicroTime"),
         "timestamp": _advised("timestamp", "io.debezium.time.MicroTimestamp"),
@@ -261,7 +213,7 @@ TYPES = _DebeziumTypes(
         "duration": _advised("duration", "io.debezium.time.MicroDuration"),
         "decimal": _advised("decimal", f"{DECIMAL}(2)"),
     },
-    write={"json": _to_json_text, "interval": temporal.to_interval},
+    write={"json": values.to_json_text, "interval": values.to_interval},
     parse=parse,
     name=wire_name,
 )
