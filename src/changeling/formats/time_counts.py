@@ -10,7 +10,7 @@ from changeling.model.types import Type
 
 DAY, SECOND = 86_400 * times.NANOS_PER_SECOND, times.NANOS_PER_SECOND
 MILLI, MICRO, NANO = 1_000_000, 1_000, 1
-UNIT_NAMES = {DAY: "a day", SECOND: "a second", MILLI: "a millisecond", MICRO: "a microsecond", NANO: "a nanosecond"}
+_UNIT_NAMES = {DAY: "a day", SECOND: "a second", MILLI: "a millisecond", MICRO: "a microsecond", NANO: "a nanosecond"}
 _FIRST, _LAST = times.parse("0001-01-01")[0], times.parse("9999-12-31T23:59:59.999999999")[0]
 _INTEGER = re.compile(rb"-?\d{1,30}")
 
@@ -22,11 +22,11 @@ def whole_number(raw: bytes) -> int:
     return int(raw)
 
 
-def whole_units(nanos: int, unit: int, finer: str) -> bytes:
-    """Nanoseconds as a count of units; raises `CannotCarry` with the reason `finer` where there is a part of one."""
+def whole_units(raw: bytes, nanos: int, unit: int, unit_name: str | None = None, advice: str = "") -> bytes:
+    """The nanoseconds of a value as a count of units; raises `CannotCarry` on a part of one."""
     count, rest = divmod(nanos, unit)
     if rest:
-        raise CannotCarry("types", finer)
+        raise CannotCarry("types", f"{shown(raw)} is finer than {unit_name or _UNIT_NAMES[unit]}{advice}")
     return b"%d" % count
 
 
@@ -56,7 +56,6 @@ def timestamp_to(unit: int, unknown: str, unit_name: str | None = None, advice: 
 
     Raises `CannotCarry` on what is no time between the years 1 and 9999, as infinity (`unknown` says so), and on a part of a unit.
     """
-    name = unit_name or UNIT_NAMES[unit]
 
     def write(raw: bytes) -> bytes:
         text = json_text.string(raw)
@@ -64,6 +63,6 @@ def timestamp_to(unit: int, unknown: str, unit_name: str | None = None, advice: 
             nanos, _ = times.parse(text)
         except Rejected:
             raise CannotCarry("types", f"{unknown} {text[:60]!r}{advice}") from None
-        return whole_units(nanos, unit, f"{shown(raw)} is finer than {name}{advice}")
+        return whole_units(raw, nanos, unit, unit_name, advice)
 
     return write

@@ -11,8 +11,8 @@ from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats import debezium_envelope
 from changeling.formats.debezium_envelope import IMAGES, Headers, key_columns, operation_by, remembered, row_key
-from changeling.formats.debezium_json import mongodb, origin
-from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, before_image
+from changeling.formats.debezium_json import origin
+from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, before_image, mongodb_key, mongodb_update
 from changeling.formats.debezium_json.origin import DOCUMENTS, MONGODB, XTDB, YDB, Source
 from changeling.formats.debezium_json.schema import schema_text
 from changeling.formats.options import ReadOptions
@@ -31,8 +31,7 @@ _BINARY = (
     "this is Avro or another binary form in Confluent's framing (first byte 0x00), and only JSON is read:"
     " set the connector's converter to org.apache.kafka.connect.json.JsonConverter"
 )
-_ROWS = [operation.value for operation in ROW_OPERATIONS]
-_OF_TABLES = [*_ROWS, Operation.TRUNCATE.value]
+_OF_TABLES = ROW_OPERATIONS | {Operation.TRUNCATE}
 _operation = operation_by(OPERATIONS, "Debezium")
 
 
@@ -100,7 +99,7 @@ def reader(options: DebeziumRead) -> Reader:
                 cells.present(table), "the event names no table: source.table is missing; say which with --table"
             )
             columns, key_schema = key_columns(cells, message.key)
-            if cells.only(cells.one_of(op, _ROWS)):
+            if cells.only(cells.one_of(op, ROW_OPERATIONS)):
                 row = read_row(cells, message, source, op, columns, cells.common(cells.each(key_names, table)))
             marks = cells.fields(source.changeling)
             found = found._replace(
@@ -194,7 +193,7 @@ def _odd_row(
         after = None
     elif after is None and op is Operation.UPDATE and connector == MONGODB:
         notes["derived"] = b"true"
-        after, after_image = mongodb.update_image(envelope)
+        after, after_image = mongodb_update(envelope)
     elif after is None:
         # An update of YDB may have only the key.
         after_image = Image.NONE
@@ -207,7 +206,7 @@ def _odd_row(
     if own_after is not after:
         after_image = Image.PARTIAL
     row = own_before if deleted else own_after
-    found = mongodb.key_of(columns, row) if connector == MONGODB else None
+    found = mongodb_key(columns, row) if connector == MONGODB else None
     if connector == XTDB and not names:
         found = _document_id(row, message.key)
     key: bytes | None = found or row_key(ONE, own_before if (columns, row) == (None, None) else row, columns, names)

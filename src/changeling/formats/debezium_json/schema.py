@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from changeling.formats.debezium_envelope import IMAGES
-from changeling.formats.debezium_json.images import Columns
 from changeling.formats.debezium_json.types import (
     CONNECT,
     DECIMAL,
@@ -24,8 +23,7 @@ from changeling.formats.options import ReadOptions
 from changeling.formats.zoned_times import is_zoned
 from changeling.model import json_text, types
 from changeling.model.canonical import Convert
-from changeling.model.change import Change
-from changeling.model.errors import Rejected, UsageError
+from changeling.model.errors import Rejected, UsageError, inside
 from changeling.model.json_text import quote
 from changeling.model.table import Column, TableName, TableSchema, schema_from_json
 from changeling.model.types import Type
@@ -87,10 +85,8 @@ def _key_columns_of(schema: bytes) -> tuple[str, ...]:
 
 
 def _fields_of(schema: bytes) -> list[Field]:
-    try:
+    with inside("the schema part"):
         found = _field(schema)
-    except msgspec.ValidationError as error:
-        raise Rejected(f"the schema part: {error}") from None
     return (found and found.fields) or []
 
 
@@ -177,11 +173,12 @@ def _described(kind: Type, wire: str) -> dict[str, Any]:
     scale = scale_of(wire)
     bare = wire if scale is None else DECIMAL
     plain = parse(bare) if scale is None else _decimal(scale, kind.precision)
-    parameters = {
-        **({} if scale is None else {"scale": str(scale)}),
-        **({} if scale is None or kind.precision is None else {_PRECISION: str(kind.precision)}),
-        **({} if plain == kind else {_CANONICAL: str(kind)}),
+    given = {
+        "scale": scale,
+        _PRECISION: None if scale is None else kind.precision,
+        _CANONICAL: None if plain == kind else kind,
     }
+    parameters = {name: str(value) for name, value in given.items() if value is not None}
     logical = LOGICAL.get(bare)
     described: dict[str, Any] = {"type": bare if logical is None else logical.connect}
     if bare == VARIABLE_SCALE:
@@ -199,15 +196,13 @@ class Wire(NamedTuple):
     value_schema: bytes | None = None
     key_schema: bytes | None = None
 
-    def converted(self, row: bytes | str | None) -> Columns:
+    def converted(self, row: bytes | str | None) -> dict[str, bytes]:
         """The columns of a row with their values as they are written."""
         columns = json_text.members(row or b"{}")
-        if not self.conversions:
-            return columns
-        return {
-            name: value if value == b"null" or name not in self.conversions else self.conversions[name](value)
-            for name, value in columns.items()
-        }
+        for name, value in columns.items():
+            if value != b"null" and name in self.conversions:
+                columns[name] = self.conversions[name](value)
+        return columns
 
 
 class WireTypes:
@@ -219,11 +214,8 @@ class WireTypes:
         self._decimals: Decimals = decimals or ("precise" if schemas else "string")
         self.convert = schemas or (self._times, self._decimals) != ("isostring", "string")
         """Values are not written as they are."""
-        self._wire = functools.lru_cache(maxsize=1024)(self._wire_of)
-
-    def of(self, change: Change, topic: str) -> Wire:
-        """How a change is written."""
-        return self._wire(change.schema, topic, tuple(json_text.members(change.key or b"{}")))
+        self.of = functools.lru_cache(maxsize=1024)(self._wire_of)
+        """How the rows of a schema (as text) with these key columns are written to a topic."""
 
     def _wire_of(self, text: str | None, topic: str, key: tuple[str, ...]) -> Wire:
         if text is None:

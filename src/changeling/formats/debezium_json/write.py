@@ -1,12 +1,15 @@
 """Changes into Debezium's events: native ones as they were, others in an envelope of our own connector."""
 
+import functools
+from collections.abc import Sequence
+
 import msgspec
 
 from changeling.envelope.cells import Absent, Cell, Cells, Members, Part, as_bytes
 from changeling.envelope.one import ONE
 from changeling.envelope.writing import RecordCells, Writer
 from changeling.formats.debezium_envelope import IMAGES, headers_of, message_key, rewrapped, transaction_block
-from changeling.formats.debezium_json.images import PLACEHOLDER, Columns, Placeholder, before_image, with_key
+from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, before_image
 from changeling.formats.debezium_json.origin import Marks
 from changeling.formats.debezium_json.read import LETTERS, NEW_KEY, OLD_KEY, OPERATIONS, PAIR
 from changeling.formats.debezium_json.schema import Wire, WireTypes
@@ -20,12 +23,13 @@ from changeling.model.json_text import quote
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 from changeling.model.table import TableName
 
-_ROWS = [operation.value for operation in ROW_OPERATIONS]
 _STATUS = {Operation.BEGIN: b'"BEGIN"', Operation.COMMIT: b'"END"'}
 _STATEMENTS = ("statement", "ddl", "query")
+_ONLY_KEY = "only the message key names the row, and plain files have none; use --carrier kcat"
 _USUAL = {"envelope", "wrapper", "key"}
 """What is kept of most messages; others are rebuilt one at a time."""
 _MILLISECOND = 1_000_000
+_SERVER = Part("source", msgspec.defstruct("_Server", [("name", str | None, None)], gc=False))
 
 
 class DebeziumWrite(WriteOptions, frozen=True, kw_only=True):
@@ -56,13 +60,6 @@ class DebeziumWrite(WriteOptions, frozen=True, kw_only=True):
         return self.name is not None
 
 
-class _Server(msgspec.Struct, gc=False):
-    name: str | None = None
-
-
-_SERVER = Part("source", _Server)
-
-
 def writer(options: DebeziumWrite) -> Writer:
     """A function from a change to its messages: a change of the key is a delete, its tombstone, and a create."""
     return _EventWriter(options).records
@@ -83,7 +80,7 @@ class _EventWriter:
             meta = cells.members(change.meta)
             if "record" in meta or "envelope" in meta:
                 return [self._original(cells, out, meta)]
-        if cells.only(cells.one_of(change.op, _ROWS)):
+        if cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
             return self._rows(cells, out)
         if change.op is Operation.TRUNCATE:
             return [self._event(cells, out, change)]
@@ -99,12 +96,11 @@ class _EventWriter:
             return RecordCells(meta["record"], key, self._kept_topic(change, meta), headers_of(meta))
         images = {side: self._image(side, getattr(change, side), meta) for side in IMAGES}
         shell = cells.members(meta["envelope"])
-        if not (options.keyed or change.key is None or "pair" in meta) and _lacks_images(change):
-            # Only the message key, which is not kept, names the row: the event must show it.
+        only_key = change.key is not None and change.before is None and change.after is None
+        if only_key and not options.keyed and "pair" not in meta and change.op in ROW_OPERATIONS:
+            # The message key is not kept: the event must show it.
             if change.op is not Operation.DELETE:
-                out.lose(
-                    "keys-only", "only the message key names the row, and plain files have none; use --carrier kcat"
-                )
+                out.lose("keys-only", _ONLY_KEY)
             shell, images = {"before": b"null", **shell}, {"before": as_bytes(change.key)}
         value = rewrapped(cells, cells.filled_shell(shell, images), meta)
         if "pair" in meta:
@@ -143,7 +139,11 @@ class _EventWriter:
     def _event(self, cells: Cells, out: Cell, change: Cell) -> RecordCells:
         """The event of one row, or of a table that became empty."""
         topic = cells.each(self._topic, change.table)
-        wire = Wire() if cells.many else self._types.of(change, topic or "")
+        wire = (
+            Wire()
+            if cells.many
+            else self._types.of(change.schema, topic or "", tuple(json_text.members(change.key or b"{}")))
+        )
         key, before, after = _as_they_are(cells, change) if cells.many else self._converted(change, wire)
         images = {"before": cells.filled(before), "after": cells.filled(after)}
         value = cells.shell(
@@ -161,22 +161,24 @@ class _EventWriter:
                 key = b'{"schema":%b,"payload":%b}' % (wire.key_schema, key)
         return RecordCells(value, key, topic)
 
-    def _converted(self, change: Change, wire: Wire) -> tuple[bytes | None, bytes | None, bytes | None]:
+    def _converted(self, change: Change, wire: Wire) -> Sequence[bytes | None]:
         """The key and the images as the wire has them."""
         key = wire.converted(change.key)
-        before: Columns | None = None
-        after: Columns | None = None
+        before: dict[str, bytes] | None = None
+        after: dict[str, bytes] | None = None
         if change.before is not None and change.before_image is not Image.NONE:
             columns = wire.converted(change.before)
-            before = columns or key if change.before_image is Image.KEY else with_key(columns, key)
-        elif change.op is Operation.DELETE and key:
+            before = columns or key if change.before_image is Image.KEY else _with_key(columns, key)
+        elif change.op is Operation.DELETE:
             # The event itself must name the row: many readers of deletes look nowhere else.
-            before = key
+            before = key or None
         if change.after is not None and change.op is not Operation.DELETE:
-            after = with_key(wire.converted(change.after), key)
-            if change.after_image is Image.PARTIAL:
-                after = {**dict.fromkeys(wire.columns, self._placeholder.plain), **after}
-        return _joined(key or None), _joined(before), _joined(after)
+            absent = wire.columns if change.after_image is Image.PARTIAL else ()
+            columns = _with_key(wire.converted(change.after), key)
+            after = {**dict.fromkeys(absent, self._placeholder.plain), **columns}
+        return [
+            None if columns is None else json_text.join(columns.items()) for columns in (key or None, before, after)
+        ]
 
     def _marks(self, cells: Cells, change: Cell, before: Cell, after: Cell, key: Cell) -> Cell:
         """What a reader cannot see from the event itself."""
@@ -190,6 +192,9 @@ class _EventWriter:
     def _source(self, cells: Cells, out: Cell, change: Cell, marks: Cell = None) -> Cell:
         """The source block of one event; an empty text replaces a part of the name that the table does not have."""
         clocks = _clocks(cells, change.commit_time)
+        database, schema, name = (
+            cells.each(functools.partial(_name_part, part), change.table) for part in ("catalog", "schema", "name")
+        )
         placed = cells.present(change.position) & ~cells.mask(out.arrived)
         return cells.shell(
             {
@@ -198,10 +203,10 @@ class _EventWriter:
                 "name": quote(self._name),
                 "ts_ms": clocks["ts_ms"],
                 "snapshot": cells.where(cells.equal(change.op, Operation.READ), b'"true"', b'"false"'),
-                "db": cells.each(_database, change.table),
+                "db": database,
                 **clocks,
-                "schema": cells.each(_schema, change.table),
-                "table": cells.each(_table, change.table),
+                "schema": schema,
+                "table": name,
                 "position": cells.where(placed, cells.joined(b'"', change.position, b'"'), None),
                 "changeling": marks,
             }
@@ -211,9 +216,8 @@ class _EventWriter:
         """`prefix.schema.table`, the database in the schema's place where there is no schema."""
         if table is None:
             return None
-        return ".".join(
-            part for part in (server or self._name, table.schema or table.catalog, table.name) if part is not None
-        )
+        parts = (server or self._name, table.schema or table.catalog, table.name)
+        return ".".join(part for part in parts if part is not None)
 
     def _kept_topic(self, change: Change, meta: Members) -> str | None:
         """The topic that a record which is no row came from, unless the user chose another name."""
@@ -223,18 +227,18 @@ class _EventWriter:
 
     def _control(self, out: Outgoing, meta: Members) -> list[RecordCells]:
         """The messages of a change that touches no row."""
-        change = out.change
-        if change.op in _STATUS:
+        if out.change.op in _STATUS:
             return self._boundary(out)
-        if change.op is Operation.DDL:
+        if out.change.op is Operation.DDL:
             return self._statement(out, meta)
-        if change.op is not Operation.MESSAGE:
-            out.lose(change.op.value, "Debezium has no record for it")
+        if out.change.op is not Operation.MESSAGE:
+            out.lose(out.change.op.value, "Debezium has no record for it")
             return []
         if "tombstone" not in meta:
             return self._message(out, meta)
         own = meta if out.native else {}
-        return [RecordCells(None, message_key(ONE, own, change.key), self._kept_topic(change, own), headers_of(own))]
+        key = message_key(ONE, own, out.change.key)
+        return [RecordCells(None, key, self._kept_topic(out.change, own), headers_of(own))]
 
     def _boundary(self, out: Outgoing) -> list[RecordCells]:
         change = out.change
@@ -254,7 +258,6 @@ class _EventWriter:
         return self._wrapped(value, {"id": name}, "transaction")
 
     def _statement(self, out: Outgoing, meta: Members) -> list[RecordCells]:
-        table = out.change.table
         statement = next((meta[name] for name in _STATEMENTS if meta.get(name, b"")[:1] == b'"'), None)
         if statement is None:
             out.lose("ddl", "a schema change contains the statement, and this change does not have it")
@@ -262,8 +265,8 @@ class _EventWriter:
         value = {
             "source": self._source(ONE, out, out.change),
             "ts_ms": _clocks(ONE, out.change.commit_time)["ts_ms"],
-            "databaseName": _database(table),
-            "schemaName": quote(table and table.schema),
+            "databaseName": _name_part("catalog", out.change.table),
+            "schemaName": quote(out.change.table and out.change.table.schema),
             "ddl": statement,
             "tableChanges": b"[]",
         }
@@ -292,18 +295,15 @@ class _EventWriter:
         return [RecordCells(texts[0], texts[1], self._name if topic is None else f"{self._name}.{topic}")]
 
 
-def _joined(columns: Columns | None) -> bytes | None:
-    return None if columns is None else json_text.join(columns.items())
+def _with_key(columns: dict[str, bytes], key: dict[str, bytes]) -> dict[str, bytes]:
+    """The columns with those of the key in front that are missing."""
+    return {**{name: value for name, value in key.items() if name not in columns}, **columns}
 
 
-def _as_they_are(cells: Cells, change: Cell) -> tuple[Cell, Cell, Cell]:
+def _as_they_are(cells: Cells, change: Cell) -> Sequence[Cell]:
     """The key and the images of rows that are written as they are."""
     named = cells.where(cells.equal(change.op, Operation.DELETE), change.key, None)
     return change.key, cells.first(change.before, named), change.after
-
-
-def _lacks_images(change: Change) -> bool:
-    return change.op in ROW_OPERATIONS and change.before is None and change.after is None
 
 
 def _clocks(cells: Cells, nanos: Cell) -> Members:
@@ -326,16 +326,8 @@ def _letter(op: Operation) -> bytes:
     return quote(LETTERS[op])
 
 
-def _database(table: TableName | None) -> bytes:
-    return quote((table and table.catalog) or "")
-
-
-def _schema(table: TableName | None) -> bytes:
-    return quote((table and table.schema) or "")
-
-
-def _table(table: TableName | None) -> bytes:
-    return quote((table and table.name) or "")
+def _name_part(part: str, table: TableName | None) -> bytes:
+    return quote((table and getattr(table, part)) or "")
 
 
 def _mark(op: Operation, image: Image | None, in_part: bool) -> bytes | None:
