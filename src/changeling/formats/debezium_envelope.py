@@ -75,6 +75,17 @@ def row_key(cells: Cells, row: Cell, columns: Cell, names: tuple[str, ...]) -> C
     return cells.key(found)
 
 
+def document_key(document: str | bytes | None, message_key: bytes | None) -> bytes:
+    """The key of a document of XTDB: the record id in it, or else the message key."""
+    columns = json_text.members(document or b"{}")
+    raw = columns.get("_id", columns.get("xt/id"))
+    if raw is None:
+        if message_key is None:
+            raise Rejected("no record id: neither `_id` nor `xt/id` in the document, and no message key")
+        raw = quote(message_key.decode())
+    return json_text.canonical_key([("_id", raw)])
+
+
 def remembered(cells: Cells, record: Any, canonical_key: Cell, wrapper: Members | None = None) -> Members:
     """The members of `meta` that restore headers, what the envelope was in, and the message key, if that is not the canonical one."""
     meta: Members = {}

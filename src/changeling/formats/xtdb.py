@@ -10,7 +10,15 @@ from changeling.envelope.cells import Cell, Cells, Members, Part
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.writing import RecordCells, Writer
 from changeling.formats.capabilities import carrying
-from changeling.formats.debezium_envelope import IMAGES, LETTERS, OPERATIONS, operation_by, rewrapped, transaction_block
+from changeling.formats.debezium_envelope import (
+    IMAGES,
+    LETTERS,
+    OPERATIONS,
+    document_key,
+    operation_by,
+    rewrapped,
+    transaction_block,
+)
 from changeling.formats.format import Format, Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.options import ReadOptions, WriteOptions
@@ -127,15 +135,9 @@ def _key(cells: Cells, row: Cell, record: Record, names: tuple[str, ...]) -> Cel
     if columns and cells.only(cells.all_present(columns.values())):
         return cells.key(columns)
     cells.alone()
-    if row is not None:
-        if names:
-            raise Rejected(f"the document lacks the key columns {', '.join(n for n in names if columns[n] is None)}")
-        old = json_text.members(row).get("xt/id")
-        if old is not None:
-            return json_text.canonical_key([("_id", old)])
-    if record.key is None:
-        raise Rejected("no record id: neither `_id` nor `xt/id` in the document, and no message key")
-    return _message_key(cells, record.key)
+    if row is not None and names:
+        raise Rejected(f"the document lacks the key columns {', '.join(n for n in names if columns[n] is None)}")
+    return document_key(row, record.key)
 
 
 def _message_key(cells: Cells, key: Cell) -> Cell:

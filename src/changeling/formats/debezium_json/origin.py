@@ -1,5 +1,6 @@
 """What an event says about where and when it happened: table, time, transaction, and the position, by the connector that read it."""
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Mapping
@@ -82,18 +83,11 @@ def table_of(cells: Cells, declared: TableName | None, source: Source, topic: Ce
     return cells.each(functools.partial(_table, declared), topic, *(getattr(source, name) for name in _NAMES))
 
 
-def _table(
-    declared: TableName | None,
-    topic: str | None,
-    catalog: str | None,
-    schema: str | None,
-    keyspace: str | None,
-    *names: str | None,
-) -> TableName | None:
-    catalog, schema, keyspace = catalog or None, schema or None, keyspace or None
+def _table(declared: TableName | None, topic: str | None, *names: str | None) -> TableName | None:
+    catalog, schema, keyspace, *own = (name or None for name in names)
     if keyspace is not None and keyspace != catalog:
         catalog, schema = (keyspace, schema) if catalog is None else (catalog, schema or keyspace)
-    name = next(filter(None, names), None)
+    name = next(filter(None, own), None)
     if name is None:
         if declared is not None or topic is None:
             return declared
@@ -123,11 +117,9 @@ def created(envelope: Mapping[str, bytes]) -> int | None:
 
 def extraction_time(meta: str) -> int | None:
     """When the connector created the event, in nanoseconds, from its `meta`; None where that does not contain it."""
-    envelope = json_text.members(meta).get("envelope")
-    try:
-        return None if envelope is None else created(json_text.members(envelope))
-    except ValueError:
-        return None
+    with contextlib.suppress(ValueError):
+        return created(json_text.members(json_text.members(meta).get("envelope", b"{}")))
+    return None
 
 
 def finest(cells: Cells, clock: Any, inside: str = "") -> Cell:

@@ -10,7 +10,7 @@ from changeling.envelope.cells import Absent, Cell, Cells, Members
 from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats import debezium_envelope
-from changeling.formats.debezium_envelope import IMAGES, Headers, key_columns, operation_by, remembered, row_key
+from changeling.formats.debezium_envelope import IMAGES, Headers, document_key, key_columns, remembered, row_key
 from changeling.formats.debezium_json import origin
 from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, before_image, mongodb_key, mongodb_update
 from changeling.formats.debezium_json.origin import DOCUMENTS, MONGODB, XTDB, YDB, Source
@@ -32,7 +32,7 @@ _BINARY = (
     " set the connector's converter to org.apache.kafka.connect.json.JsonConverter"
 )
 _OF_TABLES = ROW_OPERATIONS | {Operation.TRUNCATE}
-_operation = operation_by(OPERATIONS, "Debezium")
+_operation = debezium_envelope.operation_by(OPERATIONS, "Debezium")
 
 
 class DebeziumRead(ReadOptions, frozen=True, kw_only=True):
@@ -144,18 +144,18 @@ def _take_apart(cells: Cells, record: Record) -> Message:
         return Message(None, None, key, headers)
     cells.expect(~cells.starts(value, b"\0"), _BINARY)
     found = cells.members(value)
+    message = Message(found, None, key, headers)
     if "op" in found:
-        return Message(found, None, key, headers)
+        return message
     if found.keys() == set(PAIR) and cells.branch(cells.starts(found["value"], b"{")):
         cells.alone()
         inner = _take_apart(cells, Record(found["value"]))
         return inner._replace(key=None if found["key"] == b"null" else found["key"], pair=tuple(found))
     if "payload" not in found:
-        return Message(found, None, key, headers)
+        return message
     payload = cells.value(found, "payload")
-    return Message(
-        cells.members(payload, "payload") if cells.only(cells.present(payload)) else None, found, key, headers
-    )
+    envelope = cells.members(payload, "payload") if cells.only(cells.present(payload)) else None
+    return message._replace(envelope=envelope, wrapper=found)
 
 
 def _shown(cells: Cells, image: Cell, *kinds: Cell) -> Cell:
@@ -208,7 +208,7 @@ def _odd_row(
     row = own_before if deleted else own_after
     found = mongodb_key(columns, row) if connector == MONGODB else None
     if connector == XTDB and not names:
-        found = _document_id(row, message.key)
+        found = document_key(row, message.key)
     key: bytes | None = found or row_key(ONE, own_before if (columns, row) == (None, None) else row, columns, names)
     if op is Operation.INSERT and after_image is Image.PARTIAL:
         old_key, _ = key_columns(ONE, dict(message.headers).get(OLD_KEY))
@@ -228,15 +228,20 @@ def _image(envelope: Members, side: str, notes: Members) -> bytes | None:
     raw: bytes = envelope.get(side, b"null")
     if raw == b"null":
         return None
-    if raw[:1] == b'"':
+    text, columns = _object(side, raw)
+    if text is not raw:
         notes[f"text_{side}"] = b"true"
-        raw = json_text.string(raw).encode()
-    try:
-        empty = not ONE.names(raw)
-    except msgspec.DecodeError:
-        raise Rejected(f"`{side}` must be an object, or one as text") from None
     # Arcion writes {} for a missing row.
-    return None if side == "before" and empty else raw
+    return None if side == "before" and not columns else text
+
+
+def _object(name: str, raw: bytes) -> tuple[bytes, Members]:
+    """An object, or the one in a text, and its members."""
+    text = json_text.string(raw).encode() if raw[:1] == b'"' else raw
+    try:
+        return text, json_text.members(text)
+    except msgspec.DecodeError:
+        raise Rejected(f"`{name}` must be an object, or one as text") from None
 
 
 def _available(side: str, image: bytes | None, placeholder: Placeholder, notes: Members) -> bytes | None:
@@ -247,16 +252,6 @@ def _available(side: str, image: bytes | None, placeholder: Placeholder, notes: 
     if places is not None:
         notes[f"unavailable_{side}"] = places
     return kept
-
-
-def _document_id(document: bytes | None, message_key: bytes | None) -> bytes:
-    columns = json_text.members(document or b"{}")
-    raw = columns.get("_id", columns.get("xt/id"))
-    if raw is None:
-        if message_key is None:
-            raise Rejected("no record id: neither `_id` nor `xt/id` in the document, and no message key")
-        raw = quote(message_key.decode())
-    return json_text.canonical_key([("_id", raw)])
 
 
 _CLOCKS = frozenset({"ts_ms", "ts_us", "ts_ns"})
@@ -285,8 +280,10 @@ def _tombstone(cells: Cells, record: Cell, message: Message, table: Cell) -> Cha
 
 def _control(record: Record, message: Message, envelope: Members) -> Change:
     """A record that has no `op`; raises `Rejected` if it is none of Debezium's."""
-    envelope = _with_history(envelope)
     statement = None
+    if "source" in envelope and "historyRecord" in envelope:
+        # Flink's connectors send schema changes in this form.
+        envelope = {**_object("historyRecord", envelope["historyRecord"])[1], **envelope}
     if "status" in envelope and "id" in envelope:
         change = _transaction_mark(envelope)
     elif "source" in envelope and not _SCHEMA_CHANGE.isdisjoint(envelope):
@@ -301,18 +298,6 @@ def _control(record: Record, message: Message, envelope: Members) -> Change:
     outside = _outside_value(ONE, record, message, None)
     change.meta = ONE.shell({"statement": statement, "record": record.value, **outside})
     return change
-
-
-def _with_history(envelope: Members) -> Members:
-    """The envelope with the members of its `historyRecord`, the form in which Flink's connectors send schema changes."""
-    raw = envelope.get("historyRecord")
-    if raw is None or "source" not in envelope:
-        return envelope
-    try:
-        history = json_text.members(json_text.string(raw) if raw[:1] == b'"' else raw)
-    except msgspec.DecodeError:
-        raise Rejected("`historyRecord` must be an object, or one as text") from None
-    return {**history, **envelope}
 
 
 def _outside_value(cells: Cells, record: Cell, message: Message, key: Cell) -> Members:

@@ -152,18 +152,10 @@ _SOURCE = _struct(
     ],
     field="source",
 )
-_TRANSACTION = _struct(
-    "event.block",
-    _plain("id string", "total_order int64?", "data_collection_order int64?"),
-    version=1,
-    field="transaction",
-)
-_EVENT = [
-    _SOURCE,
-    {**_TRANSACTION, "optional": True},
-    *_plain("op string", "ts_ms int64?", "ts_us int64?", "ts_ns int64?"),
-]
-"""What is behind the images in an envelope."""
+_ORDER = _plain("id string", "total_order int64?", "data_collection_order int64?")
+_TRANSACTION = _struct("event.block", _ORDER, version=1, field="transaction")
+_REST = _plain("op string", "ts_ms int64?", "ts_us int64?", "ts_ns int64?")
+_BEHIND_IMAGES = [_SOURCE, {**_TRANSACTION, "optional": True}, *_REST]
 
 
 def _described(kind: Type, wire: str) -> dict[str, Any]:
@@ -245,7 +237,7 @@ class WireTypes:
         return Wire(
             conversions,
             names,
-            quote(_struct(f"{topic}.Envelope", [*images, *_EVENT], version=2)),
+            quote(_struct(f"{topic}.Envelope", [*images, *_BEHIND_IMAGES], version=2)),
             quote(_struct(f"{topic}.Key", key_fields)),
         )
 

@@ -7,7 +7,7 @@ import msgspec
 
 from changeling.envelope.cells import Absent, Cell, Cells, Members, Part, as_bytes
 from changeling.envelope.one import ONE
-from changeling.envelope.writing import RecordCells, Writer
+from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.debezium_envelope import IMAGES, headers_of, message_key, rewrapped, transaction_block
 from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, before_image
 from changeling.formats.debezium_json.origin import Marks
@@ -76,10 +76,9 @@ class _EventWriter:
     def records(self, cells: Cells, out: Cell) -> list[RecordCells]:
         """The messages of one change; raises `CannotCarry` if Debezium has no such record."""
         change = out.change
-        if out.native and change.meta is not None:
-            meta = cells.members(change.meta)
-            if "record" in meta or "envelope" in meta:
-                return [self._original(cells, out, meta)]
+        meta = kept(cells, out)
+        if "record" in meta or "envelope" in meta:
+            return [self._original(cells, out, meta)]
         if cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
             return self._rows(cells, out)
         if change.op is Operation.TRUNCATE:
