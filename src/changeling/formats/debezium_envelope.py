@@ -95,19 +95,24 @@ def remembered(cells: Cells, record: Any, canonical_key: Cell, wrapper: Members 
         meta["wrapper"] = cells.shell(wrapper, ("payload",))
     key = record.key
     if key is not None and cells.any(differs := ~cells.equal(key, canonical_key)):
-        if cells.many or _is_json(key):
-            meta["key"] = cells.where(differs, key, None)
-        else:
-            meta["key_text"] = quote(key.decode(errors="replace"))
+        is_json = cells.starts(key, b"{") & cells.present(canonical_key)
+        if not cells.all(is_json):
+            is_json = cells.holds(_is_json, key)
+        meta["key"] = cells.where(differs & is_json, key, None)
+        meta["key_text"] = cells.where(is_json, None, cells.each(_as_text, key))
     return meta
 
 
-def _is_json(text: bytes) -> bool:
+def _is_json(text: bytes | None) -> bool:
     try:
-        json_text.compact(text)
+        json_text.compact(text or b"")
     except ValueError:
         return False
     return True
+
+
+def _as_text(text: bytes | None) -> bytes | None:
+    return None if text is None else quote(text.decode(errors="replace"))
 
 
 class _Binary(msgspec.Struct):
