@@ -16,7 +16,7 @@ from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, be
 from changeling.formats.debezium_json.origin import DOCUMENTS, MONGODB, XTDB, YDB, Source
 from changeling.formats.debezium_json.schema import schema_text
 from changeling.formats.options import ReadOptions
-from changeling.model import json_text, position
+from changeling.model import json_text
 from changeling.model.change import Change, Record, Transaction
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
@@ -86,13 +86,9 @@ def reader(options: DebeziumRead) -> Reader:
         source = cells.struct(origin.SOURCE, cells.value(envelope, "source"))
         op = cells.each(_operation, envelope["op"])
         transaction = origin.transaction_of(cells, cells.value(envelope, "transaction"), source)
-        found = ChangeCells(
-            op=op,
-            position=origin.position_of(cells, source, transaction),
-            commit_time=origin.commit_time(cells, source, envelope),
-            transaction=transaction,
-        )
-        row = Row()
+        position = origin.position_of(cells, source, transaction)
+        time = origin.commit_time(cells, source, envelope)
+        row, table, schema = Row(), None, None
         if cells.only(cells.one_of(op, _OF_TABLES)):
             table = origin.table_of(cells, options.table, source, record.topic)
             cells.expect(
@@ -101,23 +97,27 @@ def reader(options: DebeziumRead) -> Reader:
             columns, key_schema = key_columns(cells, message.key)
             if cells.only(cells.one_of(op, ROW_OPERATIONS)):
                 row = read_row(cells, message, source, op, columns, cells.common(cells.each(key_names, table)))
-            marks = cells.fields(source.changeling)
-            found = found._replace(
-                op=_marked_operation(cells, marks.op, op),
-                table=table,
-                key=row.key,
-                before=row.before,
-                after=row.after,
-                before_image=_shown(cells, row.before, marks.before_image, row.before_image),
-                after_image=_shown(cells, row.after, marks.after_image, row.after_image),
-                schema=cells.each(known_schema, table, (message.wrapper or {}).get("schema"), key_schema),
-            )
+            schema = cells.each(known_schema, table, (message.wrapper or {}).get("schema"), key_schema)
+        marks = cells.fields(None if table is None else source.changeling)
         taken = [side for side in IMAGES if cells.any(cells.present(getattr(row, side)))]
         meta = {"envelope": cells.shell(envelope, taken), **row.notes}
         meta |= remembered(cells, message, row.key, message.wrapper)
         if message.pair:
             meta["pair"] = b"true" if message.pair == PAIR else quote(message.pair)
-        return found._replace(meta=cells.shell(meta))
+        return ChangeCells(
+            op=_marked_operation(cells, marks.op, op),
+            table=table,
+            key=row.key,
+            before=row.before,
+            after=row.after,
+            before_image=_shown(cells, row.before, marks.before_image, row.before_image),
+            after_image=_shown(cells, row.after, marks.after_image, row.after_image),
+            position=position,
+            commit_time=time,
+            transaction=transaction,
+            meta=cells.shell(meta),
+            schema=schema,
+        )
 
     def read_row(
         cells: Cells, message: Message, source: Source, op: Cell, columns: Cell, names: tuple[str, ...]
@@ -312,7 +312,7 @@ def _transaction_mark(envelope: Members) -> Change:
     if op is None:
         raise Rejected(f"a transaction's status is {found.status!r}: it must be BEGIN or END")
     if found.position is not None:
-        position.decode(found.position)
+        ONE.check_position(found.position)
     is_end = op is Operation.COMMIT
     count = found.event_count if is_end and isinstance(found.event_count, int) else None
     return Change(

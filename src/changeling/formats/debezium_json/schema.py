@@ -191,9 +191,9 @@ class Wire(NamedTuple):
     def converted(self, row: bytes | str | None) -> dict[str, bytes]:
         """The columns of a row with their values as they are written."""
         columns = json_text.members(row or b"{}")
-        for name, value in columns.items():
-            if value != b"null" and name in self.conversions:
-                columns[name] = self.conversions[name](value)
+        for name, convert in self.conversions.items():
+            if columns.get(name, b"null") != b"null":
+                columns[name] = convert(columns[name])
         return columns
 
 

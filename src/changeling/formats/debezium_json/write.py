@@ -70,6 +70,8 @@ class _EventWriter:
 
     def __init__(self, options: DebeziumWrite) -> None:
         self._options, self._name = options, options.name or "changeling"
+        names = {"version": options.version, "connector": options.connector, "name": self._name}
+        self._names: Members = {name: quote(value) for name, value in names.items()}
         self._placeholder = Placeholder(options.placeholder)
         self._types = WireTypes(options.schemas, options.times, options.decimals)
 
@@ -145,13 +147,15 @@ class _EventWriter:
         )
         key, before, after = _as_they_are(cells, change) if cells.many else self._converted(change, wire)
         images = {"before": cells.filled(before), "after": cells.filled(after)}
+        clocks = _clocks(cells, change.commit_time)
+        marks = self._marks(cells, change, before, after, key)
         value = cells.shell(
             {
                 **(images if cells.many or change.op is not Operation.TRUNCATE else {}),
-                "source": self._source(cells, out, change, self._marks(cells, change, before, after, key)),
+                "source": self._source(cells, out, change, clocks, marks),
                 "transaction": _transaction(cells, change.transaction),
                 "op": cells.each(_letter, change.op),
-                **_clocks(cells, change.commit_time),
+                **clocks,
             }
         )
         if wire.value_schema is not None:
@@ -188,18 +192,13 @@ class _EventWriter:
             in_part &= self._placeholder.plain not in json_text.members(after).values()
         return cells.each(_mark, change.op, cells.where(visible, None, change.before_image), in_part)
 
-    def _source(self, cells: Cells, out: Cell, change: Cell, marks: Cell = None) -> Cell:
+    def _source(self, cells: Cells, out: Cell, change: Cell, clocks: Members, marks: Cell = None) -> Cell:
         """The source block of one event; an empty text replaces a part of the name that the table does not have."""
-        clocks = _clocks(cells, change.commit_time)
-        database, schema, name = (
-            cells.each(functools.partial(_name_part, part), change.table) for part in ("catalog", "schema", "name")
-        )
+        database, schema, name = (cells.each(part, change.table) for part in _NAME_PARTS)
         placed = cells.present(change.position) & ~cells.mask(out.arrived)
         return cells.shell(
             {
-                "version": quote(self._options.version),
-                "connector": quote(self._options.connector),
-                "name": quote(self._name),
+                **self._names,
                 "ts_ms": clocks["ts_ms"],
                 "snapshot": cells.where(cells.equal(change.op, Operation.READ), b'"true"', b'"false"'),
                 "db": database,
@@ -261,9 +260,10 @@ class _EventWriter:
         if statement is None:
             out.lose("ddl", "a schema change contains the statement, and this change does not have it")
             return []
+        clocks = _clocks(ONE, out.change.commit_time)
         value = {
-            "source": self._source(ONE, out, out.change),
-            "ts_ms": _clocks(ONE, out.change.commit_time)["ts_ms"],
+            "source": self._source(ONE, out, out.change, clocks),
+            "ts_ms": clocks["ts_ms"],
             "databaseName": _name_part("catalog", out.change.table),
             "schemaName": quote(out.change.table and out.change.table.schema),
             "ddl": statement,
@@ -277,11 +277,12 @@ class _EventWriter:
         prefix = prefix if prefix[:1] == b'"' else b'"changeling"'
         content = meta.get("content", json_text.join(meta.items()))
         text = json_text.string(content).encode() if content[:1] == b'"' else content
+        clocks = _clocks(ONE, change.commit_time)
         value = {
-            "source": self._source(ONE, out, change),
+            "source": self._source(ONE, out, change, clocks),
             "transaction": None if change.transaction is None else _transaction(ONE, change.transaction),
             "op": b'"m"',
-            "ts_ms": _clocks(ONE, change.commit_time)["ts_ms"],
+            "ts_ms": clocks["ts_ms"],
             "message": ONE.shell({"prefix": prefix, "content": quote(text)}),
         }
         return self._wrapped(value, {"prefix": prefix}, "message")
@@ -296,7 +297,8 @@ class _EventWriter:
 
 def _with_key(columns: dict[str, bytes], key: dict[str, bytes]) -> dict[str, bytes]:
     """The columns with those of the key in front that are missing."""
-    return {**{name: value for name, value in key.items() if name not in columns}, **columns}
+    missing = {name: value for name, value in key.items() if name not in columns}
+    return {**missing, **columns} if missing else columns
 
 
 def _as_they_are(cells: Cells, change: Cell) -> Sequence[Cell]:
@@ -327,6 +329,9 @@ def _letter(op: Operation) -> bytes:
 
 def _name_part(part: str, table: TableName | None) -> bytes:
     return quote((table and getattr(table, part)) or "")
+
+
+_NAME_PARTS = [functools.partial(_name_part, part) for part in ("catalog", "schema", "name")]
 
 
 def _mark(op: Operation, image: Image | None, in_part: bool) -> bytes | None:
