@@ -29,11 +29,11 @@ class Placeholder:
         """An image that contains none of these has no column with the placeholder."""
         self._forms = frozenset({plain, packed, counted, b"[%b]" % plain, b"{%b:%b}" % (plain, plain)})
 
-    def taken_from(self, image: bytes) -> tuple[bytes, bytes | None]:
+    def taken_from(self, image: bytes | None) -> tuple[bytes | None, bytes | None]:
         """The image without columns that contain the placeholder, and a note of their places and forms."""
         kept: list[tuple[str, bytes]] = []
         gone: list[bytes] = []
-        for place, (name, value) in enumerate(json_text.members(image).items()):
+        for place, (name, value) in enumerate(json_text.members(image or b"{}").items()):
             if value not in self._forms:
                 kept.append((name, value))
             else:

@@ -68,14 +68,9 @@ _POSTGRES_ID = re.compile(r"([0-9]+):[0-9]+")
 _UNITS = (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", 1_000_000))
 
 
-def lower(connector: str | None) -> str:
+def connector_of(given: str | None) -> str:
     """The name of a connector, which some sources print in capitals."""
-    return (connector or "").lower()
-
-
-def is_relational(connector: str | None) -> bool:
-    """Whether all rows of a table have the same columns."""
-    return lower(connector) not in DOCUMENTS
+    return (given or "").lower()
 
 
 def table_of(cells: Cells, declared: TableName | None, source: Source, topic: Cell) -> Cell:
@@ -133,9 +128,9 @@ def finest(cells: Cells, clock: Any, inside: str = "") -> Cell:
     return found
 
 
-def transaction_of(cells: Cells, raw: Cell, source: Source) -> Cell:
+def transaction_of(cells: Cells, raw: Cell, source: Source, connector: Cell) -> Cell:
     """The transaction that an event names; YDB's is a part of its position."""
-    if not cells.only(cells.present(raw) | cells.holds(_is_not_ydb, source.connector)):
+    if not cells.only(cells.present(raw) | ~cells.equal(connector, YDB)):
         return None if source.txId is None else Transaction(str(source.txId))
     found = cells.struct(_TRANSACTION, raw)
     return cells.transaction(
@@ -143,10 +138,6 @@ def transaction_of(cells: Cells, raw: Cell, source: Source) -> Cell:
         cells.integer(found.data_collection_order, "transaction.data_collection_order"),
         cells.integer(found.total_order, "transaction.total_order"),
     )
-
-
-def _is_not_ydb(connector: str | None) -> bool:
-    return lower(connector) != YDB
 
 
 def transaction_id(given: Number) -> str:
@@ -166,20 +157,20 @@ Log: TypeAlias = Callable[[Source, int], tuple[int | None, ...]]
 """The numbers of a position, given the order inside the transaction; there is none where one of them is None."""
 
 
-def position_of(cells: Cells, source: Source, transaction: Cell) -> Cell:
+def position_of(cells: Cells, source: Source, connector: Cell, transaction: Cell) -> Cell:
     """The sortable position of an event, or None where its source has none."""
     text = cells.as_text(source.position)
     if cells.branch(cells.present(text)):
         cells.check_position(text)
         return text
-    connector = cells.common(cells.each(lower, source.connector))
-    if connector in _USUAL:
-        own = _USUAL[connector](cells, source)
+    name = cells.common(connector)
+    if name in _USUAL:
+        own = _USUAL[name](cells, source)
         found = cells.fields(transaction)
         places = [found.total, found.order] if cells.any(cells.present(found.id)) else []
         if cells.branch(cells.all_present((*own, *places))) and (cells.many or min(own) >= 0):
             return cells.position(*own, *(cells.at_least(place, 0) for place in places))
-    return cells.each_row(functools.partial(_by_connector, connector), source, transaction)
+    return cells.each_row(functools.partial(_by_connector, name), source, transaction)
 
 
 def _usual_postgresql(cells: Cells, source: Source) -> tuple[Cell, ...]:

@@ -13,7 +13,7 @@ from changeling.formats import debezium_envelope
 from changeling.formats.debezium_envelope import IMAGES, Headers, document_key, key_columns, remembered, row_key
 from changeling.formats.debezium_json import origin
 from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, before_image, mongodb_key, mongodb_update
-from changeling.formats.debezium_json.origin import DOCUMENTS, MONGODB, XTDB, YDB, Source
+from changeling.formats.debezium_json.origin import DOCUMENTS, MONGODB, XTDB, YDB
 from changeling.formats.debezium_json.schema import schema_text
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text
@@ -84,9 +84,10 @@ def reader(options: DebeziumRead) -> Reader:
             cells.alone()
             return [_control(record, message, envelope)]
         source = cells.struct(origin.SOURCE, cells.value(envelope, "source"))
+        connector = cells.each(origin.connector_of, source.connector)
         op = cells.each(_operation, envelope["op"])
-        transaction = origin.transaction_of(cells, cells.value(envelope, "transaction"), source)
-        position = origin.position_of(cells, source, transaction)
+        transaction = origin.transaction_of(cells, cells.value(envelope, "transaction"), source, connector)
+        position = origin.position_of(cells, source, connector, transaction)
         time = origin.commit_time(cells, source, envelope)
         row, table, schema = Row(), None, None
         if cells.only(cells.one_of(op, _OF_TABLES)):
@@ -96,7 +97,7 @@ def reader(options: DebeziumRead) -> Reader:
             )
             columns, key_schema = key_columns(cells, message.key)
             if cells.only(cells.one_of(op, ROW_OPERATIONS)):
-                row = read_row(cells, message, source, op, columns, cells.common(cells.each(key_names, table)))
+                row = read_row(cells, message, connector, op, columns, cells.common(cells.each(key_names, table)))
             schema = cells.each(known_schema, table, (message.wrapper or {}).get("schema"), key_schema)
         marks = cells.fields(None if table is None else source.changeling)
         taken = [side for side in IMAGES if cells.any(cells.present(getattr(row, side)))]
@@ -120,19 +121,60 @@ def reader(options: DebeziumRead) -> Reader:
         )
 
     def read_row(
-        cells: Cells, message: Message, source: Source, op: Cell, columns: Cell, names: tuple[str, ...]
+        cells: Cells, message: Message, connector: Cell, op: Cell, columns: Cell, names: tuple[str, ...]
     ) -> Row:
         """The images and the key of a relational row; all others are looked at by themselves."""
         before, after = (cells.value(message.envelope or {}, side) for side in IMAGES)
         deleted = cells.equal(op, Operation.DELETE)
-        plain = cells.holds(origin.is_relational, source.connector) & (deleted ^ cells.starts(after, b"{"))
+        plain = ~cells.one_of(connector, DOCUMENTS) & (deleted ^ cells.starts(after, b"{"))
         plain &= ~cells.present(before) | (cells.starts(before, b"{") & ~cells.starts(before, b"{}"))
         plain &= ~(deleted & cells.present(after))
         plain &= ~(cells.contains(before, placeholder.traces) | cells.contains(after, placeholder.traces))
         if not cells.only(plain):
-            return _odd_row(message, source, op, columns, placeholder, names)
+            return odd_row(message, connector, op, columns, names)
         key = row_key(cells, cells.first(after, before), columns, names)
         return Row(key, before, after, cells.by_names(before_image, before, after, key), Image.FULL)
+
+    def odd_row(message: Message, connector: str, op: Operation, columns: bytes | None, names: tuple[str, ...]) -> Row:
+        """A row whose images are text, lack columns, or are in other members."""
+        notes: Members = {}
+        before, notes["text_before"] = _image(message, "before")
+        after, notes["text_after"] = _image(message, "after")
+        deleted, after_image = op is Operation.DELETE, Image.FULL
+        if deleted:
+            if after is not None and json_text.members(after):
+                raise Rejected("op 'd' with a row in `after`")
+            after = None
+        elif after is None and op is Operation.UPDATE and connector == MONGODB:
+            notes["derived"] = b"true"
+            after, after_image = mongodb_update(message.envelope or {})
+        elif after is None:
+            # An update of YDB may have only the key.
+            after_image = Image.NONE
+            if op is not Operation.UPDATE or connector != YDB:
+                advice = "; a scan of YDB's OLD_IMAGE mode is read with ydb-debezium" if connector == YDB else ""
+                raise Rejected(f"op {LETTERS[op]!r} without a row in `after`{advice}")
+        own_before, notes["unavailable_before"] = placeholder.taken_from(before)
+        own_after, notes["unavailable_after"] = placeholder.taken_from(after)
+        if own_after is not after:
+            after_image = Image.PARTIAL
+        row = own_before if deleted else own_after
+        found = mongodb_key(columns, row) if connector == MONGODB else None
+        if connector == XTDB and not names:
+            found = document_key(row, message.key)
+        key: bytes | None = found or row_key(ONE, own_before if (columns, row) == (None, None) else row, columns, names)
+        if op is Operation.INSERT and after_image is Image.PARTIAL:
+            old_key, _ = key_columns(ONE, dict(message.headers).get(OLD_KEY))
+            if old_key not in (None, b"{}"):
+                # Values that the event lacks are those of the row that had this key.
+                notes["old_key"] = ONE.key_in_row(old_key, None)
+        if own_before is not before:
+            return Row(key, own_before, own_after, Image.PARTIAL, after_image, notes)
+        kind = ONE.by_names(before_image, before, after, key)
+        if connector in DOCUMENTS:
+            # Documents have no fixed columns: one with fewer of them is still full.
+            kind = Image.KEY if deleted and before == key else Image.FULL
+        return Row(key, before, own_after, kind, after_image, notes)
 
     return read
 
@@ -174,65 +216,14 @@ def _checked_mark(marked: Operation | None, op: Operation) -> Operation:
     return marked or op
 
 
-def _odd_row(
-    message: Message,
-    source: Source,
-    op: Operation,
-    columns: bytes | None,
-    placeholder: Placeholder,
-    names: tuple[str, ...],
-) -> Row:
-    """A row whose images are text, lack columns, or are in other members."""
-    envelope, connector = message.envelope or {}, origin.lower(source.connector)
-    notes: Members = {}
-    before, after = (_image(envelope, side, notes) for side in IMAGES)
-    deleted, after_image = op is Operation.DELETE, Image.FULL
-    if deleted:
-        if after is not None and json_text.members(after):
-            raise Rejected("op 'd' with a row in `after`")
-        after = None
-    elif after is None and op is Operation.UPDATE and connector == MONGODB:
-        notes["derived"] = b"true"
-        after, after_image = mongodb_update(envelope)
-    elif after is None:
-        # An update of YDB may have only the key.
-        after_image = Image.NONE
-        if op is not Operation.UPDATE or connector != YDB:
-            advice = "; a scan of YDB's OLD_IMAGE mode is read with ydb-debezium" if connector == YDB else ""
-            raise Rejected(f"op {json_text.string(envelope['op'])!r} without a row in `after`{advice}")
-    own_before, own_after = (
-        _available(side, image, placeholder, notes) for side, image in zip(IMAGES, (before, after), strict=True)
-    )
-    if own_after is not after:
-        after_image = Image.PARTIAL
-    row = own_before if deleted else own_after
-    found = mongodb_key(columns, row) if connector == MONGODB else None
-    if connector == XTDB and not names:
-        found = document_key(row, message.key)
-    key: bytes | None = found or row_key(ONE, own_before if (columns, row) == (None, None) else row, columns, names)
-    if op is Operation.INSERT and after_image is Image.PARTIAL:
-        old_key, _ = key_columns(ONE, dict(message.headers).get(OLD_KEY))
-        if old_key not in (None, b"{}"):
-            # Values that the event lacks are those of the row that had this key.
-            notes["old_key"] = ONE.key_in_row(old_key, None)
-    if own_before is not before:
-        return Row(key, own_before, own_after, Image.PARTIAL, after_image, notes)
-    kind = ONE.by_names(before_image, before, after, key)
-    if connector in DOCUMENTS:
-        # Documents have no fixed columns: one with fewer of them is still full.
-        kind = Image.KEY if deleted and before == key else Image.FULL
-    return Row(key, before, own_after, kind, after_image, notes)
-
-
-def _image(envelope: Members, side: str, notes: Members) -> bytes | None:
-    raw: bytes = envelope.get(side, b"null")
+def _image(message: Message, side: str) -> tuple[bytes | None, bytes | None]:
+    """An image, and the note that it is in a text."""
+    raw = (message.envelope or {}).get(side, b"null")
     if raw == b"null":
-        return None
+        return None, None
     text, columns = _object(side, raw)
-    if text is not raw:
-        notes[f"text_{side}"] = b"true"
     # Arcion writes {} for a missing row.
-    return None if side == "before" and not columns else text
+    return None if side == "before" and not columns else text, None if text is raw else b"true"
 
 
 def _object(name: str, raw: bytes) -> tuple[bytes, Members]:
@@ -242,16 +233,6 @@ def _object(name: str, raw: bytes) -> tuple[bytes, Members]:
         return text, json_text.members(text)
     except msgspec.DecodeError:
         raise Rejected(f"`{name}` must be an object, or one as text") from None
-
-
-def _available(side: str, image: bytes | None, placeholder: Placeholder, notes: Members) -> bytes | None:
-    """The image without the columns that the database did not send."""
-    if image is None:
-        return None
-    kept, places = placeholder.taken_from(image)
-    if places is not None:
-        notes[f"unavailable_{side}"] = places
-    return kept
 
 
 _CLOCKS = frozenset({"ts_ms", "ts_us", "ts_ns"})
@@ -328,6 +309,6 @@ def _schema_change(envelope: Members) -> Change:
     return Change(
         op=Operation.DDL,
         table=origin.table_of(ONE, None, source, None),
-        position=origin.position_of(ONE, source, None),
+        position=origin.position_of(ONE, source, origin.connector_of(source.connector), None),
         commit_time=origin.commit_time(ONE, source, envelope),
     )
