@@ -1,6 +1,6 @@
 """Cells of many records or changes, as columns: a list of values, a column of Arrow, or distinct values and where they are."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
@@ -217,7 +217,7 @@ class Columns(Cells):
             one, two = two, one
         return as_mask(pc.equal(one, _like(two, one.type)))
 
-    def one_of(self, cell: Cell, values: Sequence[str]) -> Condition:
+    def one_of(self, cell: Cell, values: Collection[str]) -> Condition:
         return as_mask(is_one_of(self.array(cell, pa.string()), values))
 
     def where(self, condition: Condition, cell: Cell, other: Cell) -> Cell:

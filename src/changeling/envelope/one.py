@@ -1,7 +1,7 @@
 """The cells of one record: plain values."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -89,7 +89,7 @@ class One(Cells):
             return _BOOL[cell is not None and cell == other]
         return _BOOL[cell is not None and as_bytes(cell) == as_bytes(other)]
 
-    def one_of(self, cell: Cell, values: Sequence[str]) -> Condition:
+    def one_of(self, cell: Cell, values: Collection[str]) -> Condition:
         return _BOOL[cell in values]
 
     def starts(self, cell: Cell, head: bytes) -> Condition:
@@ -159,6 +159,15 @@ class One(Cells):
     def struct(self, part: Part, text: Cell) -> Any:
         found = None if text is None else part.decode(text)
         return Absent() if found is None else found
+
+    def shell(self, members: Mapping[str, Cell], taken: Sequence[str] = ()) -> Cell:
+        # This is most of the time that it takes to write a record by itself.
+        parts = [
+            json_text.head(name) + (b"null" if name in taken else text if type(text) is bytes else as_bytes(text))
+            for name, text in members.items()
+            if text is not None
+        ]
+        return b"{%b}" % b",".join(parts)
 
     def text(self, raw: Cell) -> Cell:
         return None if raw is None else json_text.string(raw)

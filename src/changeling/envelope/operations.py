@@ -1,7 +1,7 @@
 """The operations on cells: the contract of `One` and `Many`, which `cells.py` explains."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias, get_args
 
 import msgspec
@@ -155,7 +155,7 @@ class Operations(ABC):
         """Where both are there and the same."""
 
     @abstractmethod
-    def one_of(self, cell: Cell, values: Sequence[str]) -> Condition:
+    def one_of(self, cell: Cell, values: Collection[str]) -> Condition:
         """Where a text is one of these."""
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """Columns of JSON text, joined, cut and compared as a whole: no object is created for a record or for a part of one."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -19,10 +19,10 @@ Value = TypeVar("Value", bound=Hashable)
 _NEWLINE = ord("\n")
 
 
-def is_one_of(texts: pa.Array, values: Sequence[str]) -> pa.Array:
+def is_one_of(texts: pa.Array, values: Collection[str]) -> pa.Array:
     """Which texts are one of some values."""
     # No array at import: PyArrow loads pandas for the first one, before the command line can leave it out.
-    return pc.is_in(texts, pa.array(values, pa.string()))
+    return pc.is_in(texts, pa.array(list(values), pa.string()))
 
 
 def lines(texts: pa.Array) -> memoryview:

@@ -22,7 +22,6 @@ from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 _SHOWN = (Image.FULL.value, Image.PARTIAL.value)
 """Images that have values."""
 _SIDES = ("before", "after")
-_ROWS = [operation.value for operation in ROW_OPERATIONS]
 
 
 class PlainRecords(NamedTuple):
@@ -49,7 +48,7 @@ class PlainWriter:
         `transcoder` brings values into the convention of the format; it is None where they are in it. `unsettled` are changes
         whose place depends on others.
         """
-        candidates, lost = as_mask(is_one_of(batch.column("op"), _ROWS)) & ~unsettled, {}
+        candidates, lost = as_mask(is_one_of(batch.column("op"), ROW_OPERATIONS)) & ~unsettled, {}
         given = batch
         if transcoder is not None:
             candidates &= ~names_origin(batch)

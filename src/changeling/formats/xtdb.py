@@ -10,6 +10,15 @@ from changeling.envelope.cells import Cell, Cells, Members, Part
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.writing import RecordCells, Writer, milliseconds
 from changeling.formats.capabilities import carrying
+from changeling.formats.debezium_envelope import (
+    IMAGES,
+    LETTERS,
+    OPERATIONS,
+    document_key,
+    operation_by,
+    rewrapped,
+    transaction_block,
+)
 from changeling.formats.format import Format, Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.options import ReadOptions, WriteOptions
@@ -23,18 +32,11 @@ from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
 
-OPERATIONS = {
-    "c": Operation.INSERT,
-    "u": Operation.UPDATE,
-    "d": Operation.DELETE,
-    "r": Operation.READ,
-}
 TOPIC_PREFIX = "xtdb.cdc."
 """XTDB's prefix of the table's name in a topic, where no other is chosen."""
 EVENT_MEMBERS = ("before", "after", "source", "op", "ts_ms", "transaction")
 TRANSACTION_MEMBERS = ("id", "total_order", "data_collection_order")
 """The members of the plain shape as XTDB writes them: of such an event only `source` is kept, the rest is in the change."""
-IMAGES = ("before", "after")
 
 
 class _Transaction(msgspec.Struct, gc=False):
@@ -56,7 +58,7 @@ class _Source(msgspec.Struct, gc=False):
 
 
 _SOURCE, _TRANSACTION = Part("source", _Source), Part("transaction", _Transaction, nullable=True)
-_op = json_text.named("op", msgspec.json.Decoder(str).decode)
+_operation = operation_by(OPERATIONS, "XTDB")
 _time = json_text.named("ts_ms", msgspec.json.Decoder(int | None).decode)
 
 
@@ -122,15 +124,8 @@ def reader(options: XtdbRead) -> Reader:
     return read
 
 
-def _operation(raw: bytes) -> Operation:
-    letter = _op(raw)
-    if letter not in OPERATIONS:
-        raise Rejected(f"unknown op {letter!r}: XTDB has c, u, d and r")
-    return OPERATIONS[letter]
-
-
 def _odd_document(op: bytes, after: str | bytes | None) -> str:
-    return f"op {_op(op)!r} {'without' if after is None else 'with'} a document in `after`"
+    return f"op {json_text.string(op)!r} {'without' if after is None else 'with'} a document in `after`"
 
 
 def _key(cells: Cells, row: Cell, record: Record, names: tuple[str, ...]) -> Cell:
@@ -139,15 +134,9 @@ def _key(cells: Cells, row: Cell, record: Record, names: tuple[str, ...]) -> Cel
     if columns and cells.only(cells.all_present(columns.values())):
         return cells.key(columns)
     cells.alone()
-    if row is not None:
-        if names:
-            raise Rejected(f"the document lacks the key columns {', '.join(n for n in names if columns[n] is None)}")
-        old = json_text.members(row).get("xt/id")
-        if old is not None:
-            return json_text.canonical_key([("_id", old)])
-    if record.key is None:
-        raise Rejected("no record id: neither `_id` nor `xt/id` in the document, and no message key")
-    return _message_key(cells, record.key)
+    if row is not None and names:
+        raise Rejected(f"the document lacks the key columns {', '.join(n for n in names if columns[n] is None)}")
+    return document_key(row, record.key)
 
 
 def _message_key(cells: Cells, key: Cell) -> Cell:
@@ -267,13 +256,6 @@ def _together(out: Outgoing, transaction: Transaction, parts: tuple[int, ...]) -
     return Place(tx_id, order, tx_id if transaction.total is None else transaction.total)
 
 
-LETTERS = {
-    **{operation: letter for letter, operation in OPERATIONS.items()},
-    Operation.UPSERT: "u",
-    Operation.REPLACE: "u",
-}
-
-
 class XtdbWrite(WriteOptions, frozen=True, kw_only=True):
     """Options of an XTDB writer."""
 
@@ -342,23 +324,15 @@ def _kept_shape(cells: Cells, out: Cell, meta: Members) -> Cell:
         side: cells.filled(document) if quote(side) in objects else cells.quoted(document)
         for side, document in (("before", out.change.before), ("after", out.change.after))
     }
-    envelope = cells.filled_shell(cells.members(meta["envelope"]), filling)
-    return cells.filled_shell(cells.members(meta["wrapper"]), {"payload": envelope}) if "wrapper" in meta else envelope
+    return rewrapped(cells, cells.filled_shell(cells.members(meta["envelope"]), filling), meta)
 
 
 def _plain_shape(cells: Cells, out: Cell, record_id: Cell, place: Place, source: Cell, options: XtdbWrite) -> Cell:
     change = out.change
     millis = cells.digits(milliseconds(cells, out, "an event's time has milliseconds, this one has more digits"))
     own = cells.fields(change.transaction).id if out.native else None
-    transaction = cells.joined(
-        b'{"id":',
-        cells.quoted(cells.first(own, cells.digits(place.tx_id))),
-        b',"total_order":',
-        cells.digits(place.total),
-        b',"data_collection_order":',
-        cells.digits(place.order),
-        b"}",
-    )
+    name = cells.first(own, cells.digits(place.tx_id))
+    transaction = transaction_block(cells, name, place.total, place.order)
     return cells.joined(
         b'{"before":',
         cells.quoted(_before(cells, out, record_id, options.keyed)),

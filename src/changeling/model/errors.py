@@ -1,7 +1,8 @@
 """The root of all errors that users see; each kind has its exit code of the command line."""
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from changeling.model.printable import printable
 
@@ -34,6 +35,15 @@ class LossError(ChangelingError):
 
 class Rejected(ValueError):
     """One record cannot be read; its text is the reason that the user sees."""
+
+
+@contextlib.contextmanager
+def inside(part: str) -> Iterator[None]:
+    """Rejects a record where a part of it cannot be read: the reason names the part."""
+    try:
+        yield
+    except ValueError as error:
+        raise Rejected(f"{part}: {error}") from None
 
 
 class CannotCarry(ValueError):

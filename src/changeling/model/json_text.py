@@ -16,6 +16,7 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _STRING = msgspec.json.Decoder(str)
 _INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]*)")
+_TEXTS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 quote = msgspec.json.Encoder().encode
 """A Python string (or number, or plain value) as JSON bytes with the fewest escapes."""
 
@@ -132,20 +133,12 @@ def check_depth(text: bytes) -> None:
     """Raises `Rejected` where objects and arrays are nested deeper than anything sane."""
     if text.count(b"{") + text.count(b"[") <= DEPTH_LIMIT:
         return
-    depth, inside, escaped = 0, False, False
-    for byte in text:
-        if inside:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                inside = False
-        elif byte == 0x22:
-            inside = True
-        elif byte in b"{[":
+    depth = 0
+    for found in _TEXTS_AND_BRACKETS.finditer(text):
+        token = found[0]
+        if token in (b"{", b"["):
             depth += 1
             if depth > DEPTH_LIMIT:
                 raise Rejected(f"nested deeper than {DEPTH_LIMIT} levels")
-        elif byte in b"}]":
+        elif token in (b"}", b"]"):
             depth -= 1

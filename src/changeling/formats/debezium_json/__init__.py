@@ -1,13 +1,15 @@
 """`debezium-json`: Debezium's change events as JSON, of every connector, and the dialects that follow its envelope."""
 
 from changeling.formats.capabilities import carrying
-from changeling.formats.debezium_json.envelope import SIGNS
-from changeling.formats.debezium_json.options import DebeziumRead, DebeziumWrite
 from changeling.formats.debezium_json.origin import extraction_time
-from changeling.formats.debezium_json.read import reader
+from changeling.formats.debezium_json.read import DebeziumRead, reader
 from changeling.formats.debezium_json.types import TYPES
-from changeling.formats.debezium_json.write import writer
+from changeling.formats.debezium_json.write import DebeziumWrite, writer
 from changeling.formats.format import Format
+
+_EVENTS = (("op", "source"), ("op", "before"), ("op", "after"))
+_SCHEMA_CHANGES = (("source", "ddl"), ("source", "tableChanges"), ("source", "historyRecord"))
+_BOUNDARIES = (("status", "id", "ts_ms"), ("status", "id", "event_count"))
 
 FORMAT = Format(
     name="debezium-json",
@@ -23,6 +25,11 @@ FORMAT = Format(
     snapshot_mark="$.envelope.source.snapshot",
     counts_transactions=True,
     feed_modes=("NEW_IMAGE", "NEW_AND_OLD_IMAGES"),
-    signs=SIGNS,
+    # What gives an event away, bare or in each wrapper. Heartbeats, a time and nothing else, show nothing.
+    signs=tuple(
+        tuple(f"{inside}{name}" for name in sign)
+        for inside in ("", "payload.", "value.", "value.payload.")
+        for sign in (*_EVENTS, *_SCHEMA_CHANGES, *_BOUNDARIES)
+    ),
     yields_to=("xtdb", "ydb-debezium", "dataworks-message"),
 )

@@ -1,18 +1,8 @@
-"""The payload of YDB's Debezium form: its operations and its source block."""
+"""The payload of YDB's Debezium form: its source block."""
 
 import msgspec
 
-from changeling.model.operation import Operation
-
 CONNECTOR, VERSION = "ydb", "1.0.0"
-LETTERS = {
-    Operation.READ: "r",
-    Operation.INSERT: "c",
-    Operation.UPDATE: "u",
-    Operation.UPSERT: "u",
-    Operation.REPLACE: "u",
-    Operation.DELETE: "d",
-}
 KEY_HEADER = "__key"
 """YDB's own clients find the key here, Kafka's in the message key."""
 

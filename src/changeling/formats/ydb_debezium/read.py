@@ -6,22 +6,19 @@ import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Members, Part
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.formats.debezium_json.message import Message, key_columns, remembered
-from changeling.formats.debezium_json.row import row_key
+from changeling.formats.debezium_envelope import IMAGES, OPERATIONS, key_columns, operation_by, remembered, row_key
 from changeling.formats.options import ReadOptions
 from changeling.formats.ydb_debezium.envelope import BY_STEP, CONNECTOR, KEY_HEADER, Source
 from changeling.formats.ydb_json.envelope import UINT64, Mode, commit_time_of
 from changeling.formats.ydb_json.topic import table_of
-from changeling.model import json_text
 from changeling.model.change import Record
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
 
 _SOURCE = Part("source", Source)
-_op = json_text.named("op", msgspec.json.Decoder(str).decode)
+_by_letter = operation_by(OPERATIONS, "YDB")
 _MILLISECOND = 1_000_000
-_IMAGES = ("before", "after")
 _MEMBERS = ("op", "before", "after", "source")
 """As YDB writes them; a record has the images that its change has."""
 
@@ -49,14 +46,14 @@ def reader(options: YdbDebeziumRead) -> Reader:
         table = cells.each(table_of, record.topic) if options.table is None else options.table
         if record.value is None:
             key = None if columns is None else cells.key_in_row(columns, None)
-            return ChangeCells(Operation.MESSAGE, table, key, meta=_meta(cells, [b'{"tombstone":true'], record, key))
+            return ChangeCells(Operation.MESSAGE, table, key, meta=_meta(cells, {"tombstone": b"true"}, record, key))
         cells.expect(
             cells.present(table),
             "the record names no table, and neither does a topic path/to/table/feed; give --table",
         )
         wrapper = cells.members(record.value) if "payload" in cells.names(record.value) else {}
         text, name = (wrapper["payload"], "payload") if wrapper else (record.value, "")
-        payload = cells.members(text, name, optional=_IMAGES, usual=_MEMBERS)
+        payload = cells.members(text, name, optional=IMAGES, usual=_MEMBERS)
         if "op" not in payload:
             cells.refuse("not a record of YDB's Debezium form: its payload has no `op`")
         source = cells.struct(_SOURCE, payload.get("source"))
@@ -64,7 +61,7 @@ def reader(options: YdbDebeziumRead) -> Reader:
             cells.holds(_is_ydb, source.connector),
             lambda: f"the connector is {source.connector!r}, not 'ydb'; read it with --from debezium-json",
         )
-        before, after = (_image(cells, payload, side) for side in _IMAGES)
+        before, after = (_image(cells, payload, side) for side in IMAGES)
         op = cells.each(operation, payload["op"], cells.present(before), cells.present(after))
         if not cells.only(~cells.equal(op, Operation.READ) | cells.present(after)):
             # OLD_IMAGE shows the rows of a scan as old ones, though they are the current ones.
@@ -84,7 +81,7 @@ def reader(options: YdbDebeziumRead) -> Reader:
             position=position,
             commit_time=_commit_time(cells, source),
             transaction=transaction,
-            meta=_meta(cells, [b'{"payload":', cells.shell(payload, _IMAGES), *_outside(cells, wrapper)], record, key),
+            meta=_meta(cells, {"payload": cells.shell(payload, IMAGES), **_outside(cells, wrapper)}, record, key),
             schema=cells.each(schema_text, table),
         )
 
@@ -109,17 +106,12 @@ def _image(cells: Cells, payload: Members, side: str) -> Cell:
 
 def _operation(overwrite: Operation, raw: bytes, has_before: bool, has_after: bool) -> Operation:
     """The operation. A mode without the row after leaves a write without one: the row is unknown."""
-    letter = _op(raw)
-    if letter == "d" and has_after:
+    found = _by_letter(raw)
+    if found is Operation.DELETE and has_after:
         raise Rejected("op 'd' with a row in `after`")
-    if letter == "c" and not has_after:
+    if found is Operation.INSERT and not has_after:
         raise Rejected("op 'c' without a row in `after`: only NEW_AND_OLD_IMAGES has it, which shows the row")
-    if letter == "u":
-        return Operation.UPDATE if has_before else overwrite
-    found = {"c": Operation.INSERT, "d": Operation.DELETE, "r": Operation.READ}.get(letter)
-    if found is None:
-        raise Rejected(f"unknown op {letter!r}: YDB has c, u, d and r")
-    return found
+    return overwrite if found is Operation.UPDATE and not has_before else found
 
 
 def _stamp(cells: Cells, source: Source) -> tuple[Cell, Cell]:
@@ -146,19 +138,18 @@ def _schema_text(options: YdbDebeziumRead, table: TableName) -> str | None:
     return None if schema is None else msgspec.structs.replace(schema, key=options.key_of(table)).to_json()
 
 
-def _outside(cells: Cells, wrapper: Members) -> list[Cell]:
+def _outside(cells: Cells, wrapper: Members) -> Members:
     """What `meta` keeps of what the payload is in."""
     if not wrapper:
-        return [b',"bare":true']
-    return [b',"wrapper":', cells.shell(wrapper, ("payload",))] if len(wrapper) > 1 else []
+        return {"bare": b"true"}
+    return {"wrapper": cells.shell(wrapper, ("payload",))} if len(wrapper) > 1 else {}
 
 
-def _meta(cells: Cells, head: list[Cell], record: Record, key: Cell) -> Cell:
+def _meta(cells: Cells, meta: Members, record: Record, key: Cell) -> Cell:
     """`meta` with the headers, and the message key where it is not the usual wrapper around the canonical one."""
     if record.key is None and any(name == KEY_HEADER for name, _ in record.headers):
-        head.append(b',"key_in_header":true')
-    message = Message(None, None, record.key, headers=record.headers)
-    return cells.joined(*head, *remembered(cells, message, wrapped_key(cells, key)), b"}")
+        meta["key_in_header"] = b"true"
+    return cells.shell({**meta, **remembered(cells, record, wrapped_key(cells, key))})
 
 
 def wrapped_key(cells: Cells, key: Cell) -> Cell:

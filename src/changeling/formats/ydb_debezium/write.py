@@ -2,26 +2,23 @@
 
 import functools
 
-from changeling.envelope.cells import Cell, Cells, Condition
+from changeling.envelope.cells import Cell, Cells, Condition, Members
 from changeling.envelope.writing import RecordCells, Writer, kept
-from changeling.formats.debezium_json.message import Members, headers_of
+from changeling.formats.debezium_envelope import LETTERS, headers_of, message_key
 from changeling.formats.format import Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.transaction_progress import number_of
-from changeling.formats.ydb_debezium.envelope import CONNECTOR, LETTERS, VERSION
+from changeling.formats.ydb_debezium.envelope import CONNECTOR, VERSION
 from changeling.formats.ydb_debezium.read import wrapped_key
 from changeling.formats.ydb_json.envelope import UINT64, Mode
 from changeling.formats.ydb_json.images import shown
 from changeling.formats.ydb_json.topic import ChangefeedWrite, topic_of
-from changeling.model import json_text, position
+from changeling.model import position
 from changeling.model.change import Transaction
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
 _MILLISECOND = 1_000_000
 _WITHOUT_IMAGES = (Mode.KEYS_ONLY, Mode.UPDATES)
-
-
-_ROWS = [operation.value for operation in ROW_OPERATIONS]
 
 
 def writer(options: ChangefeedWrite) -> Writer:
@@ -36,7 +33,7 @@ def writer(options: ChangefeedWrite) -> Writer:
         meta = kept(cells, out)
         if "headers" in meta:
             cells.alone()
-        if not cells.only(cells.one_of(change.op, _ROWS)):
+        if not cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
             return [RecordCells(None, _key(cells, change, meta), topic, headers_of(meta))]
         if meta and mode is None:
             _check_key(cells, out, cells.present(change.before) | cells.present(change.after), options.keyed)
@@ -69,12 +66,7 @@ def writer(options: ChangefeedWrite) -> Writer:
 
 
 def _key(cells: Cells, change: Cell, meta: Members) -> Cell:
-    if "key_in_header" in meta:
-        return None
-    if "key_text" in meta:
-        cells.alone()
-        return json_text.string(meta["key_text"]).encode()
-    return meta.get("key", wrapped_key(cells, change.key))
+    return None if "key_in_header" in meta else message_key(cells, meta, wrapped_key(cells, change.key))
 
 
 def _check_key(cells: Cells, out: Cell, shown: Condition, keyed: bool) -> None:

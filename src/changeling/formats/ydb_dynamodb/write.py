@@ -25,8 +25,6 @@ from changeling.model import json_text
 from changeling.model.json_text import quote
 from changeling.model.operation import ROW_OPERATIONS
 
-_ROWS = [operation.value for operation in ROW_OPERATIONS]
-
 
 class YdbDynamodbWrite(ChangefeedWrite, frozen=True, kw_only=True):
     """Options of a writer of stream records."""
@@ -49,7 +47,7 @@ def writer(options: YdbDynamodbWrite) -> Writer:
     def write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
         change, record = out.change, kept(cells, out)
         topic = cells.each(topic_of_table, change.table)
-        if not cells.only(cells.one_of(change.op, _ROWS)):
+        if not cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
             key = cells.text(record["messageKey"]) if "messageKey" in record else change.key
             return [RecordCells(None, key, topic)]
         record.pop(BATCH, None)

@@ -10,17 +10,14 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.formats.time_counts import DAY, MICRO, SECOND, shown, timestamp_from, timestamp_to
 from changeling.formats.time_spans import MICROSECOND, from_count, from_words, to_count, to_words
 from changeling.formats.type_table import TypeTable
-from changeling.model import canonical, json_text, times, types
+from changeling.model import canonical, json_text, types
 from changeling.model.canonical import Convert, timestamp_text
-from changeling.model.errors import CannotCarry, Rejected
+from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
 
-_MICRO = 1_000
-_DAY = 86_400 * times.NANOS_PER_SECOND
-_FIRST, _LAST = times.parse("0001-01-01")[0], times.parse("9999-12-31T23:59:59.999999999")[0]
-_INTEGER = re.compile(rb"-?\d{1,30}")
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 _DEFAULT_DECIMAL = types.decimal(22, 9)
 _WIDEST_DECIMAL, _WIDEST_DYNUMBER = 35, 38
@@ -114,53 +111,16 @@ def name(kind: types.Type) -> str:
     return "DyNumber" if kind.precision <= _WIDEST_DYNUMBER else "Utf8"
 
 
-def _shown(raw: bytes) -> str:
-    return raw[:60].decode(errors="replace")
+def _count(unit: int, unit_name: str | None = None) -> Convert:
+    return timestamp_to(unit, "YDB has no timestamp", unit_name)
 
 
-def _timestamp_from(unit: int, kind: str) -> Convert:
-    """From an integer that counts `unit` nanoseconds since 1970; text is read as the type's usual one."""
-    as_text = canonical.reader(types.Type(kind))
-
-    def read(raw: bytes) -> bytes:
-        if raw[:1] == b'"':
-            return as_text(raw)
-        if not _INTEGER.fullmatch(raw):
-            raise Rejected(f"{_shown(raw)} is not a whole number")
-        nanos = int(raw) * unit
-        if not _FIRST <= nanos <= _LAST:
-            raise Rejected(f"{_shown(raw)} lies outside the years 1 to 9999")
-        return quote(timestamp_text(nanos)[:10] if kind == "date" else f"{timestamp_text(nanos)}Z")
-
-    return read
-
-
-def _nanos(raw: bytes) -> int:
-    text = json_text.string(raw)
-    try:
-        return times.parse(text)[0]
-    except Rejected:
-        raise CannotCarry("types", f"YDB has no timestamp {text[:60]!r}") from None
-
-
-def _timestamp_to(unit: int, unit_name: str) -> Convert:
-    """To an integer that counts `unit` nanoseconds since 1970; raises `CannotCarry` on a part of one."""
-
-    def write(raw: bytes) -> bytes:
-        count, rest = divmod(_nanos(raw), unit)
-        if rest:
-            raise CannotCarry("types", f"{_shown(raw)} is finer than {unit_name}")
-        return str(count).encode()
-
-    return write
-
-
-_micros = _timestamp_to(_MICRO, "YDB's microseconds")
+_micros = _count(MICRO, "YDB's microseconds")
 
 
 def _timestamp_text(raw: bytes) -> bytes:
     seconds, micros = divmod(int(_micros(raw)), 1_000_000)
-    return quote(f"{timestamp_text(seconds * times.NANOS_PER_SECOND)}.{micros:06d}Z")
+    return quote(f"{timestamp_text(seconds * SECOND)}.{micros:06d}Z")
 
 
 def _timestamp_texts(cells: pa.Array) -> pa.Array:
@@ -194,7 +154,7 @@ def _pg_bool(raw: bytes) -> bytes:
 
 def _pg_timestamp(zone: str) -> Convert:
     def write(raw: bytes) -> bytes:
-        text = timestamp_text(int(_micros(raw)) * _MICRO)
+        text = timestamp_text(int(_micros(raw)) * MICRO)
         return quote(text.replace("T", " ") + zone)
 
     return write
@@ -207,7 +167,7 @@ def _from_hex(raw: bytes) -> bytes:
             raise ValueError
         return quote(base64.b64encode(bytes.fromhex(text[2:])).decode())
     except ValueError:
-        raise Rejected(f"{_shown(raw)} is not a bytea such as \\x0102") from None
+        raise Rejected(f"{shown(raw)} is not a bytea such as \\x0102") from None
 
 
 def _to_hex(raw: bytes) -> bytes:
@@ -227,7 +187,7 @@ def _to_json_text(raw: bytes) -> bytes:
 
 
 TYPES = TypeTable(
-    read={"date": _timestamp_from(_DAY, "date"), "duration": from_count(MICROSECOND)},
+    read={"date": timestamp_from(DAY, "date"), "duration": from_count(MICROSECOND)},
     write={
         "float32": _number,
         "float64": _number,
@@ -242,17 +202,17 @@ TYPES = TypeTable(
         **dict.fromkeys(("date", "timestamp", "timestamptz"), _timestamp_texts),
     },
     read_wire={
-        "date32": _timestamp_from(_DAY, "date"),
-        "datetime64": _timestamp_from(times.NANOS_PER_SECOND, "timestamptz"),
-        "timestamp64": _timestamp_from(_MICRO, "timestamptz"),
+        "date32": timestamp_from(DAY, "date"),
+        "datetime64": timestamp_from(SECOND, "timestamptz"),
+        "timestamp64": timestamp_from(MICRO, "timestamptz"),
         "pgbytea": _from_hex,
         "pginterval": _pg_interval,
         "pgjson": _from_json_text,
         "pgjsonb": _from_json_text,
     },
     write_wire={
-        "date32": _timestamp_to(_DAY, "a day"),
-        "datetime64": _timestamp_to(times.NANOS_PER_SECOND, "a second"),
+        "date32": _count(DAY),
+        "datetime64": _count(SECOND),
         "timestamp64": _micros,
         "pgbool": _pg_bool,
         **dict.fromkeys(("pgint2", "pgint4", "pgint8", "pgoid", "pgfloat4", "pgfloat8", "pgnumeric"), _as_text),

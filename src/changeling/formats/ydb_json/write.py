@@ -30,9 +30,6 @@ class YdbJsonWrite(ChangefeedWrite, frozen=True, kw_only=True):
     """Write `ts`: always (a change without is a loss), never, or where the change has one."""
 
 
-_ROWS = [operation.value for operation in ROW_OPERATIONS]
-
-
 def writer(options: YdbJsonWrite) -> Writer:
     """A function from a change to its records."""
     mode = Mode.named(options.mode)
@@ -41,7 +38,7 @@ def writer(options: YdbJsonWrite) -> Writer:
     def write(cells: Cells, out: Cell) -> list[RecordCells]:
         change = out.change
         topic = cells.each(topic_of_table, change.table)
-        if not cells.only(cells.one_of(change.op, _ROWS)):
+        if not cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
             return [RecordCells(value, key, topic) for value, key in _without_row(out)]
         shell = _shell(cells, out) if out.native else {}
         stamp = _virtual_timestamp(cells, out, options.virtual_timestamps)
