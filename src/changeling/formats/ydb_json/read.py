@@ -32,7 +32,7 @@ FLAGS = {"update": Operation.UPSERT, "reset": Operation.REPLACE, "erase": Operat
 MEMBERS = ("key", *FLAGS, "newImage", "oldImage", "ts", "resolved", "tableChanges")
 """What a record says about the change, in the order of YDB's documentation; any other member (`user`) is kept as it is."""
 _EMPTY = r"\{\s*\}"
-_STAMP = r"\[\s*(?P<step>[0-9]{1,12})\s*,\s*(?P<transaction>[0-9]{1,18})\s*\]"
+_STAMP = r"\[\s*(?P<step>[0-8]?[0-9]{1,12})\s*,\s*(?P<transaction>[0-9]{1,18})\s*\]"
 _pair = msgspec.json.Decoder(tuple[int, int]).decode
 
 
