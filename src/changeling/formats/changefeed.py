@@ -15,6 +15,7 @@ CARRIED = (
     *("null", "null-text", "types", "binary"),
 )
 """What all forms carry."""
+NAMELESS = "the record names no table, and neither does a topic path/to/table/feed; give --table"
 UINT64 = 2**64
 """What the step and the txId of a virtual timestamp are below."""
 MILLISECOND = 1_000_000

@@ -10,28 +10,18 @@ import msgspec
 from changeling.envelope.cells import Cell, Cells, Members, Part
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.writing import RecordCells, Writer, kept
+from changeling.formats import debezium_envelope as debezium
 from changeling.formats.capabilities import carrying
 from changeling.formats.changefeed import (
     CARRIED,
     MILLISECOND,
+    NAMELESS,
     UINT64,
     ChangefeedRead,
     ChangefeedWrite,
     Mode,
     commit_time_of,
     table_of,
-)
-from changeling.formats.debezium_envelope import (
-    IMAGES,
-    LETTERS,
-    OPERATIONS,
-    headers_of,
-    key_columns,
-    message_key,
-    operation_by,
-    remembered,
-    rewrapped,
-    row_key,
 )
 from changeling.formats.format import Format, Outgoing
 from changeling.formats.key_changes import rows_to_write
@@ -46,7 +36,7 @@ from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 CONNECTOR = "ydb"
 KEY_HEADER = "__key"
 """YDB's own clients find the key here, Kafka's in the message key."""
-MEMBERS = ("op", *IMAGES, "source")
+MEMBERS = ("op", *debezium.IMAGES, "source")
 """As YDB writes them; a record has the images that its change has."""
 BY_STEP = -(2**62)
 """No time of its own."""
@@ -63,7 +53,7 @@ class _Source(msgspec.Struct, gc=False):
 
 
 _SOURCE = Part("source", _Source)
-_by_letter = operation_by(OPERATIONS, "YDB")
+_by_letter = debezium.operation_by(debezium.OPERATIONS, "YDB")
 
 
 def reader(options: ChangefeedRead) -> Reader:
@@ -75,18 +65,17 @@ def reader(options: ChangefeedRead) -> Reader:
     key_names = functools.lru_cache(maxsize=4096)(options.key_of)
 
     def read(cells: Cells, record: Record) -> ChangeCells:
-        columns, _ = key_columns(cells, dict(record.headers).get(KEY_HEADER) if record.key is None else record.key)
+        columns, _ = debezium.key_columns(
+            cells, dict(record.headers).get(KEY_HEADER) if record.key is None else record.key
+        )
         table = cells.each(table_of, record.topic) if options.table is None else options.table
         if record.value is None:
             key = None if columns is None else cells.key_in_row(columns, None)
             return ChangeCells(Operation.MESSAGE, table, key, meta=_meta(cells, {"tombstone": b"true"}, record, key))
-        cells.expect(
-            cells.present(table),
-            "the record names no table, and neither does a topic path/to/table/feed; give --table",
-        )
+        cells.expect(cells.present(table), NAMELESS)
         wrapper = cells.members(record.value) if "payload" in cells.names(record.value) else {}
         text, name = (wrapper["payload"], "payload") if wrapper else (record.value, "")
-        payload = cells.members(text, name, optional=IMAGES, usual=MEMBERS)
+        payload = cells.members(text, name, optional=debezium.IMAGES, usual=MEMBERS)
         if "op" not in payload:
             cells.refuse("not a record of YDB's Debezium form: its payload has no `op`")
         source = cells.struct(_SOURCE, payload.get("source"))
@@ -94,16 +83,15 @@ def reader(options: ChangefeedRead) -> Reader:
             cells.holds(lambda connector: connector in (None, CONNECTOR), source.connector),
             lambda: f"the connector is {source.connector!r}, not 'ydb'; read it with --from debezium-json",
         )
-        before, after = (_image(cells, payload, side) for side in IMAGES)
+        before, after = (_image(cells, payload, side) for side in debezium.IMAGES)
         op = cells.each(operation, payload["op"], cells.present(before), cells.present(after))
         if not cells.only(~cells.equal(op, Operation.READ) | cells.present(after)):
             # OLD_IMAGE shows the rows of a scan as old ones, though they are the current ones.
             before, after = None, before
         row = cells.first(after, before)
-        cells.expect(cells.present(row) | (columns is not None), _NAMELESS)
-        key = row_key(cells, row, columns, cells.common(cells.each(key_names, table)))
-        at, transaction = _stamp(cells, source)
-        meta = {"payload": cells.shell(payload, IMAGES)}
+        cells.expect(cells.present(row) | (columns is not None), _ROWLESS)
+        key = debezium.row_key(cells, row, columns, cells.common(cells.each(key_names, table)))
+        meta = {"payload": cells.shell(payload, debezium.IMAGES)}
         if not wrapper:
             meta["bare"] = b"true"
         elif len(wrapper) > 1:
@@ -114,19 +102,15 @@ def reader(options: ChangefeedRead) -> Reader:
             key=key,
             before=before,
             after=after,
-            before_image=cells.where(cells.present(before), Image.FULL, Image.NONE),
-            after_image=cells.where(cells.present(after), Image.FULL, Image.NONE),
-            position=at,
-            commit_time=_commit_time(cells, source),
-            transaction=transaction,
             meta=_meta(cells, meta, record, key),
             schema=cells.each(schema_text, table),
+            **_stamp(cells, source),
         )
 
     return read
 
 
-_NAMELESS = (
+_ROWLESS = (
     "nothing names the row: the record has no image, no message key and no header `__key`;"
     " read it with its keys (--carrier kcat)"
 )
@@ -148,30 +132,28 @@ def _operation(overwrite: Operation, raw: bytes, has_before: bool, has_after: bo
     return overwrite if op is Operation.UPDATE and not has_before else op
 
 
-def _stamp(cells: Cells, source: _Source) -> tuple[Cell, Cell]:
-    """The position, and the transaction that is a part of it."""
+def _stamp(cells: Cells, source: _Source) -> dict[str, Cell]:
+    """The position, the transaction that is a part of it, and the commit time."""
+    found: dict[str, Cell] = {}
     step, transaction = source.step, source.transaction
-    if not cells.branch(cells.present(step) & cells.present(transaction)):
-        return None, None
-    for number in (step, transaction):
-        cells.expect(
-            cells.less(number, UINT64) & ~cells.less(number, 0),
-            "source.step and source.txId must be whole numbers of 64 bits",
-        )
-    return cells.position(step, transaction), cells.transaction(cells.printed(transaction))
-
-
-def _commit_time(cells: Cells, source: _Source) -> Cell:
+    if cells.branch(cells.present(step) & cells.present(transaction)):
+        for number in (step, transaction):
+            fits = cells.less(number, UINT64) & ~cells.less(number, 0)
+            cells.expect(fits, "source.step and source.txId must be whole numbers of 64 bits")
+        found["position"] = cells.position(step, transaction)
+        found["transaction"] = cells.transaction(cells.printed(transaction))
     if cells.only(~cells.equal(source.ts_ms, BY_STEP)):
-        return cells.time(source.ts_ms, MILLISECOND)
-    return None if source.step is None else commit_time_of(source.step)
+        found["commit_time"] = cells.time(source.ts_ms, MILLISECOND)
+    elif step is not None:
+        found["commit_time"] = commit_time_of(step)
+    return found
 
 
 def _meta(cells: Cells, meta: Members, record: Record, key: Cell) -> Cell:
     """`meta` with the headers, and the message key where it is not the usual wrapper around the canonical one."""
     if record.key is None and any(name == KEY_HEADER for name, _ in record.headers):
         meta["key_in_header"] = b"true"
-    return cells.shell(meta | remembered(cells, record, _wrapped(cells, key)))
+    return cells.shell(meta | debezium.remembered(cells, record, _wrapped(cells, key)))
 
 
 def _wrapped(cells: Cells, key: Cell) -> Cell:
@@ -189,8 +171,8 @@ def writer(options: ChangefeedWrite) -> Writer:
         topic = cells.each(options.topic_of, change.table)
         if "headers" in meta:
             cells.alone()
-        headers = headers_of(meta)
-        own_key = None if "key_in_header" in meta else message_key(cells, meta, _wrapped(cells, change.key))
+        headers = debezium.headers_of(meta)
+        own_key = None if "key_in_header" in meta else debezium.message_key(cells, meta, _wrapped(cells, change.key))
         if not cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
             return [RecordCells(None, own_key, topic, headers)]
         if meta and mode is None:
@@ -232,7 +214,7 @@ def _original_value(cells: Cells, change: Cell, meta: Members) -> Cell:
     value = cells.filled_shell(payload, {"before": before, "after": change.after})
     if "bare" in meta:
         return value
-    return rewrapped(cells, value, meta) if "wrapper" in meta else cells.shell({"payload": value})
+    return debezium.rewrapped(cells, value, meta) if "wrapper" in meta else cells.shell({"payload": value})
 
 
 def _images(cells: Cells, out: Cell, mode: Mode | None) -> tuple[Cell, Cell]:
@@ -252,7 +234,7 @@ def _images(cells: Cells, out: Cell, mode: Mode | None) -> tuple[Cell, Cell]:
 def _letter(mode: Mode | None, op: Operation, after_image: Image) -> str:
     if op == Operation.INSERT and (after_image != Image.FULL or mode not in (None, Mode.NEW_AND_OLD_IMAGES)):
         return "u"
-    return LETTERS[op]
+    return debezium.LETTERS[op]
 
 
 def _new_source(cells: Cells, out: Cell, moves: bool) -> Cell:

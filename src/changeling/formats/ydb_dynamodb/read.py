@@ -11,7 +11,7 @@ from typing import Literal
 from changeling.envelope.cells import Cell, Cells, Members, as_bytes
 from changeling.envelope.key_in_row import check_key
 from changeling.envelope.one import ONE
-from changeling.envelope.reading import ChangeCells, Reader
+from changeling.envelope.reading import ChangeCells, Reader, change_of
 from changeling.formats.changefeed import KnownTable, table_of
 from changeling.formats.options import ReadOptions
 from changeling.formats.ydb_dynamodb import types
@@ -19,7 +19,7 @@ from changeling.model import json_text, times
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, inside
 from changeling.model.json_text import quote
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import Operation
 from changeling.model.position import encode as position_of
 from changeling.model.table import TableName
 
@@ -70,10 +70,10 @@ def reader(options: YdbDynamodbRead) -> Reader:
         found = cells.members(record.value)
         if BATCH in found:
             cells.alone()
-            return _batch(found, lambda inner, arn: change_of(ONE, inner, record.topic, arn))
-        return change_of(cells, found, record.topic, None)
+            return _batch(found, lambda inner, arn: read_one(ONE, inner, record.topic, arn))
+        return read_one(cells, found, record.topic, None)
 
-    def change_of(cells: Cells, found: Members, topic: Cell, batch_arn: bytes | None) -> ChangeCells:
+    def read_one(cells: Cells, found: Members, topic: Cell, batch_arn: bytes | None) -> ChangeCells:
         if "dynamodb" not in found:
             cells.refuse("not a stream record: it has no `dynamodb`")
         body = cells.members(found["dynamodb"], "dynamodb", optional=_IMAGES, usual=_BODY)
@@ -98,8 +98,6 @@ def reader(options: YdbDynamodbRead) -> Reader:
             key=key,
             before=old,
             after=new,
-            before_image=cells.where(there[1], Image.FULL, Image.NONE),
-            after_image=cells.where(there[0], Image.FULL, Image.NONE),
             position=None if sequence is None else _position(cells, sequence),
             commit_time=cells.each_row(read_time, cells.value(body, "ApproximateCreationDateTime")),
             meta=cells.shell({**found, "dynamodb": cells.shell(body, taken)}),
@@ -109,7 +107,7 @@ def reader(options: YdbDynamodbRead) -> Reader:
     return read
 
 
-def _batch(found: Members, change_of: Callable[[Members, bytes | None], ChangeCells]) -> list[Change]:
+def _batch(found: Members, read_one: Callable[[Members, bytes | None], ChangeCells]) -> list[Change]:
     """The records of a Lambda event or of a GetRecords answer."""
     with inside(f"`{BATCH}`"):
         records = list(map(json_text.members, json_text.items(found.pop(BATCH))))
@@ -118,7 +116,7 @@ def _batch(found: Members, change_of: Callable[[Members, bytes | None], ChangeCe
     changes = []
     for place, record in enumerate(records):
         with inside(f"{BATCH}[{place}]"):
-            change = Change(**change_of(record, found.get("eventSourceARN"))._asdict())
+            change = change_of(read_one(record, found.get("eventSourceARN")))
         if found:
             change.meta = ONE.merged(change.meta, ONE.shell({BATCH: ONE.shell(found)}))
         changes.append(change)
@@ -131,10 +129,11 @@ def _table(options: ReadOptions, arn: bytes | None, name: bytes | None, topic: s
     named = match[1] if match else _text("tableName", name) if name else None
     table = TableName(None, None, named) if named else options.table or table_of(topic)
     if table is None:
-        raise Rejected(
-            "the record names no table: it has no eventSourceARN, and no topic path/to/table/feed; give --table"
-        )
+        raise Rejected(_NAMELESS)
     return KnownTable(table, options.key_of(table), options.schema_text(table))
+
+
+_NAMELESS = "the record names no table: it has no eventSourceARN, and no topic path/to/table/feed; give --table"
 
 
 def _text(name: str, raw: bytes) -> str:
@@ -154,17 +153,15 @@ def _tombstone(record: Record, table: TableName | None) -> ChangeCells:
 
 
 def _operation(event: bytes, from_ydb: bool, has_new: bool, has_old: bool) -> Operation:
-    op = _EVENTS.get(event)
-    if op is None:
+    if event not in _EVENTS:
         raise Rejected(f"eventName is {event[:60].decode()}: it must be INSERT, MODIFY or REMOVE")
+    op = _EVENTS[event]
     if op is Operation.INSERT and has_old:
         raise Rejected("an INSERT cannot have an OldImage")
     if op is Operation.DELETE and has_new:
         raise Rejected("a REMOVE cannot have a NewImage")
     # YDB's MODIFY without an old image may be an insert; everyone else's INSERT says so in every mode.
-    if op is Operation.UPSERT and (has_old or not from_ydb):
-        return Operation.UPDATE
-    return op
+    return Operation.UPDATE if op is Operation.UPSERT and (has_old or not from_ydb) else op
 
 
 def _image(cells: Cells, name: str, raw: Cell) -> Cell:

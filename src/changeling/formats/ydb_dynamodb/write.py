@@ -22,6 +22,8 @@ SEQUENCE_DIGITS = 21
 """A written SequenceNumber is padded to this many digits; Amazon's have up to 40."""
 _MOST_SEQUENCE_DIGITS = 40
 _MOST_KEY_COLUMNS = 2
+_OF_ROWS = ("Keys", "StreamViewType", "NewImage", "OldImage")
+"""The members of `dynamodb` that say something of the row."""
 _NEW_ROWS = (Operation.INSERT, Operation.READ)
 _NUMBERS = re.compile(rb'"N":"([^"]*)"')
 """Every number of a text: inside of a string the quotes around the letter would be escaped."""
@@ -57,21 +59,22 @@ def writer(options: YdbDynamodbWrite) -> Writer:
             key = cells.text(record["messageKey"]) if "messageKey" in record else change.key
             return [RecordCells(None, key, topic)]
         record.pop(BATCH, None)
+        if options.region is not None:
+            record["awsRegion"] = quote(options.region)
         if "dynamodb" in record and mode is None:
-            return [RecordCells(_original_value(cells, change, record, options), change.key, topic)]
+            return [RecordCells(_original_value(cells, change, record, options.nulls), change.key, topic)]
         if "dynamodb" in record:
             cells.alone()
             body = json_text.members(record["dynamodb"])
         else:
             record, body = _new(cells, out, options)
-        if options.region is not None:
-            record["awsRegion"] = quote(options.region)
         made = []
         rows = [change] if cells.many else rows_of(out, _same_key_value)
         for row in rows:
             out.change = row
             event, *shown = by_rows(cells, row, functools.partial(_shown, out, options))
-            whole = {**record, "dynamodb": cells.sparse(_in_order(body, shown)), "eventName": event}
+            members = {**body, **dict(zip(_OF_ROWS, shown, strict=True))}
+            whole = {**record, "dynamodb": cells.sparse(dict(sorted(members.items()))), "eventName": event}
             if row is not rows[-1] and "eventID" in whole:
                 # The first half of a moved row takes an id of its own.
                 whole["eventID"] = quote(f"{json_text.string(whole['eventID'])}-moved")
@@ -81,23 +84,15 @@ def writer(options: YdbDynamodbWrite) -> Writer:
     return write
 
 
-def _in_order(body: Members, shown: Sequence[Cell]) -> Members:
-    """The members of `dynamodb`, with what it shows of the row."""
-    names = ("Keys", "StreamViewType", "NewImage", "OldImage")
-    return dict(sorted({**body, **dict(zip(names, shown, strict=True))}.items()))
-
-
-def _original_value(cells: Cells, change: Cell, record: Members, options: YdbDynamodbWrite) -> Cell:
+def _original_value(cells: Cells, change: Cell, record: Members, nulls: str) -> Cell:
     body = cells.members(record["dynamodb"])
-    filling = {}
-    if "Keys" in body:
-        noted = cells.equal(body["Keys"], b"null")
-        filling["Keys"] = cells.where(noted, cells.first(change.key, b"{}"), None)
-    for name, image in (("NewImage", change.after), ("OldImage", change.before)):
-        if name in body:
-            filling[name] = _original_image(cells, image, options.nulls)
-    filled = {**record, "dynamodb": cells.filled_shell(body, filling)}
-    return cells.shell(filled if options.region is None else {**filled, "awsRegion": quote(options.region)})
+    filling = {
+        # Keys that are not canonical are in the shell.
+        "Keys": cells.where(cells.equal(body.get("Keys"), b"null"), cells.first(change.key, b"{}"), None),
+        "NewImage": _original_image(cells, change.after, nulls),
+        "OldImage": _original_image(cells, change.before, nulls),
+    }
+    return cells.shell({**record, "dynamodb": cells.filled_shell(body, filling)})
 
 
 def _original_image(cells: Cells, image: Cell, nulls: str) -> Cell:
@@ -134,7 +129,7 @@ def _new(cells: Cells, out: Cell, options: YdbDynamodbWrite) -> tuple[Members, M
         "SequenceNumber": cells.joined(b'"', cells.padded(number, SEQUENCE_DIGITS), b'"'),
     }
     record = {
-        "awsRegion": b'""',
+        "awsRegion": quote(options.region or ""),
         "dynamodb": b"null",
         "eventID": cells.joined(b'"', quote(options.shard)[1:-1], b"-", cells.digits(number), b'"'),
         "eventName": b"null",
@@ -176,13 +171,11 @@ def _shown(out: Cell, options: YdbDynamodbWrite, cells: Cells, row: Row) -> Sequ
         view = _widest(op, new is not None, old is not None)
     else:
         view = Mode.KEYS_ONLY if mode is Mode.UPDATES else mode
-        lacks_new = view.has_new_image and new is None and op is not Operation.DELETE
-        lacks_old = view.has_old_image and old is None and op not in _NEW_ROWS
-        if lacks_new or lacks_old:
+        if view.has_new_image and new is None and op is not Operation.DELETE:
             cells.alone()
-        if lacks_new:
             out.lose("after", f"the mode {mode} shows the full row, and this change does not have it")
-        if lacks_old:
+        if view.has_old_image and old is None and op not in _NEW_ROWS:
+            cells.alone()
             out.lose("before", f"the mode {mode} shows the row before the change, and this change does not have it")
     key = row.key or {}
     if cells.many and row.before is not None and op is not Operation.DELETE:

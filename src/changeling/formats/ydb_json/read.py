@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.cells import Cell, Cells, Members, as_bytes
 from changeling.envelope.key_in_row import check_key
 from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats.changefeed import (
     MILLISECOND,
+    NAMELESS,
     UINT64,
     ChangefeedRead,
     KnownTable,
@@ -38,11 +39,8 @@ _pair = msgspec.json.Decoder(tuple[int, int]).decode
 
 def reader(options: ChangefeedRead) -> Reader:
     """A function from a record to its change; raises `UsageError` where nothing names the key columns."""
-    if options.table is not None:
-        named = bool(options.key_of(options.table))
-    else:
-        named = bool(options.key) or any(schema.key for schema in options.schemas)
-    if not named:
+    named = options.key or any(schema.key for schema in options.schemas)
+    if not (named if options.table is None else options.key_of(options.table)):
         raise UsageError(
             "ydb-json: records hold the values of the key without the names of its columns;"
             " name them with --key a,b or in a schema"
@@ -57,7 +55,7 @@ def reader(options: ChangefeedRead) -> Reader:
             return _tombstone(record, table)
         found = cells.members(record.value)
         if table is None:
-            cells.refuse("the record names no table, and neither does a topic path/to/table/feed; give --table")
+            cells.refuse(NAMELESS)
         if "resolved" in found:
             return _barrier(cells, found, table)
         if "tableChanges" in found:
@@ -78,7 +76,8 @@ def _table(options: ReadOptions, topic: str | None) -> KnownTable | None:
 
 
 def _tombstone(record: Record, table: KnownTable | None) -> ChangeCells:
-    key, kept = None, {}
+    key: bytes | None = None
+    kept: Members = {}
     if table is not None and record.key is not None:
         # A message key is free text: where it is not the key array, the tombstone has no key.
         with contextlib.suppress(ValueError):
@@ -112,24 +111,28 @@ def _row(cells: Cells, found: Members, table: KnownTable, mode: Mode | None) -> 
     (flag,) = flags
     op = FLAGS[flag]
     key, kept = _key(cells, found, table.key)
-    content, new, old = (_object(cells, found, name) for name in (flag, "newImage", "oldImage"))
+    for name in (flag, "newImage", "oldImage"):
+        if name in found:
+            cells.expect(cells.starts(found[name], b"{"), f"`{name}` must be an object")
+    content, new, old = found[flag], found.get("newImage"), found.get("oldImage")
     columns = cells.where(cells.matches(content, _EMPTY), None, content)
     for row in (columns, new, old):
         # YDB's own images have no key columns.
         if not cells.only(~cells.contains(row, list(map(quote, table.key)))):
-            check_key(json_text.members(key), row)
-    after, after_image = new, Image.NONE if new is None else Image.FULL
+            check_key(json_text.members(key), as_bytes(row))
+    after, after_image = new, None
     if op is Operation.DELETE:
         cells.expect(~cells.present(columns), "`erase` must be {}: an erase has no columns")
         cells.expect(~cells.present(new), "an erase cannot have a newImage")
     elif new is None:
         after = cells.first(columns, b"{}") if mode is Mode.UPDATES else columns
-        shown = Image.FULL if op is Operation.REPLACE else Image.PARTIAL
-        after_image = cells.where(cells.present(after), shown, Image.NONE)
-    if op is Operation.UPSERT and old is not None:
-        op = Operation.UPDATE
-    elif op is Operation.UPSERT and new is not None and mode is Mode.NEW_AND_OLD_IMAGES:
-        op = Operation.INSERT
+    if op is Operation.UPSERT:
+        if new is None:
+            after_image = cells.where(cells.present(after), Image.PARTIAL, Image.NONE)
+        if old is not None:
+            op = Operation.UPDATE
+        elif new is not None and mode is Mode.NEW_AND_OLD_IMAGES:
+            op = Operation.INSERT
     if new is not None and cells.branch(cells.present(columns)):
         kept = {flag: columns, **kept}
     return ChangeCells(
@@ -138,7 +141,6 @@ def _row(cells: Cells, found: Members, table: KnownTable, mode: Mode | None) -> 
         key=key,
         before=old,
         after=after,
-        before_image=Image.NONE if old is None else Image.FULL,
         after_image=after_image,
         schema=table.schema,
         meta=_shell(cells, found, kept),
@@ -152,23 +154,13 @@ def _key(cells: Cells, found: Members, names: tuple[str, ...]) -> tuple[Cell, Me
         cells.refuse("the record has no `key`")
     raw = found["key"]
     cells.expect(cells.starts(raw, b"["), "`key` must be an array of the key's values")
-    parts = cells.items(
-        raw,
-        len(names),
-        lambda count: f"`key` has {count} values, the key has {len(names)} columns: {', '.join(names)}",
-    )
+    wanted = f"the key has {len(names)} columns: {', '.join(names)}"
+    parts = cells.items(raw, len(names), lambda count: f"`key` has {count} values, {wanted}")
     columns = dict(zip(names, parts, strict=True))
     key = cells.key(columns)
     if not cells.only(cells.all_canonical(parts)):
         return key, {"key": json_text.join(columns.items())}
     return key, {} if list(names) == sorted(names) else {"key": quote(names)}
-
-
-def _object(cells: Cells, found: Members, name: str) -> Cell:
-    if name not in found:
-        return None
-    cells.expect(cells.starts(found[name], b"{"), f"`{name}` must be an object")
-    return found[name]
 
 
 def _shell(cells: Cells, found: Members, kept: Members) -> Cell:

@@ -97,14 +97,12 @@ def _timestamp(raw: bytes) -> bytes:
 def _timestamps(cells: pa.Array) -> pa.Array:
     """As `_timestamp`, of canonical days and timestamps; null where they are finer than microseconds."""
     given = cells.cast(pa.string())
-    clock = pc.if_else(
-        pc.equal(pc.binary_length(given), len('"2026-11-18"')), "T00:00:00", pc.utf8_slice_codeunits(given, 11, 20)
-    )
+    is_day = pc.equal(pc.binary_length(given), len('"2026-11-18"'))
+    clock = pc.if_else(is_day, "T00:00:00", pc.utf8_slice_codeunits(given, 11, 20))
     fraction = pc.ascii_trim(pc.utf8_slice_codeunits(given, 20), characters='.Z"')
     micros = pc.if_else(pc.less_equal(pc.binary_length(fraction), 6), pc.ascii_rpad(fraction, 6, "0"), None)
-    return pc.binary_join_element_wise(pc.utf8_slice_codeunits(given, 0, 11), clock, ".", micros, 'Z"', "").cast(
-        pa.binary()
-    )
+    parts = (pc.utf8_slice_codeunits(given, 0, 11), clock, ".", micros, 'Z"')
+    return pc.binary_join_element_wise(*parts, "").cast(pa.binary())
 
 
 def _number(raw: bytes) -> bytes:
@@ -129,6 +127,14 @@ def _from_hex(raw: bytes) -> bytes:
         raise Rejected(f"{shown(raw)} is not a bytea such as \\x0102") from None
 
 
+def _to_hex(raw: bytes) -> bytes:
+    return quote(f"\\x{base64.b64decode(json_text.string(raw)).hex()}")
+
+
+def _from_interval(raw: bytes) -> bytes:
+    return canonical.reader(types.Type("interval"))(from_words(raw))
+
+
 def _from_json_text(raw: bytes) -> bytes:
     return json_text.compact(json_text.string(raw)) if raw[:1] == b'"' else raw
 
@@ -137,29 +143,24 @@ def _to_json_text(raw: bytes) -> bytes:
     return quote(raw.decode())
 
 
-_READ_WIRE: dict[str, Convert] = {
-    "date32": timestamp_from(DAY, "date"),
-    "datetime64": timestamp_from(SECOND, "timestamptz"),
-    "timestamp64": timestamp_from(MICRO, "timestamptz"),
-    "pgbytea": _from_hex,
-    "pginterval": lambda raw: canonical.reader(types.Type("interval"))(from_words(raw)),
-    "pgjson": _from_json_text,
-    "pgjsonb": _from_json_text,
+_BOTH_WAYS: dict[str, tuple[Convert, Convert]] = {
+    "date32": (timestamp_from(DAY, "date"), _count(DAY)),
+    "datetime64": (timestamp_from(SECOND, "timestamptz"), _count(SECOND)),
+    "timestamp64": (timestamp_from(MICRO, "timestamptz"), _micros),
+    "pgbytea": (_from_hex, _to_hex),
+    "pginterval": (_from_interval, to_words(MICROSECOND)),
+    "pgjson": (_from_json_text, _to_json_text),
+    "pgjsonb": (_from_json_text, _to_json_text),
 }
-_WRITE_WIRE: dict[str, Convert] = {
-    "date32": _count(DAY),
-    "datetime64": _count(SECOND),
-    "timestamp64": _micros,
-    "pgbool": lambda raw: b'"t"' if raw == b"true" else b'"f"',
+"""Types whose values are spelled in another way than those of others with the same canonical type."""
+_WRITTEN_ALONE: dict[str, Convert] = {
     **dict.fromkeys(("pgint2", "pgint4", "pgint8", "pgoid", "pgfloat4", "pgfloat8", "pgnumeric"), _as_text),
+    "pgbool": lambda raw: b'"t"' if raw == b"true" else b'"f"',
     "pgdate": lambda raw: raw,
     "pgtimestamp": lambda raw: quote(_pg_timestamp(raw)),
     "pgtimestamptz": lambda raw: quote(_pg_timestamp(raw) + "+00"),
-    "pgbytea": lambda raw: quote(f"\\x{base64.b64decode(json_text.string(raw)).hex()}"),
-    "pginterval": to_words(MICROSECOND),
-    "pgjson": _to_json_text,
-    "pgjsonb": _to_json_text,
 }
+"""Types whose values are read as any text is."""
 _TIMES = ("date", "timestamp", "timestamptz")
 _NUMBERS = ("float32", "float64", "decimal")
 TYPES = TypeTable(
@@ -170,8 +171,8 @@ TYPES = TypeTable(
         "duration": to_count(MICROSECOND),
     },
     write_columns={**dict.fromkeys(_NUMBERS), **dict.fromkeys(_TIMES, _timestamps)},
-    read_wire=_READ_WIRE,
-    write_wire=_WRITE_WIRE,
+    read_wire={wire: read for wire, (read, _) in _BOTH_WAYS.items()},
+    write_wire=_WRITTEN_ALONE | {wire: write for wire, (_, write) in _BOTH_WAYS.items()},
     parse=parse,
     name=name,
 )

@@ -7,6 +7,7 @@ import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Condition, Members
 from changeling.envelope.one import ONE
+from changeling.envelope.rows import Row, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.changefeed import MILLISECOND, UINT64, ChangefeedWrite, Mode
 from changeling.formats.format import Outgoing
@@ -91,11 +92,10 @@ def _key_of(schema: str | None) -> tuple[str, ...]:
 def _original_value(cells: Cells, change: Cell, shell: Members, key: Cell, stamp: Cell) -> Cell:
     columns = cells.first(change.after, b"{}")
     own = {"key": key, "newImage": columns, "oldImage": cells.first(change.before, b"{}"), "ts": stamp}
+    shown = b"{}" if "newImage" in shell else columns
     for flag in FLAGS.keys() & shell.keys():
         # Columns next to a newImage are in the shell.
-        own[flag] = cells.where(
-            cells.equal(shell[flag], b"null"), b"{}" if "newImage" in shell else columns, shell[flag]
-        )
+        own[flag] = cells.where(cells.equal(shell[flag], b"null"), shown, shell[flag])
     return cells.shell({name: own.get(name, text) for name, text in shell.items()})
 
 
@@ -131,7 +131,7 @@ def shown(cells: Cells, out: Cell, mode: Mode | None, reset: bool) -> Shown:
     if mode is Mode.UPDATES:
         named |= full & ~new & ~compared & ~resets & there
     if cells.any(named):
-        after = cells.where(named, _with_nulls(cells, change, after), after)
+        after = cells.where(named, by_rows(cells, change, _with_nulls)[0], after)
     flag = cells.where(deleted, b"erase", cells.where(resets, b"reset", b"update"))
     if mode is Mode.UPDATES:
         cells.lose(out, ~deleted & ~there, "after", _NOTHING_CHANGED)
@@ -166,19 +166,12 @@ def _columns(cells: Cells, image: Cell, key: Cell, there: Condition) -> Cell:
     return cells.where(there, cells.first(cells.without_key(image, key), b"{}"), None)
 
 
-def _with_nulls(cells: Cells, change: Cell, after: Cell) -> Cell:
-    """Full rows with their NULLs named, as far as a schema names their columns."""
-
-    def by_schema(part: Cells, schema: str | None, after: Cell, key: Cell) -> Sequence[Cell]:
-        known = () if schema is None else [column.name for column in schema_from_json(schema).columns]
-
-        def made(part: Cells, after: Members | None, key: Members | None) -> Sequence[Cell]:
-            absent = [name for name in known if name not in (key or ()) and name not in (after or ())]
-            return [part.shell({**(after or {}), **dict.fromkeys(absent, b"null")})]
-
-        return part.by_members(made, (after, key))
-
-    return cells.by_value(by_schema, change.schema, after, change.key)[0]
+def _with_nulls(cells: Cells, row: Row) -> Sequence[Cell]:
+    """Full rows without their keys, with their NULLs named, as far as a schema names their columns."""
+    schema, columns = row.kind.schema, dict(row.after or {})
+    for column in () if schema is None else schema_from_json(schema).columns:
+        columns.setdefault(column.name, b"null")
+    return [cells.shell({name: value for name, value in columns.items() if name not in (row.key or ())})]
 
 
 def _changed(cells: Cells, before: Cell, after: Cell) -> Cell:
@@ -236,18 +229,18 @@ def _virtual_timestamp(cells: Cells, out: Cell, wanted: bool | None) -> Cell:
     _check_transaction(cells, out, stamped, number)
     arrived = cells.mask(out.arrived)
     if not out.native:
-        another = (
-            "a record orders by [step, txId], the step being the commit time in milliseconds; this change has another"
-        )
         timed = cells.present(out.change.commit_time)
-        cells.lose(out, ~stamped & ~arrived, "position", f"{another} position")
-        cells.lose(out, ~stamped & timed, "commit_time", f"{another} time or no such position")
+        cells.lose(out, ~stamped & ~arrived, "position", f"{_ANOTHER} position")
+        cells.lose(out, ~stamped & timed, "commit_time", f"{_ANOTHER} time or no such position")
         why = "a record's transaction is the txId of `ts`, which this change does not have"
         cells.lose(out, ~stamped & together, "transaction", why)
     if wanted:
         why = "`ts` was requested, and the source of this change gave it no position"
         cells.lose(out, ~stamped & (arrived | cells.mask(out.native)), "position", why)
     return cells.where(stamped, _print_stamp(cells, step, number), None)
+
+
+_ANOTHER = "a record orders by [step, txId], the step being the commit time in milliseconds; this change has another"
 
 
 def _without_row(out: Outgoing) -> RecordCells:
