@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from changeling.formats.options import ReadOptions, WriteOptions
+from changeling.formats.time_counts import MILLI
 from changeling.model import times
 from changeling.model.errors import Rejected, nearest
 from changeling.model.table import TableName
@@ -18,7 +19,6 @@ CARRIED = (
 NAMELESS = "the record names no table, and neither does a topic path/to/table/feed; give --table"
 UINT64 = 2**64
 """What the step and the txId of a virtual timestamp are below."""
-MILLISECOND = 1_000_000
 
 
 class Mode(StrEnum):
@@ -59,6 +59,10 @@ class ChangefeedRead(ReadOptions, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         Mode.named(self.mode)
+
+    def table_of(self, topic: str | None) -> TableName | None:
+        """The table of all records, or that of the topic's path."""
+        return table_of(topic) if self.table is None else self.table
 
 
 class ChangefeedWrite(WriteOptions, frozen=True, kw_only=True):
@@ -104,9 +108,9 @@ def table_of(topic: str | None) -> TableName | None:
     return TableName("/".join(path[:-2]) or None, schema or None, path[-1])
 
 
-def commit_time_of(step: int) -> int | None:
+def time_of_step(step: int) -> int | None:
     """The coordinator's milliseconds as nanoseconds; None for a step too far off to be a time."""
     try:
-        return times.from_units(step, MILLISECOND)
+        return times.from_units(step, MILLI)
     except Rejected:
         return None

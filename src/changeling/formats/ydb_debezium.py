@@ -12,19 +12,10 @@ from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import debezium_envelope as debezium
 from changeling.formats.capabilities import carrying
-from changeling.formats.changefeed import (
-    CARRIED,
-    MILLISECOND,
-    NAMELESS,
-    UINT64,
-    ChangefeedRead,
-    ChangefeedWrite,
-    Mode,
-    commit_time_of,
-    table_of,
-)
+from changeling.formats.changefeed import CARRIED, NAMELESS, UINT64, ChangefeedRead, ChangefeedWrite, Mode, time_of_step
 from changeling.formats.format import Format, Outgoing
 from changeling.formats.key_changes import rows_to_write
+from changeling.formats.time_counts import MILLI
 from changeling.formats.transaction_progress import number_of
 from changeling.formats.ydb_json.types import TYPES
 from changeling.formats.ydb_json.write import shown
@@ -68,7 +59,7 @@ def reader(options: ChangefeedRead) -> Reader:
         columns, _ = debezium.key_columns(
             cells, dict(record.headers).get(KEY_HEADER) if record.key is None else record.key
         )
-        table = cells.each(table_of, record.topic) if options.table is None else options.table
+        table = cells.each(options.table_of, record.topic)
         if record.value is None:
             key = None if columns is None else cells.key_in_row(columns, None)
             return ChangeCells(Operation.MESSAGE, table, key, meta=_meta(cells, {"tombstone": b"true"}, record, key))
@@ -143,9 +134,9 @@ def _stamp(cells: Cells, source: _Source) -> dict[str, Cell]:
         found["position"] = cells.position(step, transaction)
         found["transaction"] = cells.transaction(cells.printed(transaction))
     if cells.only(~cells.equal(source.ts_ms, BY_STEP)):
-        found["commit_time"] = cells.time(source.ts_ms, MILLISECOND)
+        found["commit_time"] = cells.time(source.ts_ms, MILLI)
     elif step is not None:
-        found["commit_time"] = commit_time_of(step)
+        found["commit_time"] = time_of_step(step)
     return found
 
 
@@ -242,8 +233,8 @@ def _new_source(cells: Cells, out: Cell, moves: bool) -> Cell:
     timed = cells.present(time)
     why = "every record has ts_ms, the time of the commit, and this change declares none"
     cells.lose(out, ~timed, "commit_time", why)
-    millis = cells.units(time, MILLISECOND)
-    exact = cells.equal(cells.time(millis, MILLISECOND), time) & ~cells.less(millis, 0)
+    millis = cells.units(time, MILLI)
+    exact = cells.equal(cells.time(millis, MILLI), time) & ~cells.less(millis, 0)
     why = "ts_ms counts milliseconds since 1970, and this time is earlier or has more digits"
     cells.lose(out, timed & ~exact, "commit_time", why)
     out.placed = step, transaction = _new_stamp(cells, out, moves)

@@ -32,8 +32,6 @@ _BODY = ("ApproximateCreationDateTime", "Keys", "NewImage", "OldImage", "Sequenc
 _IMAGES = ("NewImage", "OldImage")
 _ARN = re.compile(r"arn:[^:]*:dynamodb:[^:]*:[^:]*:table/([^/]+)(?:/.*)?", re.DOTALL)
 _UNITS = (times.NANOS_PER_SECOND, 1_000_000, 1_000, 1)
-_USUAL_UNITS = {10: times.NANOS_PER_SECOND, 13: 1_000_000}
-"""By the number of digits: the seconds and milliseconds of our days."""
 _LIMIT = 2**63
 
 _TEXT, _DIGITS = r'"[^"\\\x00-\x1f]*"', "-?(?:0|[1-9][0-9]*)"
@@ -242,8 +240,11 @@ def read_time(raw: bytes | None) -> int | None:
     """
     if raw is None:
         return None
-    if raw.isdigit() and len(raw) in _USUAL_UNITS:
-        usual = int(raw) * _USUAL_UNITS[len(raw)]
+    # The seconds of our days have 10 digits, the milliseconds 13: with as many zeros as make 19 they are nanoseconds.
+    whole, _, fraction = raw.partition(b".")
+    digits = whole + fraction
+    if len(whole) in (10, 13) and digits.isdigit() and len(digits) <= 19:
+        usual = int(digits.ljust(19, b"0"))
         if usual < _LIMIT:
             return usual
     shown = _text("ApproximateCreationDateTime", raw) if raw[:1] == b'"' else raw.decode()

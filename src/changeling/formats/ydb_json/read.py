@@ -10,17 +10,8 @@ from changeling.envelope.cells import Cell, Cells, Members, as_bytes
 from changeling.envelope.key_in_row import check_key
 from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.formats.changefeed import (
-    MILLISECOND,
-    NAMELESS,
-    UINT64,
-    ChangefeedRead,
-    KnownTable,
-    Mode,
-    commit_time_of,
-    table_of,
-)
-from changeling.formats.options import ReadOptions
+from changeling.formats.changefeed import NAMELESS, UINT64, ChangefeedRead, KnownTable, Mode, time_of_step
+from changeling.formats.time_counts import MILLI
 from changeling.formats.ydb_json.schema import read_schema
 from changeling.model import json_text
 from changeling.model.change import Change, Record
@@ -65,8 +56,8 @@ def reader(options: ChangefeedRead) -> Reader:
     return read
 
 
-def _table(options: ReadOptions, topic: str | None) -> KnownTable | None:
-    name = table_of(topic) if options.table is None else options.table
+def _table(options: ChangefeedRead, topic: str | None) -> KnownTable | None:
+    name = options.table_of(topic)
     if name is None:
         return None
     key = options.key_of(name)
@@ -185,10 +176,10 @@ def _stamp(cells: Cells, found: Members, name: str) -> dict[str, Cell]:
     """The position, the commit time and the transaction that the `ts` or the `resolved` of a record says."""
     step, transaction = cells.captured(found[name], _STAMP)
     if cells.only(cells.present(step)):
-        time = cells.time(step, MILLISECOND)
+        time = cells.time(step, MILLI)
     else:
         step, transaction = _large_stamp(found[name], name)
-        time = commit_time_of(step)
+        time = time_of_step(step)
     return {
         "position": cells.position(step, transaction),
         "commit_time": time,
