@@ -64,14 +64,15 @@ def writer(options: YdbDynamodbWrite) -> Writer:
         if "dynamodb" in record and mode is None:
             return [RecordCells(_original_value(cells, change, record, options.nulls), change.key, topic)]
         if "dynamodb" in record:
-            cells.alone()
-            body = json_text.members(record["dynamodb"])
+            body = cells.members(record["dynamodb"])
         else:
             record, body = _new(cells, out, options)
         made = []
         rows = [change] if cells.many else rows_of(out, _same_key_value)
         for row in rows:
             out.change = row
+            if mode is not None:
+                _check_images(cells, out, mode)
             event, *shown = by_rows(cells, row, functools.partial(_shown, out, options))
             members = {**body, **dict(zip(_OF_ROWS, shown, strict=True))}
             whole = {**record, "dynamodb": cells.sparse(dict(sorted(members.items()))), "eventName": event}
@@ -96,9 +97,11 @@ def _original_value(cells: Cells, change: Cell, record: Members, nulls: str) -> 
 
 
 def _original_image(cells: Cells, image: Cell, nulls: str) -> Cell:
-    if image is None or cells.only(~cells.contains(image, [b"null"])):
+    with_nulls = cells.contains(image, [b"null"])
+    if not cells.any(with_nulls):
         return image
-    return _print(cells, json_text.members(image), nulls)
+    (shown,) = cells.by_members(lambda part, row: [_print(part, row, nulls) if row else None], (image,))
+    return cells.where(with_nulls, shown, image)
 
 
 def _print(cells: Cells, columns: Members, nulls: str) -> Cell:
@@ -163,21 +166,28 @@ def _spelled(raw: bytes) -> bytes:
     return json_text.canonical_number(value.N.encode()) if isinstance(value.N, str) else json_text.canonical(raw)
 
 
+def _check_images(cells: Cells, out: Cell, mode: Mode) -> None:
+    """An image that the mode requires, and the change does not have, is a loss."""
+    change = out.change
+    old = cells.equal(change.before_image, Image.FULL) & cells.present(change.before)
+    new = cells.equal(change.after_image, Image.FULL) & cells.present(change.after)
+    new |= cells.equal(change.after_image, Image.PARTIAL) & old
+    if mode.has_new_image:
+        why = f"the mode {mode} shows the full row, and this change does not have it"
+        cells.lose(out, ~new & ~cells.equal(change.op, Operation.DELETE), "after", why)
+    if mode.has_old_image:
+        why = f"the mode {mode} shows the row before the change, and this change does not have it"
+        cells.lose(out, ~old & ~cells.one_of(change.op, _NEW_ROWS), "before", why)
+
+
 def _shown(out: Cell, options: YdbDynamodbWrite, cells: Cells, row: Row) -> Sequence[Cell]:
-    """The event, the keys, the view, and the images: all that the changes have, or what a mode requires, or else it is a loss."""
-    op, mode = row.kind.op, Mode.named(options.mode)
+    """The event, the keys, the view, and the images: all that the changes have, or what a mode requires."""
+    op, mode, key = row.kind.op, Mode.named(options.mode), row.key or {}
     new, old = _after(row), row.before if row.kind.before_image is Image.FULL else None
     if mode is None:
         view = _widest(op, new is not None, old is not None)
     else:
         view = Mode.KEYS_ONLY if mode is Mode.UPDATES else mode
-        if view.has_new_image and new is None and op is not Operation.DELETE:
-            cells.alone()
-            out.lose("after", f"the mode {mode} shows the full row, and this change does not have it")
-        if view.has_old_image and old is None and op not in _NEW_ROWS:
-            cells.alone()
-            out.lose("before", f"the mode {mode} shows the row before the change, and this change does not have it")
-    key = row.key or {}
     if cells.many and row.before is not None and op is not Operation.DELETE:
         for name, value in key.items():
             # A row that moves to another key is two records.
