@@ -156,6 +156,16 @@ def test_rows_of_several_tables_go_the_quick_way(name: str, keyed: bool) -> None
     check_quick(name, _batch(rows), {"key": "_id"})
 
 
+def test_virtual_timestamps_of_our_days_go_the_quick_way() -> None:
+    """A step of YDB counts milliseconds since 1970: it has 13 digits since 2001."""
+    values = [
+        b'{"key":[%d],"update":{"v":%d},"ts":[%d,%d]}' % (n, n, 1_670_792_400_890 + n, 2**49 + n) for n in range(99)
+    ]
+    rows = _batch([{"value": value} for value in values])
+    check_same("ydb-json", rows, {"table": "t", "key": "id"})
+    check_quick("ydb-json", rows, {"table": "t", "key": "id"})
+
+
 @pytest.mark.parametrize(("name", "options"), CSV)
 def test_rows_of_csv_go_the_quick_way(name: str, options: dict[str, Any]) -> None:
     changes, _ = changeling.decode(list(events(400)), "xtdb")

@@ -9,7 +9,7 @@ from changeling.feeds.option_values import ALIASES, READERS
 from changeling.feeds.options import new_feed
 from changeling.feeds.statements import AddFeed, AlterTable, parse
 from changeling.formats import registry
-from changeling.formats.ydb_json.envelope import Mode
+from changeling.formats.changefeed import Mode
 from changeling.pipelines.feed_sync import declared_feeds
 from tests.pipelines.pipeline_files import USERS, loaded
 

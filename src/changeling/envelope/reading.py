@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from changeling.envelope.cells import Cell, Cells
 from changeling.envelope.columns import Distinct
 from changeling.envelope.many import Many
-from changeling.envelope.one import One
+from changeling.envelope.one import ONE, One
 from changeling.envelope.positions import positions
 from changeling.model import layout
 from changeling.model.change import Change, Record
@@ -19,15 +19,15 @@ from changeling.model.table import TableName
 
 
 class ChangeCells(NamedTuple):
-    """What a record says, or what each record of a group says."""
+    """What a record says, or what each record of a group says. An image is full, unless its kind is given."""
 
     op: Cell
     table: Cell = None
     key: Cell = None
     before: Cell = None
     after: Cell = None
-    before_image: Cell = Image.NONE
-    after_image: Cell = Image.NONE
+    before_image: Cell = None
+    after_image: Cell = None
     position: Cell = None
     commit_time: Cell = None
     transaction: Cell = None
@@ -54,9 +54,23 @@ def one_by_one(read: Reader, templates: bool = False) -> Callable[[Record], Sequ
 
     def decode(record: Record) -> Sequence[Change]:
         found = read(cells, record)
-        return [Change(**found._asdict())] if isinstance(found, ChangeCells) else found
+        return [change_of(found)] if isinstance(found, ChangeCells) else found
 
     return decode
+
+
+def change_of(found: ChangeCells) -> Change:
+    """The change of one record."""
+    return Change(**_with_kinds(ONE, found)._asdict())
+
+
+def _with_kinds(cells: Cells, found: ChangeCells) -> ChangeCells:
+    """With the kinds of both images."""
+    if found.before_image is None:
+        found = found._replace(before_image=cells.where(cells.present(found.before), Image.FULL, Image.NONE))
+    if found.after_image is None:
+        found = found._replace(after_image=cells.where(cells.present(found.after), Image.FULL, Image.NONE))
+    return found
 
 
 def by_columns(
@@ -77,6 +91,7 @@ def by_columns(
             cells.alone()
             raise TypeError("a group gives cells")
         cells.check()
+        found = _with_kinds(cells, found)
         origin = records.column("origin")
         placed = cells.present(found.position)
         if not cells.all(placed):

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from changeling.feeds.feed import DAY, Setting
 from changeling.formats import registry
+from changeling.formats.changefeed import Mode
 from changeling.formats.time_spans import months_and_nanos
-from changeling.formats.ydb_json.envelope import Mode
 from changeling.model import times
 from changeling.model.errors import nearest
 from changeling.model.times import is_span, span_millis

@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 
 from changeling.feeds.option_values import Interval, Value
 from changeling.feeds.tokens import Kind, Token, marked, tokens
-from changeling.formats.ydb_json.topic import table_of
+from changeling.formats.changefeed import table_of
 from changeling.model.errors import UsageError, perhaps_meant
 from changeling.model.table import TableName
 

@@ -47,6 +47,11 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         found = self.schema_of(table)
         return None if found is None else found.to_json()
 
+    def keyed_schema_text(self, table: TableName) -> str | None:
+        """As `schema_text`, with the key columns that are known, where the schema has others or none."""
+        found = self.schema_of(table)
+        return None if found is None else msgspec.structs.replace(found, key=self.key_of(table)).to_json()
+
     def schema_with_id(self, number: int) -> TableSchema | None:
         """The known schema of that registry number."""
         return next((schema for schema in (*self.schemas, *self.registry) if schema.id == number), None)

@@ -47,8 +47,10 @@ def column(values: Values, kind: Type, read: Convert | None = None) -> tuple[pa.
     """
     reasons: Reasons = {}
     given = raw(values)
-    is_plain = read is None or read is canonical.reader(kind)
-    plain = given if is_plain else raw(_read(given.to_pylist(), kind, read, reasons))
+    if read is None or read is canonical.reader(kind):
+        plain = given
+    else:
+        plain = raw(_read(given.to_pylist(), kind, read, reasons))
     array, unfit = stored(plain, kind)
     reasons |= unfit
     return array, [Misfit(place, given[place].as_py(), reasons[place]) for place in sorted(reasons)]

@@ -1,11 +1,11 @@
 """`ydb-dynamodb`: YDB's changefeeds with FORMAT = DYNAMODB_STREAMS_JSON (seed 004), and Amazon DynamoDB Streams' own."""
 
 from changeling.formats.capabilities import carrying
+from changeling.formats.changefeed import CARRIED, Mode
 from changeling.formats.format import Format
 from changeling.formats.ydb_dynamodb.read import YdbDynamodbRead, reader
 from changeling.formats.ydb_dynamodb.types import TYPES
 from changeling.formats.ydb_dynamodb.write import YdbDynamodbWrite, writer
-from changeling.formats.ydb_json.envelope import Mode
 
 FORMAT = Format(
     name="ydb-dynamodb",
@@ -14,24 +14,7 @@ FORMAT = Format(
     write_options=YdbDynamodbWrite,
     reader=reader,
     writer=writer,
-    carries=carrying(
-        "insert",
-        "upsert",
-        "delete",
-        "before",
-        "after",
-        "keys-only",
-        "composite-key",
-        "position",
-        "commit_time",
-        # A written record names no table at all: its full name comes from the topic's path or from the reader's options.
-        "catalog",
-        "schema",
-        "null",
-        "null-text",
-        "types",
-        "binary",
-    ),
+    carries=carrying(*CARRIED, "insert", "upsert"),
     types=TYPES,
     position="SequenceNumber",
     names_table=False,

@@ -1,40 +1,20 @@
 """`ydb-json`: YDB's changefeeds with FORMAT = JSON, in every mode (seed 004)."""
 
 from changeling.formats.capabilities import carrying
+from changeling.formats.changefeed import CARRIED, ChangefeedRead, Mode
 from changeling.formats.format import Format
-from changeling.formats.ydb_json.envelope import FLAGS, Mode
-from changeling.formats.ydb_json.read import YdbJsonRead, reader
+from changeling.formats.ydb_json.read import FLAGS, reader
 from changeling.formats.ydb_json.types import TYPES
 from changeling.formats.ydb_json.write import YdbJsonWrite, writer
 
 FORMAT = Format(
     name="ydb-json",
     summary="YDB's changefeeds, FORMAT = JSON: a key array, a flag, and what the MODE shows of the row",
-    read_options=YdbJsonRead,
+    read_options=ChangefeedRead,
     write_options=YdbJsonWrite,
     reader=reader,
     writer=writer,
-    carries=carrying(
-        "upsert",
-        "delete",
-        "barrier",
-        "ddl",
-        "before",
-        "after",
-        "partial",
-        "keys-only",
-        "composite-key",
-        "position",
-        "commit_time",
-        "transaction",
-        # The record names no table at all: its full name comes from the topic's path or from the reader's options.
-        "catalog",
-        "schema",
-        "null",
-        "null-text",
-        "types",
-        "binary",
-    ),
+    carries=carrying(*CARRIED, "upsert", "barrier", "ddl", "partial", "transaction"),
     types=TYPES,
     position="step, txId",
     names_table=False,

@@ -6,156 +6,136 @@ from collections.abc import Sequence
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.cells import Cell, Cells, Members, as_bytes
 from changeling.envelope.key_in_row import check_key
 from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.formats.options import ReadOptions
-from changeling.formats.ydb_json.envelope import (
-    FLAGS,
-    MEMBERS,
-    PLAIN_ORDERS,
-    Mode,
-    commit_time_of,
-    read_stamp,
-)
-from changeling.formats.ydb_json.table_changes import read_schema
-from changeling.formats.ydb_json.topic import table_of
+from changeling.formats.changefeed import NAMELESS, UINT64, ChangefeedRead, KnownTable, Mode, time_of_step
+from changeling.formats.time_counts import MILLI
+from changeling.formats.ydb_json.schema import read_schema
 from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, UsageError
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
-from changeling.model.position import encode as position_of
-from changeling.model.table import TableName
 
+FLAGS = {"update": Operation.UPSERT, "reset": Operation.REPLACE, "erase": Operation.DELETE}
+"""What happened to the row: a record has exactly one."""
+MEMBERS = ("key", *FLAGS, "newImage", "oldImage", "ts", "resolved", "tableChanges")
+"""What a record says about the change, in the order of YDB's documentation; any other member (`user`) is kept as it is."""
 _EMPTY = r"\{\s*\}"
-_MILLISECOND = 1_000_000
+_STAMP = r"\[\s*(?P<step>[0-8]?[0-9]{1,12})\s*,\s*(?P<transaction>[0-9]{1,18})\s*\]"
+_pair = msgspec.json.Decoder(tuple[int, int]).decode
 
 
-class YdbJsonRead(ReadOptions, frozen=True, kw_only=True):
-    """Options of a reader of YDB's changefeeds."""
-
-    mode: str | None = None
-    """The changefeed's MODE; it distinguishes an empty update from one that shows nothing, and inserts from updates."""
-
-    def __post_init__(self) -> None:
-        Mode.named(self.mode)
-
-
-class _Table(msgspec.Struct, frozen=True):
-    name: TableName
-    key: tuple[str, ...]
-    quoted_key: tuple[bytes, ...]
-    schema: str | None
-
-
-def reader(options: YdbJsonRead) -> Reader:
+def reader(options: ChangefeedRead) -> Reader:
     """A function from a record to its change; raises `UsageError` where nothing names the key columns."""
-    if options.table is not None:
-        named = bool(options.key_of(options.table))
-    else:
-        named = bool(options.key) or any(schema.key for schema in options.schemas)
-    if not named:
+    named = options.key or any(schema.key for schema in options.schemas)
+    if not (named if options.table is None else options.key_of(options.table)):
         raise UsageError(
             "ydb-json: records hold the values of the key without the names of its columns;"
             " name them with --key a,b or in a schema"
         )
-    by_topic = functools.lru_cache(maxsize=4096)(functools.partial(_topic_table, options))
+    by_topic = functools.lru_cache(maxsize=4096)(functools.partial(_table, options))
     mode = Mode.named(options.mode)
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         table = cells.common(cells.each(by_topic, record.topic))
         if record.value is None:
             cells.alone()
-            return [_tombstone(record, table, options)]
+            return _tombstone(record, table)
         found = cells.members(record.value)
         if table is None:
-            cells.refuse("the record names no table, and neither does a topic path/to/table/feed; give --table")
-        if "resolved" in found or "tableChanges" in found:
-            cells.alone()
-            return [_barrier(found, table) if "resolved" in found else _schema_change(found, table)]
+            cells.refuse(NAMELESS)
+        if "resolved" in found:
+            return _barrier(cells, found, table)
+        if "tableChanges" in found:
+            return _schema_change(cells, found, table)
         return _row(cells, found, table, mode)
 
     return read
 
 
-def _topic_table(options: YdbJsonRead, topic: str | None) -> _Table | None:
-    name = options.table
+def _table(options: ChangefeedRead, topic: str | None) -> KnownTable | None:
+    name = options.table_of(topic)
     if name is None:
-        name = table_of(topic)
-        if name is None:
-            return None
-    key, schema = options.key_of(name), options.schema_of(name)
+        return None
+    key = options.key_of(name)
     if not key:
         raise Rejected(f"nothing names the key columns of table {name}; give --key, or a schema with a key")
-    schema_text = None if schema is None else msgspec.structs.replace(schema, key=key).to_json()
-    return _Table(name, key, tuple(map(quote, key)), schema_text)
+    return KnownTable(name, key, options.keyed_schema_text(name))
 
 
-def _row(cells: Cells, found: Members, table: _Table, mode: Mode | None) -> ChangeCells:
+def _tombstone(record: Record, table: KnownTable | None) -> ChangeCells:
+    key: bytes | None = None
+    kept: Members = {}
+    if table is not None and record.key is not None:
+        # A message key is free text: where it is not the key array, the tombstone has no key.
+        with contextlib.suppress(ValueError):
+            key, kept = _key(ONE, {"key": record.key}, table.key)
+    meta = json_text.join([("tombstone", b"true"), *kept.items()])
+    return ChangeCells(Operation.MESSAGE, None if table is None else table.name, key, meta=meta)
+
+
+def _barrier(cells: Cells, found: Members, table: KnownTable) -> ChangeCells:
+    if others := [name for name in found if name in MEMBERS and name != "resolved"]:
+        cells.refuse(f"`resolved` is the only member of a record, this one also has {', '.join(others)}")
+    stamp = {**_stamp(cells, found, "resolved"), "transaction": None}
+    return ChangeCells(Operation.BARRIER, table.name, schema=table.schema, meta=_shell(cells, found, {}), **stamp)
+
+
+def _schema_change(cells: Cells, found: Members, table: KnownTable) -> ChangeCells:
+    if others := [name for name in found if name in MEMBERS and name not in ("tableChanges", "ts")]:
+        cells.refuse(f"a schema record has `tableChanges` and `ts`, this one also has {', '.join(others)}")
+    if "ts" not in found:
+        cells.refuse("a schema record must have `ts`: without it nothing says which rows it applies to")
+    schema = cells.each(lambda raw: read_schema(raw, table).to_json(), found["tableChanges"])
+    meta = _shell(cells, found, {"tableChanges": found["tableChanges"]})
+    return ChangeCells(Operation.DDL, table.name, schema=schema, meta=meta, **_stamp(cells, found, "ts"))
+
+
+def _row(cells: Cells, found: Members, table: KnownTable, mode: Mode | None) -> ChangeCells:
     flags = [flag for flag in FLAGS if flag in found]
     if len(flags) != 1:
         said = f"has {' and '.join(flags)}" if flags else f"has none of {', '.join(FLAGS)}"
         cells.refuse(f"the record {said}: it must have exactly one, since they say what happened")
     (flag,) = flags
+    op = FLAGS[flag]
     key, kept = _key(cells, found, table.key)
-    content, new, old = (_object(cells, found, name) for name in (flag, "newImage", "oldImage"))
+    for name in (flag, "newImage", "oldImage"):
+        if name in found:
+            cells.expect(cells.starts(found[name], b"{"), f"`{name}` must be an object")
+    content, new, old = found[flag], found.get("newImage"), found.get("oldImage")
     columns = cells.where(cells.matches(content, _EMPTY), None, content)
     for row in (columns, new, old):
         # YDB's own images have no key columns.
-        if not cells.only(~cells.contains(row, table.quoted_key)):
-            check_key(json_text.members(key), row)
-    after, after_image = new, Image.NONE if new is None else Image.FULL
-    if flag == "erase":
+        if not cells.only(~cells.contains(row, list(map(quote, table.key)))):
+            check_key(json_text.members(key), as_bytes(row))
+    after, after_image = new, None
+    if op is Operation.DELETE:
         cells.expect(~cells.present(columns), "`erase` must be {}: an erase has no columns")
         cells.expect(~cells.present(new), "an erase cannot have a newImage")
-        op = Operation.DELETE
-    else:
+    elif new is None:
+        after = cells.first(columns, b"{}") if mode is Mode.UPDATES else columns
+    if op is Operation.UPSERT:
         if new is None:
-            after = cells.first(columns, b"{}") if mode is Mode.UPDATES else columns
-            shown = Image.FULL if flag == "reset" else Image.PARTIAL
-            after_image = cells.where(cells.present(after), shown, Image.NONE)
-        op = Operation.REPLACE if flag == "reset" else _written(mode, new is not None, old is not None)
+            after_image = cells.where(cells.present(after), Image.PARTIAL, Image.NONE)
+        if old is not None:
+            op = Operation.UPDATE
+        elif new is not None and mode is Mode.NEW_AND_OLD_IMAGES:
+            op = Operation.INSERT
     if new is not None and cells.branch(cells.present(columns)):
         kept = {flag: columns, **kept}
-    return _stamped(
-        cells,
-        found,
-        ChangeCells(
-            op=op,
-            table=table.name,
-            key=key,
-            before=old,
-            after=after,
-            before_image=Image.NONE if old is None else Image.FULL,
-            after_image=after_image,
-            schema=table.schema,
-            meta=_shell(cells, found, kept),
-        ),
-    )
-
-
-def _written(mode: Mode | None, has_new: bool, has_old: bool) -> Operation:
-    if has_old:
-        return Operation.UPDATE
-    if has_new and mode is Mode.NEW_AND_OLD_IMAGES:
-        return Operation.INSERT
-    return Operation.UPSERT
-
-
-def _tombstone(record: Record, table: _Table | None, options: YdbJsonRead) -> Change:
-    key: bytes | None = None
-    note: Members = {}
-    if table is not None and record.key is not None:
-        # A message key is free text: where it is not the key array, the tombstone has no key.
-        with contextlib.suppress(ValueError):
-            key, note = _key(ONE, {"key": record.key}, table.key)
-    return Change(
-        op=Operation.MESSAGE,
-        table=options.table if table is None else table.name,
+    return ChangeCells(
+        op=op,
+        table=table.name,
         key=key,
-        meta=json_text.join([("tombstone", b"true"), *note.items()]),
+        before=old,
+        after=after,
+        after_image=after_image,
+        schema=table.schema,
+        meta=_shell(cells, found, kept),
+        **(_stamp(cells, found, "ts") if "ts" in found else {}),
     )
 
 
@@ -165,84 +145,52 @@ def _key(cells: Cells, found: Members, names: tuple[str, ...]) -> tuple[Cell, Me
         cells.refuse("the record has no `key`")
     raw = found["key"]
     cells.expect(cells.starts(raw, b"["), "`key` must be an array of the key's values")
-    parts = cells.items(
-        raw,
-        len(names),
-        lambda count: f"`key` has {count} values, the key has {len(names)} columns: {', '.join(names)}",
-    )
+    wanted = f"the key has {len(names)} columns: {', '.join(names)}"
+    parts = cells.items(raw, len(names), lambda count: f"`key` has {count} values, {wanted}")
     columns = dict(zip(names, parts, strict=True))
     key = cells.key(columns)
     if not cells.only(cells.all_canonical(parts)):
         return key, {"key": json_text.join(columns.items())}
-    if len(names) > 1 and list(names) != sorted(names):
-        return key, {"key": quote(names)}
-    return key, {}
-
-
-def _object(cells: Cells, found: Members, name: str) -> Cell:
-    if name not in found:
-        return None
-    cells.expect(cells.starts(found[name], b"{"), f"`{name}` must be an object")
-    return found[name]
+    return key, {} if list(names) == sorted(names) else {"key": quote(names)}
 
 
 def _shell(cells: Cells, found: Members, kept: Members) -> Cell:
     """The record's members in their order, without what the change itself contains; None for a plain record."""
-    order = tuple(found)
-    if not kept:
-        if order in PLAIN_ORDERS:
-            return None
-        if MEMBERS.issuperset(order):
-            return _order_alone(order)
-    return cells.shell({**found, **kept}, [name for name in order if name in MEMBERS and name not in kept])
+    if not kept and set(found).issubset(MEMBERS):
+        return _order(tuple(found))
+    return cells.shell({**found, **kept}, [name for name in found if name in MEMBERS and name not in kept])
 
 
 @functools.lru_cache(maxsize=1024)
-def _order_alone(order: tuple[str, ...]) -> bytes:
-    return json_text.join((name, b"null") for name in order)
+def _order(names: tuple[str, ...]) -> bytes | None:
+    """The members of a record without their values; None where they are in their usual order.
+
+    `reset` with `newImage` is not usual, since a change alone does not show which of the two contained the row.
+    """
+    if names == tuple(name for name in MEMBERS if name in names) and not {"reset", "newImage"}.issubset(names):
+        return None
+    return json_text.join((name, b"null") for name in names)
 
 
-def _stamped(cells: Cells, found: Members, change: ChangeCells) -> ChangeCells:
-    if "ts" not in found:
-        return change
-    stamp = cells.captured(found["ts"], r"\[\s*(?P<step>[0-9]{1,12})\s*,\s*(?P<transaction>[0-9]{1,18})\s*\]")
-    if not cells.only(cells.all_present(stamp)):
-        stamp = read_stamp("ts", found["ts"])
-        return change._replace(commit_time=commit_time_of(stamp[0]), **_place(cells, *stamp))
-    return change._replace(commit_time=cells.time(stamp[0], _MILLISECOND), **_place(cells, *stamp))
-
-
-def _place(cells: Cells, step: Cell, transaction: Cell) -> dict[str, Cell]:
+def _stamp(cells: Cells, found: Members, name: str) -> dict[str, Cell]:
+    """The position, the commit time and the transaction that the `ts` or the `resolved` of a record says."""
+    step, transaction = cells.captured(found[name], _STAMP)
+    if cells.only(cells.present(step)):
+        time = cells.time(step, MILLI)
+    else:
+        step, transaction = _large_stamp(found[name], name)
+        time = time_of_step(step)
     return {
         "position": cells.position(step, transaction),
+        "commit_time": time,
         "transaction": cells.transaction(cells.printed(transaction)),
     }
 
 
-def _barrier(found: Members, table: _Table) -> Change:
-    if others := [name for name in found if name in MEMBERS and name != "resolved"]:
-        raise Rejected(f"`resolved` is the only member of a record, this one also has {', '.join(others)}")
-    step, transaction = read_stamp("resolved", found["resolved"])
-    return Change(
-        op=Operation.BARRIER,
-        table=table.name,
-        position=position_of(step, transaction),
-        commit_time=commit_time_of(step),
-        schema=table.schema,
-        meta=_shell(ONE, found, {}),
-    )
-
-
-def _schema_change(found: Members, table: _Table) -> Change:
-    if others := [name for name in found if name in MEMBERS and name not in ("tableChanges", "ts")]:
-        raise Rejected(f"a schema record has `tableChanges` and `ts`, this one also has {', '.join(others)}")
-    if "ts" not in found:
-        raise Rejected("a schema record must have `ts`: without it nothing says which rows it applies to")
-    raw = found["tableChanges"]
-    change = ChangeCells(
-        op=Operation.DDL,
-        table=table.name,
-        schema=read_schema(raw, table.name, table.key).to_json(),
-        meta=_shell(ONE, found, {"tableChanges": raw}),
-    )
-    return Change(**_stamped(ONE, found, change)._asdict())
+def _large_stamp(raw: bytes, name: str) -> tuple[int, int]:
+    """The step and the transaction's id; raises `Rejected` if they are no such pair."""
+    with contextlib.suppress(msgspec.DecodeError):
+        step, transaction = _pair(raw)
+        if 0 <= step < UINT64 and 0 <= transaction < UINT64:
+            return step, transaction
+    raise Rejected(f"`{name}` must be [step, txId], two whole numbers of 64 bits")

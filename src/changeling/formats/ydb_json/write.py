@@ -1,24 +1,25 @@
 """Changes into changefeed records, in the shape that they had, or in that of a mode."""
 
-import functools
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells, Members
+from changeling.envelope.cells import Cell, Cells, Condition, Members
 from changeling.envelope.one import ONE
+from changeling.envelope.rows import Row, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
+from changeling.formats.changefeed import UINT64, ChangefeedWrite, Mode
 from changeling.formats.format import Outgoing
 from changeling.formats.key_changes import rows_to_write
-from changeling.formats.ydb_json.envelope import MEMBERS, UINT64, Mode, print_stamp, stamp_of
-from changeling.formats.ydb_json.images import Shown, shown
-from changeling.formats.ydb_json.table_changes import print_schema
-from changeling.formats.ydb_json.topic import ChangefeedWrite, topic_of
-from changeling.model import json_text
+from changeling.formats.time_counts import MILLI
+from changeling.formats.ydb_json.read import FLAGS, MEMBERS
+from changeling.formats.ydb_json.schema import print_schema
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 from changeling.model.table import schema_from_json
 
-_MILLISECOND = 1_000_000
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
+_FLAG_OF = {operation: flag for flag, operation in FLAGS.items()}
 
 
 class YdbJsonWrite(ChangefeedWrite, frozen=True, kw_only=True):
@@ -33,13 +34,12 @@ class YdbJsonWrite(ChangefeedWrite, frozen=True, kw_only=True):
 def writer(options: YdbJsonWrite) -> Writer:
     """A function from a change to its records."""
     mode = Mode.named(options.mode)
-    topic_of_table = functools.partial(topic_of, feed=options.feed or "feed")
 
     def write(cells: Cells, out: Cell) -> list[RecordCells]:
         change = out.change
-        topic = cells.each(topic_of_table, change.table)
+        topic = cells.each(options.topic_of, change.table)
         if not cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
-            return [RecordCells(value, key, topic) for value, key in _without_row(out)]
+            return [_without_row(out)._replace(topic=topic)]
         shell = _shell(cells, out) if out.native else {}
         stamp = _virtual_timestamp(cells, out, options.virtual_timestamps)
         spelled_out = cells.equal(change.op, Operation.REPLACE) & cells.mask(options.reset is not True)
@@ -60,15 +60,6 @@ def writer(options: YdbJsonWrite) -> Writer:
     return write
 
 
-def _without_row(out: Outgoing) -> list[tuple[bytes | None, bytes | None]]:
-    change = out.change
-    if change.op is Operation.BARRIER:
-        return [(value, None) for value in _barrier(out)]
-    if change.op is Operation.DDL:
-        return [(value, None) for value in _schema_change(out)]
-    return [(None, None if change.key is None else _key_array(ONE, out, kept(ONE, out)))]
-
-
 def _shell(cells: Cells, out: Cell) -> Members:
     """The members that the record had, each null where the change contains its value."""
     change = out.change
@@ -78,7 +69,7 @@ def _shell(cells: Cells, out: Cell) -> Members:
 
 def _usual_members(op: Operation, after_image: Image, has_before: bool) -> tuple[str, ...]:
     """The members of a plain record."""
-    flag = {Operation.DELETE: "erase", Operation.REPLACE: "reset"}.get(op, "update")
+    flag = _FLAG_OF.get(op, "update")
     new = ("newImage",) if after_image == Image.FULL and flag == "update" else ()
     return ("key", flag, *new, *(("oldImage",) if has_before else ()), "ts")
 
@@ -102,110 +93,171 @@ def _key_of(schema: str | None) -> tuple[str, ...]:
 def _original_value(cells: Cells, change: Cell, shell: Members, key: Cell, stamp: Cell) -> Cell:
     columns = cells.first(change.after, b"{}")
     own = {"key": key, "newImage": columns, "oldImage": cells.first(change.before, b"{}"), "ts": stamp}
-    flag = b"{}" if "newImage" in shell else columns
-    for name, text in shell.items():
-        if name not in own:
-            own[name] = cells.where(cells.equal(text, b"null"), flag, text) if name in MEMBERS else text
-    return cells.shell({name: own[name] for name in shell})
+    shown = b"{}" if "newImage" in shell else columns
+    for flag in FLAGS.keys() & shell.keys():
+        # Columns next to a newImage are in the shell.
+        own[flag] = cells.where(cells.equal(shell[flag], b"null"), shown, shell[flag])
+    return cells.shell({name: own.get(name, text) for name, text in shell.items()})
 
 
-def _in_mode(cells: Cells, content: Shown, shell: Members, key: Cell, stamp: Cell) -> Cell:
-    parts: list[Cell] = [b'{"key":', key, b',"', content.flag, b'":', content.columns]
-    for name, text in (("newImage", content.new_image), ("oldImage", content.old_image), ("ts", stamp)):
-        if cells.any(cells.present(text)):
-            parts.append(cells.first(cells.joined(b"," + json_text.head(name), text), b""))
-    for name, text in shell.items():
-        if name not in MEMBERS:
-            parts += [b"," + json_text.head(name), text]
-    return cells.joined(*parts, b"}")
+def _in_mode(cells: Cells, content: "Shown", shell: Members, key: Cell, stamp: Cell) -> Cell:
+    front = cells.joined(b'{"key":', key, b',"', content.flag, b'":', content.columns)
+    rest = {"newImage": content.new_image, "oldImage": content.old_image, "ts": stamp}
+    rest |= {name: text for name, text in shell.items() if name not in MEMBERS}
+    return cells.with_front(front, cells.first(cells.sparse(rest), b"{}"))
+
+
+class Shown(NamedTuple):
+    """A record's flag with its columns, and its images where it has them."""
+
+    flag: Cell
+    columns: Cell = b"{}"
+    new_image: Cell = None
+    old_image: Cell = None
+
+
+def shown(cells: Cells, out: Cell, mode: Mode | None, reset: bool) -> Shown:
+    """The columns of a row's record; a mode that needs what the change lacks is a loss."""
+    change = out.change
+    deleted, replaced = (cells.equal(change.op, op) for op in (Operation.DELETE, Operation.REPLACE))
+    resets, new = replaced & cells.mask(reset), cells.one_of(change.op, (Operation.INSERT, Operation.READ))
+    full = cells.equal(change.after_image, Image.FULL)
+    partial = cells.equal(change.after_image, Image.PARTIAL)
+    before = _columns(cells, change.before, change.key, cells.equal(change.before_image, Image.FULL))
+    after = _columns(cells, change.after, change.key, (full | partial) & ~deleted)
+    there = cells.present(after)
+    # A replace that is written as an update names those columns that become NULL.
+    named = replaced & ~resets & there
+    compared = full & cells.present(before) & ~new & ~resets & there
+    if mode is Mode.UPDATES:
+        named |= full & ~new & ~compared & ~resets & there
+    if cells.any(named):
+        after = cells.where(named, by_rows(cells, change, _with_nulls)[0], after)
+    flag = cells.where(deleted, b"erase", cells.where(resets, b"reset", b"update"))
+    if mode is Mode.UPDATES:
+        cells.lose(out, ~deleted & ~there, "after", _NOTHING_CHANGED)
+        unknown = replaced & ~resets & ~compared & there & ~cells.present(change.schema)
+        cells.lose(out, unknown, "replace", _UNKNOWN_NULLS)
+        if cells.any(compared):
+            after = cells.where(compared, _changed(cells, before, after), after)
+        return Shown(flag, cells.first(after, b"{}"))
+    whole = there & (full | replaced)
+    if mode is None:
+        partial = cells.equal(change.before_image, Image.PARTIAL)
+        cells.lose(out, partial, "before", "an oldImage is the full row, and this change has only part of it")
+        whole &= ~resets
+        columns = cells.first(cells.where(whole, None, after), b"{}")
+        return Shown(flag, columns, cells.where(whole, after, None), before)
+    if mode.has_old_image:
+        why = f"the mode {mode} shows the row before the change, and this change does not have it"
+        cells.lose(out, ~cells.present(before) & ~new, "before", why)
+    if mode.has_new_image:
+        why = f"the mode {mode} shows the full row, and this change has only part of it"
+        cells.lose(out, ~deleted & ~whole, "after", why)
+    new_image = cells.where(whole, after, None) if mode.has_new_image else None
+    return Shown(flag, new_image=new_image, old_image=before if mode.has_old_image else None)
+
+
+_NOTHING_CHANGED = "the mode UPDATES shows the changed columns, and this change has none"
+_UNKNOWN_NULLS = "without a schema it is not known which columns become NULL; write with reset=true"
+
+
+def _columns(cells: Cells, image: Cell, key: Cell, there: Condition) -> Cell:
+    """The columns of an image without those of the key."""
+    return cells.where(there, cells.first(cells.without_key(image, key), b"{}"), None)
+
+
+def _with_nulls(cells: Cells, row: Row) -> Sequence[Cell]:
+    """Full rows without their keys, with their NULLs named, as far as a schema names their columns."""
+    schema, columns = row.kind.schema, dict(row.after or {})
+    for column in () if schema is None else schema_from_json(schema).columns:
+        columns.setdefault(column.name, b"null")
+    return [cells.shell({name: value for name, value in columns.items() if name not in (row.key or ())})]
+
+
+def _changed(cells: Cells, before: Cell, after: Cell) -> Cell:
+    """The columns of a row after a change that are others than before."""
+
+    def made(part: Cells, before: Members | None, after: Members | None) -> Sequence[Cell]:
+        was, found = before or {}, {**dict.fromkeys(before or {}, b"null"), **(after or {})}
+        same = {name: part.equal(value, was.get(name, b"null")) for name, value in found.items()}
+        return [part.first(part.sparse({name: part.where(same[name], None, found[name]) for name in found}), b"{}")]
+
+    return cells.by_members(made, (before, after))[0]
+
+
+def _own_stamp(cells: Cells, out: Cell) -> tuple[Condition, Cell, Cell]:
+    """Where the position is a step and a txId, and these. The step is the commit time in milliseconds, if there is one.
+
+    A change of another dialect must have that time.
+    """
+    time = out.change.commit_time
+    step, number = cells.components(out.change.position, 2)
+    stamped = cells.all_present((step, number)) & cells.less(step, UINT64) & cells.less(number, UINT64)
+    timed, millis = cells.present(time), cells.units(time, MILLI)
+    in_time = timed & cells.equal(millis, step) & cells.equal(cells.time(millis, MILLI), time)
+    stamped &= (in_time | ~timed) if out.native else (in_time & ~cells.mask(out.arrived))
+    return stamped, step, number
+
+
+def _print_stamp(cells: Cells, step: Cell, number: Cell) -> Cell:
+    return cells.joined(b"[", cells.digits(step), b",", cells.digits(number), b"]")
+
+
+def _check_transaction(cells: Cells, out: Cell, stamped: Condition, number: Cell) -> None:
+    """What a stamp does not say of the change's transaction is a loss."""
+    declared = cells.fields(out.change.transaction)
+    stamped = stamped & cells.present(declared.id)
+    own = cells.equal(declared.id, cells.digits(number))
+    another = stamped & ~own
+    cells.lose(out, another, "transaction", lambda: f"the id {declared.id!r} is not the txId {number} of the position")
+    inside = cells.present(declared.order) | cells.present(declared.total)
+    why = "a record has the transaction's id, but no order inside it or over all"
+    cells.lose(out, stamped & own & inside, "transaction", why)
 
 
 def _virtual_timestamp(cells: Cells, out: Cell, wanted: bool | None) -> Cell:
-    """The stamp to write, or None; what cannot be written without one is a loss, unless none was requested.
-
-    It is the change's position, whose first number is the time in milliseconds: a change of another dialect must have it.
-    """
+    """The stamp to write, or None; what cannot be written without one is a loss, unless none was requested."""
     if wanted is False:
         return None
-    change, arrived = out.change, cells.mask(out.arrived)
-    step, number = cells.components(change.position, 2)
-    declared = cells.fields(change.transaction)
-    together, timed = cells.present(declared.id), cells.present(change.commit_time)
-    millis = cells.units(change.commit_time, _MILLISECOND)
-    stamped = cells.all_present((step, number)) & cells.less(step, UINT64) & cells.less(number, UINT64)
-    in_time = timed & cells.equal(millis, step) & cells.equal(cells.time(millis, _MILLISECOND), change.commit_time)
-    # A record with `ts` has a transaction, also where the stamp happens to equal its place of arrival.
-    stamped &= (together & (in_time | ~timed)) if out.native else (in_time & ~arrived)
+    stamped, step, number = _own_stamp(cells, out)
+    together = cells.present(out.change.transaction)
+    if out.native:
+        # A record with `ts` has a transaction, also where the stamp happens to equal its place of arrival.
+        stamped &= together
     # What distinguishes halves is no txId.
     stamped &= cells.mask(cells.many or not out.halves)
-    own = cells.equal(declared.id, cells.digits(number))
-    cells.lose(
-        out,
-        stamped & together & ~own,
-        "transaction",
-        lambda: f"the id {declared.id!r} is not the txId {number} of the position",
-    )
-    inside = cells.present(declared.order) | cells.present(declared.total)
-    cells.lose(out, stamped & together & own & inside, "transaction", _NO_ORDER)
-    another = "a record orders by [step, txId], the step being the commit time in milliseconds; this change has another"
+    _check_transaction(cells, out, stamped, number)
+    arrived = cells.mask(out.arrived)
     if not out.native:
-        cells.lose(out, ~stamped & ~arrived, "position", f"{another} position")
-        cells.lose(out, ~stamped & timed, "commit_time", f"{another} time or no such position")
-        cells.lose(
-            out,
-            ~stamped & together,
-            "transaction",
-            "a record's transaction is the txId of `ts`, which this change does not have",
-        )
+        timed = cells.present(out.change.commit_time)
+        cells.lose(out, ~stamped & ~arrived, "position", f"{_ANOTHER} position")
+        cells.lose(out, ~stamped & timed, "commit_time", f"{_ANOTHER} time or no such position")
+        why = "a record's transaction is the txId of `ts`, which this change does not have"
+        cells.lose(out, ~stamped & together, "transaction", why)
     if wanted:
-        cells.lose(
-            out,
-            ~stamped & (arrived | cells.mask(out.native)),
-            "position",
-            "`ts` was requested, and the source of this change gave it no position",
-        )
-    return cells.where(stamped, cells.joined(b"[", cells.digits(step), b",", cells.digits(number), b"]"), None)
+        why = "`ts` was requested, and the source of this change gave it no position"
+        cells.lose(out, ~stamped & (arrived | cells.mask(out.native)), "position", why)
+    return cells.where(stamped, _print_stamp(cells, step, number), None)
 
 
-_NO_ORDER = "a record has the transaction's id, but no order inside it or over all"
+_ANOTHER = "a record orders by [step, txId], the step being the commit time in milliseconds; this change has another"
 
 
-def _own_stamp(out: Outgoing) -> tuple[int, int] | None:
-    """The change's position as a stamp; the step is a time too, which a change of another dialect must have."""
-    if not out.native and (out.arrived or out.change.commit_time is None):
-        return None
-    return stamp_of(out.change)
-
-
-def _check_transaction(out: Outgoing, stamp: tuple[int, int]) -> None:
-    transaction = out.change.transaction
-    if transaction is None:
-        return
-    if transaction.id != str(stamp[1]):
-        out.lose("transaction", f"the id {transaction.id!r} is not the txId {stamp[1]} of the position")
-    elif transaction.order is not None or transaction.total is not None:
-        out.lose("transaction", _NO_ORDER)
-
-
-def _barrier(out: Outgoing) -> list[bytes]:
-    stamp = _own_stamp(out)
-    if stamp is None:
-        out.lose("barrier", "`resolved` is [step, txId], the step being the time in milliseconds; this one is another")
-        return []
-    shell = kept(ONE, out) or {"resolved": b"null"}
-    return [json_text.join((name, print_stamp(stamp) if name == "resolved" else text) for name, text in shell.items())]
-
-
-def _schema_change(out: Outgoing) -> list[bytes]:
-    stamp = _own_stamp(out)
-    if stamp is None:
-        out.lose("ddl", "a schema record must have `ts`, and this change has no position [step, txId]")
-        return []
-    shell = kept(ONE, out)
-    if not shell:
-        if out.schema is None or not out.schema.columns or not out.schema.key:
-            out.lose("ddl", "a schema record contains columns and key, and this change has no such schema")
-            return []
-        shell = {"tableChanges": print_schema(out.schema, out.native), "ts": b"null"}
-    _check_transaction(out, stamp)
-    return [json_text.join((name, print_stamp(stamp) if name == "ts" else text) for name, text in shell.items())]
+def _without_row(out: Outgoing) -> RecordCells:
+    """A barrier, a schema record, or a tombstone."""
+    change, shell = out.change, kept(ONE, out)
+    if change.op not in (Operation.BARRIER, Operation.DDL):
+        return RecordCells(None, None if change.key is None else _key_array(ONE, out, shell))
+    stamped, step, number = _own_stamp(ONE, out)
+    if change.op is Operation.BARRIER:
+        why = "`resolved` is [step, txId], the step being the time in milliseconds; this one is another"
+        ONE.lose(out, ~stamped, "barrier", why)
+        return RecordCells(ONE.shell({**shell, "resolved": _print_stamp(ONE, step, number)}))
+    ONE.lose(out, ~stamped, "ddl", "a schema record must have `ts`, and this change has no position [step, txId]")
+    schema = out.schema
+    if not shell and schema is not None and schema.columns and schema.key:
+        shell = {"tableChanges": print_schema(schema, out.native)}
+    ONE.lose(out, not shell, "ddl", "a schema record contains columns and key, and this change has no such schema")
+    _check_transaction(ONE, out, stamped, number)
+    return RecordCells(ONE.shell({**shell, "ts": _print_stamp(ONE, step, number)}))

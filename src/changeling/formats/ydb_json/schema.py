@@ -2,11 +2,12 @@
 
 import msgspec
 
+from changeling.formats.changefeed import KnownTable
 from changeling.formats.ydb_json.types import TYPES
 from changeling.model import json_text
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
-from changeling.model.table import Column, TableName, TableSchema
+from changeling.model.table import Column, TableSchema
 
 
 class _ColumnType(msgspec.Struct):
@@ -26,10 +27,10 @@ class _TableChange(msgspec.Struct):
 _changes = json_text.named("tableChanges", msgspec.json.Decoder(list[_TableChange]).decode)
 
 
-def read_schema(raw: msgspec.Raw, table: TableName, known_key: tuple[str, ...]) -> TableSchema:
+def read_schema(raw: bytes, table: KnownTable) -> TableSchema:
     """The schema in a record; raises `Rejected` if there is none.
 
-    The older serializer names only the last key column, as a string: `known_key` replaces it.
+    The older serializer names only the last key column, as a string: the key that the user named replaces it.
     """
     changes = _changes(raw)
     if len(changes) != 1:
@@ -37,16 +38,15 @@ def read_schema(raw: msgspec.Raw, table: TableName, known_key: tuple[str, ...]) 
     found = changes[0].table
     if not found.columns:
         raise Rejected("`tableChanges` has no columns")
-    if isinstance(found.key, str):
-        key = known_key
-    else:
+    key = table.key
+    if not isinstance(found.key, str):
         key = tuple(found.key)
         if not key:
             raise Rejected("`tableChanges` names no key column")
         if missing := [name for name in key if name not in found.columns]:
             raise Rejected(f"`tableChanges` names key columns that are not among its columns: {', '.join(missing)}")
     columns = tuple(_column(name, kind if isinstance(kind, str) else kind.type) for name, kind in found.columns.items())
-    return TableSchema(columns, key, table, found.version)
+    return TableSchema(columns, key, table.name, found.version)
 
 
 def _column(name: str, wire: str) -> Column:
@@ -59,12 +59,8 @@ def _column(name: str, wire: str) -> Column:
 
 def print_schema(schema: TableSchema, native: bool) -> bytes:
     """The `tableChanges` of a schema; `native` schemas keep YDB's own names of their types."""
-    table = {
-        "schemaVersion": 1 if schema.id is None else schema.id,
-        "columns": {
-            column.name: {"type": (native and column.original_type) or TYPES.name(column.canonical)}
-            for column in schema.columns
-        },
-        "primaryKeyColumnNames": schema.key,
+    columns: dict[str, _ColumnType | str] = {
+        column.name: _ColumnType((native and column.original_type) or TYPES.name(column.canonical))
+        for column in schema.columns
     }
-    return quote([{"table": table}])
+    return quote([_TableChange(_Table(1 if schema.id is None else schema.id, columns, list(schema.key)))])
