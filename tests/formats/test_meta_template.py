@@ -31,7 +31,7 @@ def event(number: int, **source: object) -> dict[str, object]:
             **source,
         },
         "op": "c",
-        "ts_ms": time,
+        "ts_ms": source.get("ts_ms", time),
         "transaction": {"id": str(number), "total_order": number, "data_collection_order": 0},
     }
 
@@ -92,6 +92,8 @@ def test_changes_of_a_table_have_one_meta_in_the_log() -> None:
         {"name": '{"left_out":{}}'},
         {"name": 'with "quotes" and \\'},
         {"ts_ms": None},
+        {"ts_ms": None, "system_time": None},
+        {"system_time": None},
         {"snapshot": "true"},
         {"left_out": {"source.ts_ms": "commit_time.ms"}},
     ],
