@@ -302,7 +302,7 @@ class Pipeline:
 
     def maintain(self) -> "list[Done]":
         """Compacts files, expires snapshots, drops what is past retention, and removes orphan files."""
-        from changeling.pipelines.upkeep import maintain
+        from changeling.pipelines.maintenance import maintain
 
         file = lock_file(self._loaded)
         with held(file.with_suffix(".maintain.lock"), self.name, "changeling maintain"), self._redacted():
@@ -314,7 +314,7 @@ class Pipeline:
         Returns the names of what was dropped. Raises `NotAllDropped` with the statements to run where something remains on a
         server that the user may not drop; everything else is dropped then.
         """
-        from changeling.pipelines.upkeep import remove
+        from changeling.pipelines.maintenance import remove
 
         with held(lock_file(self._loaded), self.name, "changeling remove"), self._redacted():
             return remove(self._loaded)
