@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -15,62 +16,49 @@ WriteColumn: TypeAlias = Callable[[pa.Array], pa.Array]
 """A column of values, as `canonical_cells.are_canonical` takes them, into the dialect's; null where a value needs a closer look."""
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TypeTable:
-    """How one format spells values. Only what differs from the canonical convention is listed.
+    """How one format spells values. Only what differs from the canonical convention is listed."""
 
-    `read` and `write` give the conversion by the kind of the canonical type; `read_wire` and `write_wire` by the wire's own
-    type name where one canonical type has several spellings; those with `untyped` are for values of unknown type. `write_columns`
-    gives what is quicker than `write`, or None where only odd values are spelled in another way.
-    """
-
-    def __init__(
-        self,
-        *,
-        read: Mapping[str, Convert] | None = None,
-        write: Mapping[str, Convert] | None = None,
-        write_columns: Mapping[str, WriteColumn | None] | None = None,
-        read_wire: Mapping[str, Convert] | None = None,
-        write_wire: Mapping[str, Convert] | None = None,
-        parse: Callable[[str], Type | None] = lambda name: None,
-        name: Callable[[Type], str] = str,
-        untyped: Convert | None = None,
-        untyped_read: Convert | None = None,
-        untyped_loss: Callable[[bytes], str | None] = lambda raw: None,
-        all_text: bool = False,
-    ) -> None:
-        self._read, self._write = read or {}, write or {}
-        self._write_columns = write_columns or {}
-        self._read_wire, self._write_wire = read_wire or {}, write_wire or {}
-        self.parse = parse
-        """The canonical type of a wire type name, or None where it is unknown."""
-        self.name = name
-        """The wire's name of a canonical type."""
-        self.untyped = untyped
-        """How a plain value of unknown type is written, or None: as it is."""
-        self.untyped_read = untyped_read
-        """The plain value that a value of unknown type means, or None: itself."""
-        self.untyped_loss = untyped_loss
-        """Why a plain value of unknown type reads back as another one, or None: it does not."""
-        self.all_text = all_text
-        """Every value is text, as everyone knows: one of unknown type is no loss, and is reported."""
+    read: Mapping[str, Convert] = field(default_factory=dict)
+    """From the dialect's values, by the kind of the canonical type."""
+    write: Mapping[str, Convert] = field(default_factory=dict)
+    """Into the dialect's values, by the kind of the canonical type."""
+    write_columns: Mapping[str, WriteColumn | None] = field(default_factory=dict)
+    """What is quicker than `write`, or None where only odd values are spelled in another way."""
+    read_wire: Mapping[str, Convert] = field(default_factory=dict)
+    """By the wire's own type name, where one canonical type has several spellings."""
+    write_wire: Mapping[str, Convert] = field(default_factory=dict)
+    parse: Callable[[str], Type | None] = lambda name: None
+    """The canonical type of a wire type name, or None where it is unknown."""
+    name: Callable[[Type], str] = str
+    """The wire's name of a canonical type."""
+    untyped: Convert | None = None
+    """How a plain value of unknown type is written, or None: as it is."""
+    untyped_read: Convert | None = None
+    """The plain value that a value of unknown type means, or None: itself."""
+    untyped_loss: Callable[[bytes], str | None] = lambda raw: None
+    """Why a plain value of unknown type reads back as another one, or None: it does not."""
+    all_text: bool = False
+    """Every value is text, as everyone knows: one of unknown type is no loss, and is reported."""
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a format has one table, and it lives as long as the program
     def reader(self, kind: Type, wire: str | None = None) -> Convert:
         """From this format's value to the canonical one; raises `Rejected` where it does not fit."""
-        if wire is not None and (special := self._read_wire.get(_bare(wire))):
+        if wire is not None and (special := self.read_wire.get(_bare(wire))):
             return special
         if kind.item is not None:
             return canonical.array_of(self.reader(kind.item))
-        own = self._read.get(kind.kind)
+        own = self.read.get(kind.kind)
         checked = canonical.reader(kind)
         return checked if own is None else lambda raw: checked(own(raw))
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - as above
     def writer(self, kind: Type, wire: str | None = None) -> Convert | None:
         """From the canonical value to this format's, or None where they are the same."""
-        if wire is not None and (special := self._write_wire.get(_bare(wire))):
+        if wire is not None and (special := self.write_wire.get(_bare(wire))):
             return special
-        if own := self._write.get(kind.kind):
+        if own := self.write.get(kind.kind):
             return own
         if kind.item is not None and (item := self.writer(kind.item)):
             return canonical.array_of(item)
@@ -78,8 +66,8 @@ class TypeTable:
 
     def column_writer(self, kind: Type) -> WriteColumn | None:
         """As `writer`, for values that `canonical_cells.are_canonical` takes."""
-        if kind.kind in self._write_columns:
-            return self._write_columns[kind.kind]
+        if kind.kind in self.write_columns:
+            return self.write_columns[kind.kind]
         write = self.writer(kind)
         return None if write is None else functools.partial(_each, write)
 
