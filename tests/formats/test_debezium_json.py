@@ -130,12 +130,10 @@ def test_the_message_key_wins_over_the_option_and_keyless_rows_have_none() -> No
 
 def test_message_keys_that_are_no_json_come_back() -> None:
     value = json.dumps(event("c", None, {"id": 1}, connector="changeling", position="0210"))
-    keys = [b"Struct{id=1}", b"a", b"b", b"7", b'{"id":1}', b'{"id": 1}', None]
+    keys = [b"Struct{id=1}", b"{id=1}", b"a", b"b", b"7", b'{"id":1}', b'{"id": 1}', None]
     changes, _ = changeling.decode([{"value": value, "key": key} for key in keys], "debezium-json", key="id")
     assert [json.loads(meta).keys() - {"envelope"} for meta in changes["meta"].to_pylist()] == [
-        {"key_text"},
-        {"key_text"},
-        {"key_text"},
+        *[{"key_text"}] * 4,
         {"key"},
         set(),
         {"key"},
