@@ -144,6 +144,19 @@ def test_message_keys_that_are_no_json_come_back() -> None:
     assert records["key"].to_pylist() == [*keys[:-1], b'{"id":1}']
 
 
+def test_tombstones_of_which_some_have_no_key_are_kept() -> None:
+    keys = [b'{"payload":{"id":1}}', None, b'{"payload":{"id":2}}', b"a"]
+    changes, _ = changeling.decode([{"value": None, "key": key} for key in keys], "debezium-json", table="t")
+    assert [json.loads(meta) for meta in changes["meta"].to_pylist()] == [
+        {"tombstone": True, "key": {"payload": {"id": 1}}},
+        {"tombstone": True},
+        {"tombstone": True, "key": {"payload": {"id": 2}}},
+        {"tombstone": True, "key_text": "a"},
+    ]
+    records, rejects = changeling.encode(changes, "debezium-json")
+    assert (records["key"].to_pylist(), rejects.num_rows) == (keys, 0)
+
+
 @pytest.mark.parametrize(
     ("op", "before", "after", "image"),
     [
