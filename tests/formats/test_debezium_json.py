@@ -130,12 +130,10 @@ def test_the_message_key_wins_over_the_option_and_keyless_rows_have_none() -> No
 
 def test_message_keys_that_are_no_json_come_back() -> None:
     value = json.dumps(event("c", None, {"id": 1}, connector="changeling", position="0210"))
-    keys = [b"Struct{id=1}", b"a", b"b", b"7", b'{"id":1}', b'{"id": 1}', None]
+    keys = [b"Struct{id=1}", b"{id=1}", b"a", b"b", b"7", b'{"id":1}', b'{"id": 1}', None]
     changes, _ = changeling.decode([{"value": value, "key": key} for key in keys], "debezium-json", key="id")
     assert [json.loads(meta).keys() - {"envelope"} for meta in changes["meta"].to_pylist()] == [
-        {"key_text"},
-        {"key_text"},
-        {"key_text"},
+        *[{"key_text"}] * 4,
         {"key"},
         set(),
         {"key"},
@@ -144,6 +142,19 @@ def test_message_keys_that_are_no_json_come_back() -> None:
     records, rejects = changeling.encode(changes, "debezium-json")
     assert rejects.to_pylist() == []
     assert records["key"].to_pylist() == [*keys[:-1], b'{"id":1}']
+
+
+def test_tombstones_of_which_some_have_no_key_are_kept() -> None:
+    keys = [b'{"payload":{"id":1}}', None, b'{"payload":{"id":2}}', b"a"]
+    changes, _ = changeling.decode([{"value": None, "key": key} for key in keys], "debezium-json", table="t")
+    assert [json.loads(meta) for meta in changes["meta"].to_pylist()] == [
+        {"tombstone": True, "key": {"payload": {"id": 1}}},
+        {"tombstone": True},
+        {"tombstone": True, "key": {"payload": {"id": 2}}},
+        {"tombstone": True, "key_text": "a"},
+    ]
+    records, rejects = changeling.encode(changes, "debezium-json")
+    assert (records["key"].to_pylist(), rejects.num_rows) == (keys, 0)
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,9 @@ def remembered(cells: Cells, record: Any, canonical_key: Cell, wrapper: Members 
         meta["wrapper"] = cells.shell(wrapper, ("payload",))
     key = record.key
     if key is not None and cells.any(differs := ~cells.equal(key, canonical_key)):
+        # Of a group, objects that give the key of the row were read already.
         is_json = cells.starts(key, b"{") & cells.present(canonical_key)
-        if not cells.all(is_json):
+        if not (cells.many and cells.all(is_json)):
             is_json = cells.holds(_is_json, key)
         meta["key"] = cells.where(differs & is_json, key, None)
         meta["key_text"] = cells.where(is_json, None, cells.each(_as_text, key))

@@ -106,7 +106,7 @@ def reader(options: DebeziumRead) -> Reader:
         if message.pair:
             meta["pair"] = b"true" if message.pair == PAIR else quote(message.pair)
         return ChangeCells(
-            op=_marked_operation(cells, marks.op, op),
+            op=cells.each(_marked_operation, marks.op, op),
             table=table,
             key=row.key,
             before=row.before,
@@ -205,12 +205,8 @@ def _shown(cells: Cells, image: Cell, *kinds: Cell) -> Cell:
     return cells.where(cells.present(image), cells.first(*kinds), Image.NONE)
 
 
-def _marked_operation(cells: Cells, marked: Cell, op: Cell) -> Cell:
+def _marked_operation(marked: Operation | None, op: Operation) -> Operation:
     """The operation that our own records name, which must be written with the same letter, or else that of the letter."""
-    return cells.each(_checked_mark, marked, op) if cells.any(cells.present(marked)) else op
-
-
-def _checked_mark(marked: Operation | None, op: Operation) -> Operation:
     if marked is not None and LETTERS.get(marked) != LETTERS[op]:
         raise Rejected(f"source.changeling says {marked}, which is not written as op {LETTERS[op]!r}")
     return marked or op

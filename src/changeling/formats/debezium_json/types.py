@@ -130,14 +130,14 @@ def _from_interval(raw: bytes) -> bytes:
 def _to_interval(raw: bytes) -> bytes:
     """Months, days and nanoseconds as Debezium's text of an interval, every part named."""
     found = msgspec.json.decode(raw, type=Interval)
-    sign = -1 if found.months < 0 else 1
+    month_sign, sign = (-1 if part < 0 else 1 for part in (found.months, found.nanos))
     years, months = divmod(abs(found.months), 12)
-    minus = "-" if found.nanos < 0 else ""
     seconds, part = divmod(abs(found.nanos), times.NANOS_PER_SECOND)
     minutes, seconds = divmod(seconds, 60)
     last = f"{seconds}{f'.{part:09d}'.rstrip('0') if part else ''}"
-    hours = f"{minus}{minutes // 60}H{minus}{minutes % 60}M{minus}{last}S".replace("-0H", "0H").replace("-0M", "0M")
-    return quote(f"P{sign * years}Y{sign * months}M{found.days}DT{hours.replace('-0S', '0S')}")
+    minus = "-" if sign < 0 and last != "0" else ""
+    clock = f"{sign * (minutes // 60)}H{sign * (minutes % 60)}M{minus}{last}S"
+    return quote(f"P{month_sign * years}Y{month_sign * months}M{found.days}DT{clock}")
 
 
 def _decimal_of(scale: int) -> Logical:

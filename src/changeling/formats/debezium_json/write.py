@@ -102,7 +102,8 @@ class _EventWriter:
             # The message key is not kept: the event must show it.
             if change.op is not Operation.DELETE:
                 out.lose("keys-only", _ONLY_KEY)
-            shell, images = {"before": b"null", **shell}, {"before": as_bytes(change.key)}
+            images = {"before": as_bytes(change.key)}
+            shell = shell if "before" in shell else {"before": b"null", **shell}
         value = rewrapped(cells, cells.filled_shell(shell, images), meta)
         if "pair" in meta:
             names = PAIR if meta["pair"] == b"true" else map(json_text.string, json_text.items(meta["pair"]))
@@ -140,11 +141,8 @@ class _EventWriter:
     def _event(self, cells: Cells, out: Cell, change: Cell) -> RecordCells:
         """The event of one row, or of a table that became empty."""
         topic = cells.each(self._topic, change.table)
-        wire = (
-            Wire()
-            if cells.many
-            else self._types.of(change.schema, topic or "", tuple(json_text.members(change.key or b"{}")))
-        )
+        key_names = () if cells.many else tuple(json_text.members(change.key or b"{}"))
+        wire = Wire() if cells.many else self._types.of(change.schema, topic or "", key_names)
         key, before, after = _as_they_are(cells, change) if cells.many else self._converted(change, wire)
         images = {"before": cells.filled(before), "after": cells.filled(after)}
         clocks = _clocks(cells, change.commit_time)
