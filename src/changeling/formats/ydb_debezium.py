@@ -8,6 +8,7 @@ import functools
 import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Members, Part
+from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import debezium_envelope as debezium
@@ -18,7 +19,7 @@ from changeling.formats.key_changes import rows_to_write
 from changeling.formats.time_counts import MILLI
 from changeling.formats.transaction_progress import number_of
 from changeling.formats.ydb_json.types import TYPES
-from changeling.formats.ydb_json.write import shown
+from changeling.formats.ydb_json.write import lose_order, shown
 from changeling.model import json_text, position
 from changeling.model.change import Record
 from changeling.model.errors import Rejected
@@ -262,14 +263,11 @@ def _new_stamp(cells: Cells, out: Cell, moves: bool) -> tuple[Cell, Cell]:
     usual = (own | inside) & cells.less(step, UINT64) & cells.less(number, UINT64)
     if not (cells.many or not out.halves) or not cells.only(usual):
         return _other_stamp(out, moves)
-    cells.lose(
-        out, together & (cells.present(declared.order) | cells.present(declared.total)), "transaction", _NO_ORDER
-    )
+    lose_order(cells, out, together)
     cells.lose(out, inside, "position", _ONE_PAIR)
     return step, cells.where(inside, step, number)
 
 
-_NO_ORDER = "a record has the transaction's id, but no order inside it or over all"
 _ONE_PAIR = "all records of a transaction have one step and txId, this position distinguishes them"
 
 
@@ -291,8 +289,7 @@ def _other_stamp(out: Outgoing, moves: bool) -> tuple[int, int]:
     if number is None or (parts and not inside):
         out.lose("transaction", f"the id {declared.id!r} is not the txId of a position, which names the transaction")
         number = None
-    if declared.order is not None or declared.total is not None:
-        out.lose("transaction", _NO_ORDER)
+    lose_order(ONE, out, True)
     if parts and not (out.halves and inside):
         out.lose("position", _ONE_PAIR)
     step = parts[0] if inside else out.progress.ordinal

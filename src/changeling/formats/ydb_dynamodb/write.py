@@ -261,7 +261,9 @@ def _image(cells: Cells, out: Cell, columns: Members, nulls: str) -> Cell:
     text = _print(cells, columns, nulls)
     if out.native:
         return text
-    unfit = cells.holds(_is_deep, text)
+    # A text shorter than two brackets a level cannot be nested too deep.
+    large = ~cells.less(cells.size(text), 2 * (json_text.DEPTH_LIMIT - 2))
+    unfit = cells.holds(_is_deep, text) if cells.any(large) else large
     for value in columns.values():
         unfit |= cells.matches(value, _UNUSUAL_NUMBER)
     if cells.only(~unfit):

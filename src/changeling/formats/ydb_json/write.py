@@ -211,9 +211,15 @@ def _check_transaction(cells: Cells, out: Cell, stamped: Condition, number: Cell
     own = cells.equal(declared.id, cells.digits(number))
     another = stamped & ~own
     cells.lose(out, another, "transaction", lambda: f"the id {declared.id!r} is not the txId {number} of the position")
-    inside = cells.present(declared.order) | cells.present(declared.total)
+    lose_order(cells, out, stamped & own)
+
+
+def lose_order(cells: Cells, out: Cell, where: Condition) -> None:
+    """The order that a change has inside its transaction, or over all, is a loss."""
+    declared = cells.fields(out.change.transaction)
+    ordered = cells.present(declared.order) | cells.present(declared.total)
     why = "a record has the transaction's id, but no order inside it or over all"
-    cells.lose(out, stamped & own & inside, "transaction", why)
+    cells.lose(out, where & ordered, "transaction", why)
 
 
 def _virtual_timestamp(cells: Cells, out: Cell, wanted: bool | None) -> Cell:
