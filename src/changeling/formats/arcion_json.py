@@ -139,13 +139,13 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
 
 def _row(layout: Layout, cells: Cells, kind: Kind, *sides: Cell) -> Sequence[Cell]:
     """As `row_of`; a side that says nothing, as that before an insert, is known without taking it apart."""
-    columns, *shown, _ = kind.plan.presence
-    nothing = dict.fromkeys(columns, NULL_CELL)
-    silent = json_text.join(nothing.items()) if columns else None
-    known = [not names and cells.all(cells.equal(side, silent)) for names, side in zip(shown, sides, strict=True)]
+    presence = kind.plan.presence
+    shown = zip((presence.before, presence.after), sides, strict=True)
+    known = [not names and cells.all(cells.equal(side, presence.silent)) for names, side in shown]
 
     def made(part: Cells, *found: Members | None) -> Sequence[Cell]:
         given = iter(found)
+        nothing = dict.fromkeys(presence.columns, NULL_CELL)
         old, new = (nothing if is_known else next(given) for is_known in known)
         return incoming.row_of(layout.look, kind, part, old, new)
 

@@ -38,6 +38,8 @@ class Presence(NamedTuple):
     """The columns that an image shows; the cells of the others say nothing."""
     as_text: bool = True
     """Every value is printed as text."""
+    silent: bytes | None = None
+    """An image whose cells all say nothing; None without columns."""
 
     @staticmethod
     def of(raw: bytes) -> "Presence":
@@ -48,7 +50,9 @@ class Presence(NamedTuple):
                 raise Rejected(f"exists of column {name!r} is {value!r}: it must be 0, 1, 2 or 3")
         before = tuple(name for name, value in found.items() if int(value) & IN_BEFORE)
         after = tuple(name for name, value in found.items() if int(value) & IN_AFTER)
-        return Presence(tuple(found), before, after, not any(isinstance(value, int) for value in found.values()))
+        as_text = not any(isinstance(value, int) for value in found.values())
+        silent = json_text.join((name, NULL_CELL) for name in found) if found else None
+        return Presence(tuple(found), before, after, as_text, silent)
 
 
 class Plan(NamedTuple):
@@ -107,7 +111,7 @@ def completeness(
     """How complete an image is: of those that are not full, `smaller` are those of the key, and all where no key is known."""
     if not shown:
         return Image.NONE
-    if set(shown) >= set(columns):
+    if len(shown) >= len(columns) and set(shown) >= set(columns):
         return Image.FULL
     return smaller if not key or set(shown) == set(key) else Image.PARTIAL
 
@@ -164,8 +168,8 @@ def change_of(cells: Cells, kind: Cell, cursor: Any, noted: Any, row: Sequence[C
 
 
 def by_presence(null: bytes, cells: Cells, kind: Kind, old: Members | None, new: Members | None) -> Shown:
-    """The images by `exists`; usual cells are texts, and `null` where they are NULL or say nothing."""
-    columns, in_before, in_after, _ = kind.plan.presence
+    """The images by `exists`; usual cells are texts, and those that are NULL or say nothing `null`."""
+    columns, in_before, in_after = kind.plan.presence[:3]
     usual, images = cells.mask(True), []
     for side, found, present in (("before", old, in_before), ("after", new, in_after)):
         given = found or {}
@@ -179,9 +183,13 @@ def by_presence(null: bytes, cells: Cells, kind: Kind, old: Members | None, new:
         image = {}
         for name, value in given.items():
             is_null = cells.equal(value, null)
-            usual &= cells.starts(value, b'"') | is_null if name in present else is_null
             if name in present:
                 image[name] = cells.where(is_null, b"null", value)
+            if name not in present:
+                usual &= is_null
+            elif null == NULL_CELL:
+                # Fields of CSV are always texts.
+                usual &= cells.starts(value, b'"')
         images.append(image)
     before, after = images
     if kind.op is Operation.DELETE and after:
