@@ -189,7 +189,12 @@ def reader(options: ArcionCsvRead) -> Reader:
             cells.expect(~functools.reduce(operator.and_, same), _HEADER_AS_ROW)
         elif len(row.fields) != len(frame.header):
             cells.refuse(wrong_width(len(row.fields), frame.columns, snapshot))
-        return (_found if snapshot else _operation)(cells, frame, row, record.value)
+        if not snapshot:
+            return _operation(cells, frame, row, record.value)
+        values = dict(zip(frame.columns, map(cells.quoted, row.fields), strict=True))
+        return incoming.row_found(
+            cells, frame.plan, values, None if row.usual else quote({"record": record.value.decode()})
+        )
 
     return read
 
@@ -208,20 +213,6 @@ def _columns(options: ArcionCsvRead, style: RowStyle, header: bytes, given: tupl
         if not given or len(names) != len(header_of(given, snapshot)):
             raise
         return given
-
-
-def _found(cells: Cells, frame: _Frame, row: CsvRow, text: Cell) -> ChangeCells:
-    """A row of a snapshot."""
-    after = dict(zip(frame.columns, map(cells.quoted, row.fields), strict=True))
-    return ChangeCells(
-        op=Operation.READ,
-        table=frame.plan.table,
-        key=cells.key_of(frame.plan.key, after, incoming.LACKS),
-        after=cells.shell(after),
-        after_image=Image.FULL,
-        meta=None if row.usual else quote({"record": text.decode()}),
-        schema=frame.plan.schema,
-    )
 
 
 def _operation(cells: Cells, frame: _Frame, row: CsvRow, text: Cell) -> ChangeCells:

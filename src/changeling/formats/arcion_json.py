@@ -25,7 +25,7 @@ from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import Operation
 
 MEMBERS = ("tableName", "opType", "cursor", "before", "after", "exists", "operationcount")
 """The members of a record in the order in which Arcion writes them."""
@@ -103,7 +103,7 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
             table = options.table_of_topic(record.topic)
             if record.value is None:
                 return [message_keys.tombstone(record, table)]
-            return [_bare_row(layout, Plan.of(options, table), members, record.key)]
+            return _bare_row(layout, Plan.of(options, table), members, record.key)
         if "exists" in members and not layout.has_exists:
             cells.refuse("a record with `exists` is one of Arcion's JSON files: read it as arcion-json")
         for name in ("cursor", "exists"):
@@ -152,27 +152,19 @@ def _row(layout: Layout, cells: Cells, kind: Kind, *sides: Cell) -> Sequence[Cel
     return cells.by_members(made, [side for side, is_known in zip(sides, known, strict=True) if not is_known])
 
 
-def _bare_row(layout: Layout, plan: Plan, members: dict[str, bytes], message_key: bytes | None) -> Change:
+def _bare_row(layout: Layout, plan: Plan, members: dict[str, bytes], message_key: bytes | None) -> ChangeCells:
     if members.get("tableName", b"")[:1] == b"{" or not members:
         raise Rejected("not a record of Arcion: it has no 'opType'")
     if plan.table is None:
         raise Rejected("a bare row names no table; say which with --table")
     row = {name: b"null" if value == NULL_CELL else value for name, value in members.items()}
-    key = ONE.key_of(plan.key, row, incoming.LACKS)
+    change = incoming.row_found(ONE, plan, row)
     meta, odd = {"row": b"true"}, [name for name, value in members.items() if value == layout.other_null]
     if odd:
         meta[layout.other_nulls] = quote(odd)
     if not layout.has_exists:
-        meta |= message_keys.kept(ONE, message_key, key)
-    return Change(
-        op=Operation.READ,
-        table=plan.table,
-        key=key,
-        after=json_text.join(row.items()),
-        after_image=Image.FULL,
-        meta=json_text.join(meta.items()),
-        schema=plan.schema,
-    )
+        meta |= message_keys.kept(ONE, message_key, change.key)
+    return change._replace(meta=json_text.join(meta.items()))
 
 
 def writer(options: ArcionJsonWrite) -> Writer:
@@ -194,10 +186,10 @@ def writer_of(
         if "row" in meta:
             cells.alone()
             return [RecordCells(_bare_row_text(layout, change, meta), key)]
-        if "record" in meta and not chosen:
-            return [RecordCells(meta["record"], key)]
         if "record" in meta:
             cells.alone()
+            if not chosen:
+                return [RecordCells(meta["record"], key)]
             record = json_text.members(meta["record"])
             meta = {name: record[name] for name in _KEPT if name in record}
         raw_cursor, table = meta.get("cursor"), meta.get("tableName")

@@ -44,15 +44,15 @@ class Presence(NamedTuple):
     @staticmethod
     def of(raw: bytes) -> "Presence":
         """Reads 0 to 3 for each column, as text or as a number; raises `Rejected` with the column that is wrong."""
-        found = _exists(raw)
-        for name, value in found.items():
+        bits = _exists(raw)
+        for name, value in bits.items():
             if str(value) not in ("0", "1", "2", "3"):
                 raise Rejected(f"exists of column {name!r} is {value!r}: it must be 0, 1, 2 or 3")
-        before = tuple(name for name, value in found.items() if int(value) & IN_BEFORE)
-        after = tuple(name for name, value in found.items() if int(value) & IN_AFTER)
-        as_text = not any(isinstance(value, int) for value in found.values())
-        silent = json_text.join((name, NULL_CELL) for name in found) if found else None
-        return Presence(tuple(found), before, after, as_text, silent)
+        before = tuple(name for name, value in bits.items() if int(value) & IN_BEFORE)
+        after = tuple(name for name, value in bits.items() if int(value) & IN_AFTER)
+        as_text = not any(isinstance(value, int) for value in bits.values())
+        silent = json_text.join((name, NULL_CELL) for name in bits) if bits else None
+        return Presence(tuple(bits), before, after, as_text, silent)
 
 
 class Plan(NamedTuple):
@@ -114,6 +114,14 @@ def completeness(
     if len(shown) >= len(columns) and set(shown) >= set(columns):
         return Image.FULL
     return smaller if not key or set(shown) == set(key) else Image.PARTIAL
+
+
+def row_found(cells: Cells, plan: Plan, row: Members, meta: Cell = None) -> ChangeCells:
+    """A row as a snapshot found it."""
+    key, after = cells.key_of(plan.key, row, LACKS), cells.shell(row)
+    return ChangeCells(
+        Operation.READ, plan.table, key, after=after, after_image=Image.FULL, meta=meta, schema=plan.schema
+    )
 
 
 def kind_of(cells: Cells, plan: Cell, letter: Cell, noted: Any) -> Cell:
