@@ -32,6 +32,7 @@ MEMBERS = ("tableName", "opType", "cursor", "before", "after", "exists", "operat
 _KEPT = ("tableName", "cursor", "exists", "operationcount")
 """What is used of a record that is kept as a whole, and whose images are to be others."""
 _letter = json_text.labelled("opType", msgspec.json.Decoder(str).decode)
+_LETTERS = {operation: quote(letter) for operation, letter in incoming.LETTERS.items()}
 _OBJECTS = {side: json_text.labelled(side, json_text.members) for side in ("before", "after")}
 
 
@@ -219,7 +220,7 @@ def writer_of(
             raw_cursor = cells.quoted(raw_cursor) if layout.has_exists else raw_cursor
         members = {
             "tableName": cells.each(table_name.write, change.table) if table is None else table,
-            "opType": cells.each(_letter_text, change.op),
+            "opType": cells.each(_LETTERS.get, change.op),
             "cursor": raw_cursor,
             "before": shown_before,
             "after": shown_after,
@@ -233,10 +234,6 @@ def writer_of(
         return [RecordCells(cells.shell(members), key)]
 
     return write
-
-
-def _letter_text(op: Operation) -> bytes:
-    return quote(incoming.LETTERS[op])
 
 
 def _bare_row_text(layout: Layout, change: Change, meta: Members) -> bytes:

@@ -70,9 +70,8 @@ class Plan(NamedTuple):
     @staticmethod
     def of(options: ReadOptions, table: TableName | None) -> "Plan":
         """What the options say about a table."""
-        schema = options.schema_of(table)
-        columns = frozenset() if schema is None else frozenset(column.name for column in schema.columns)
-        return Plan(table, None if schema is None else schema.to_json(), options.key_of(table), columns)
+        columns = frozenset(options.columns_of(table))
+        return Plan(table, options.schema_text(table), options.key_of(table), columns)
 
 
 class Kind(NamedTuple):
