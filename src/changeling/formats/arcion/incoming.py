@@ -190,12 +190,12 @@ def by_presence(null: bytes, cells: Cells, kind: Kind, old: Members | None, new:
         image = {}
         for name, value in given.items():
             is_null = cells.equal(value, null)
-            if name in present:
-                image[name] = cells.where(is_null, b"null", value)
             if name not in present:
                 usual &= is_null
-            elif null == NULL_CELL:
-                # Fields of CSV are always texts.
+                continue
+            image[name] = cells.where(is_null, b"null", value)
+            # Fields of CSV are always texts.
+            if null == NULL_CELL:
                 usual &= cells.starts(value, b'"')
         images.append(image)
     before, after = images
