@@ -128,17 +128,15 @@ def is_header_or_row(fields: Sequence[str]) -> bool:
 
 def framing(options: ArcionCsvRead) -> CsvRows:
     """Rows with a header where one is expected; where columns are given, a first row that is their header is one, too."""
-    usual = None
-    schema = options.schema_of(options.table)
-    if options.header is None and schema is not None:
-        columns = [column.name for column in schema.columns]
+    columns, usual = options.columns_of(options.table), None
+    if options.header is None and columns:
         usual = _style(options).print(header_of(columns, options.mode == "snapshot")).encode()
     return CsvRows(options.delimiter, options.quote, options.escape, expects_header(options), usual)
 
 
 def expects_header(options: ArcionCsvRead) -> bool:
     """Whether the first row of a file names its columns: by the option, else if no columns are given."""
-    return options.schema_of(options.table) is None if options.header is None else options.header
+    return not options.columns_of(options.table) if options.header is None else options.header
 
 
 def _style(options: ArcionCsvRead | ArcionCsvWrite, *, trim: bool = False) -> RowStyle:
@@ -164,8 +162,7 @@ def reader(options: ArcionCsvRead) -> Reader:
     @functools.lru_cache(maxsize=1024)
     def frame_of(header: bytes | None, topic: str | None) -> _Frame:
         plan = Plan.of(options, options.table_of_topic(topic))
-        schema = options.schema_of(plan.table)
-        given = () if schema is None else tuple(column.name for column in schema.columns)
+        given = options.columns_of(plan.table)
         columns = given if header is None else _columns(options, style, header, given)
         if not columns:
             raise Rejected("the columns are not known: there is no header, and none are given with --columns")
@@ -189,7 +186,12 @@ def reader(options: ArcionCsvRead) -> Reader:
             cells.expect(~functools.reduce(operator.and_, same), _HEADER_AS_ROW)
         elif len(row.fields) != len(frame.header):
             cells.refuse(wrong_width(len(row.fields), frame.columns, snapshot))
-        return (_found if snapshot else _operation)(cells, frame, row, record.value)
+        if not snapshot:
+            return _operation(cells, frame, row, record.value)
+        values = dict(zip(frame.columns, map(cells.quoted, row.fields), strict=True))
+        return incoming.row_found(
+            cells, frame.plan, values, None if row.usual else quote({"record": record.value.decode()})
+        )
 
     return read
 
@@ -208,20 +210,6 @@ def _columns(options: ArcionCsvRead, style: RowStyle, header: bytes, given: tupl
         if not given or len(names) != len(header_of(given, snapshot)):
             raise
         return given
-
-
-def _found(cells: Cells, frame: _Frame, row: CsvRow, text: Cell) -> ChangeCells:
-    """A row of a snapshot."""
-    after = dict(zip(frame.columns, map(cells.quoted, row.fields), strict=True))
-    return ChangeCells(
-        op=Operation.READ,
-        table=frame.plan.table,
-        key=cells.key_of(frame.plan.key, after, incoming.LACKS),
-        after=cells.shell(after),
-        after_image=Image.FULL,
-        meta=None if row.usual else quote({"record": text.decode()}),
-        schema=frame.plan.schema,
-    )
 
 
 def _operation(cells: Cells, frame: _Frame, row: CsvRow, text: Cell) -> ChangeCells:

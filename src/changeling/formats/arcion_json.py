@@ -25,13 +25,14 @@ from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import Operation
 
 MEMBERS = ("tableName", "opType", "cursor", "before", "after", "exists", "operationcount")
 """The members of a record in the order in which Arcion writes them."""
 _KEPT = ("tableName", "cursor", "exists", "operationcount")
 """What is used of a record that is kept as a whole, and whose images are to be others."""
 _letter = json_text.labelled("opType", msgspec.json.Decoder(str).decode)
+_LETTERS = {operation: quote(letter) for operation, letter in incoming.LETTERS.items()}
 _OBJECTS = {side: json_text.labelled(side, json_text.members) for side in ("before", "after")}
 
 
@@ -103,7 +104,7 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
             table = options.table_of_topic(record.topic)
             if record.value is None:
                 return [message_keys.tombstone(record, table)]
-            return [_bare_row(layout, Plan.of(options, table), members, record.key)]
+            return _bare_row(layout, Plan.of(options, table), members, record.key)
         if "exists" in members and not layout.has_exists:
             cells.refuse("a record with `exists` is one of Arcion's JSON files: read it as arcion-json")
         for name in ("cursor", "exists"):
@@ -139,40 +140,32 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
 
 def _row(layout: Layout, cells: Cells, kind: Kind, *sides: Cell) -> Sequence[Cell]:
     """As `row_of`; a side that says nothing, as that before an insert, is known without taking it apart."""
-    columns, *shown, _ = kind.plan.presence
-    nothing = dict.fromkeys(columns, NULL_CELL)
-    silent = json_text.join(nothing.items()) if columns else None
-    known = [not names and cells.all(cells.equal(side, silent)) for names, side in zip(shown, sides, strict=True)]
+    presence = kind.plan.presence
+    shown = zip((presence.before, presence.after), sides, strict=True)
+    known = [not names and cells.all(cells.equal(side, presence.silent)) for names, side in shown]
 
     def made(part: Cells, *found: Members | None) -> Sequence[Cell]:
         given = iter(found)
+        nothing = dict.fromkeys(presence.columns, NULL_CELL)
         old, new = (nothing if is_known else next(given) for is_known in known)
         return incoming.row_of(layout.look, kind, part, old, new)
 
     return cells.by_members(made, [side for side, is_known in zip(sides, known, strict=True) if not is_known])
 
 
-def _bare_row(layout: Layout, plan: Plan, members: dict[str, bytes], message_key: bytes | None) -> Change:
+def _bare_row(layout: Layout, plan: Plan, members: dict[str, bytes], message_key: bytes | None) -> ChangeCells:
     if members.get("tableName", b"")[:1] == b"{" or not members:
         raise Rejected("not a record of Arcion: it has no 'opType'")
     if plan.table is None:
         raise Rejected("a bare row names no table; say which with --table")
     row = {name: b"null" if value == NULL_CELL else value for name, value in members.items()}
-    key = ONE.key_of(plan.key, row, incoming.LACKS)
+    change = incoming.row_found(ONE, plan, row)
     meta, odd = {"row": b"true"}, [name for name, value in members.items() if value == layout.other_null]
     if odd:
         meta[layout.other_nulls] = quote(odd)
     if not layout.has_exists:
-        meta |= message_keys.kept(ONE, message_key, key)
-    return Change(
-        op=Operation.READ,
-        table=plan.table,
-        key=key,
-        after=json_text.join(row.items()),
-        after_image=Image.FULL,
-        meta=json_text.join(meta.items()),
-        schema=plan.schema,
-    )
+        meta |= message_keys.kept(ONE, message_key, change.key)
+    return change._replace(meta=json_text.join(meta.items()))
 
 
 def writer(options: ArcionJsonWrite) -> Writer:
@@ -194,10 +187,10 @@ def writer_of(
         if "row" in meta:
             cells.alone()
             return [RecordCells(_bare_row_text(layout, change, meta), key)]
-        if "record" in meta and not chosen:
-            return [RecordCells(meta["record"], key)]
         if "record" in meta:
             cells.alone()
+            if not chosen:
+                return [RecordCells(meta["record"], key)]
             record = json_text.members(meta["record"])
             meta = {name: record[name] for name in _KEPT if name in record}
         raw_cursor, table = meta.get("cursor"), meta.get("tableName")
@@ -227,7 +220,7 @@ def writer_of(
             raw_cursor = cells.quoted(raw_cursor) if layout.has_exists else raw_cursor
         members = {
             "tableName": cells.each(table_name.write, change.table) if table is None else table,
-            "opType": cells.each(_letter_text, change.op),
+            "opType": cells.each(_LETTERS.get, change.op),
             "cursor": raw_cursor,
             "before": shown_before,
             "after": shown_after,
@@ -241,10 +234,6 @@ def writer_of(
         return [RecordCells(cells.shell(members), key)]
 
     return write
-
-
-def _letter_text(op: Operation) -> bytes:
-    return quote(incoming.LETTERS[op])
 
 
 def _bare_row_text(layout: Layout, change: Change, meta: Members) -> bytes:

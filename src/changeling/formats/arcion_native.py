@@ -36,16 +36,16 @@ def _look(cells: Cells, kind: Kind, old: Members | None, new: Members | None) ->
     """The images as they are; the text `null` is NULL, and unusual."""
     if kind.op is Operation.DELETE and new:
         cells.refuse(f"a delete with {', '.join(new)} in after: it must be null")
-    usual, images = cells.mask(old != {} and new != {}), []
+    odd, images = cells.mask(old == {} or new == {}), []
     for side in (old, new):
         image = {}
         for name, value in (side or {}).items():
             is_text = cells.equal(value, NULL_CELL)
-            usual &= ~is_text
+            odd |= is_text
             image[name] = cells.where(is_text, b"null", value)
         images.append(image)
     before, after = images
-    return Shown(before, after, *completeness(kind.op, set(before), set(after), kind.key, kind.plan.columns), usual)
+    return Shown(before, after, *completeness(kind.op, set(before), set(after), kind.key, kind.plan.columns), ~odd)
 
 
 def completeness(

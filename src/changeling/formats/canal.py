@@ -117,7 +117,8 @@ def reader(options: CanalRead) -> Reader:
         rows, before = json_text.items(data), json_text.items(old or b"[]")
         if not rows:
             raise Rejected("a message without rows: `data` is empty")
-        if before and len(before) != len(rows):
+        is_lone = old is not None and len(rows) == 1
+        if (before or is_lone) and len(before) != len(rows):
             raise Rejected(f"{len(rows)} rows in `data`, but {len(before)} in `old`")
         return [Change(**changed(row, shown)._asdict()) for row, shown in zip_longest(rows, before)]
 

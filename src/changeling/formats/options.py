@@ -42,6 +42,11 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """The known schema of a table: names are compared as far as both have the parts."""
         return next((schema for schema in self._fitting(table) if schema.columns), None)
 
+    def columns_of(self, table: TableName | None) -> tuple[str, ...]:
+        """The names of the known columns of a table, in their order; none where they are not known."""
+        found = self.schema_of(table)
+        return () if found is None else tuple(column.name for column in found.columns)
+
     def schema_text(self, table: TableName | None) -> str | None:
         """The known schema of a table as text."""
         found = self.schema_of(table)

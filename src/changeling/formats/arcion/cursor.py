@@ -83,7 +83,9 @@ def position(cells: Cells, cursor: Any) -> Cell:
     """
     text = cells.as_text(cursor.position)
     # Twelve digits that begin with 10 are both a number and a position: only a cursor of ours decides for the latter.
-    plain = cells.is_set(cursor.changeling) | cells.matches(text, r"0.*|.*\..*")
+    plain = cells.is_set(cursor.changeling)
+    if not cells.all(plain):
+        plain |= cells.matches(text, r"0.*|.*\..*")
     if cells.branch(plain & cells.is_position(text)):
         return text
     log = cells.each(_log_number, cursor.log)
@@ -133,24 +135,19 @@ def _log_number(log: str | None) -> int | None:
     return int(found[1]) if found and len(found[1]) < 100 else None
 
 
+def _transaction(transaction: Transaction | None) -> bytes | None:
+    return None if transaction is None else json_text.quote(transaction)
+
+
 def write(cells: Cells, out: Any, note: Cell) -> Cell:
-    """The cursor of a change that did not come with one, as text; `note` are the members that a `Note` reads."""
+    """The cursor of a change that did not come with one, as text; `note` are the members of `Extras` that its row gives."""
     change = out.change
     millis = cells.units(change.commit_time, _NANOS_PER_MILLI)
     exact = cells.equal(cells.time(millis, _NANOS_PER_MILLI), change.commit_time)
-    declared = cells.fields(change.transaction)
-    transaction = {
-        "id": cells.quoted(declared.id),
-        "order": cells.digits(declared.order),
-        "total": cells.digits(declared.total),
-        "complete": cells.each(json_text.quote, declared.complete),
+    extras = {
+        "time_ns": cells.printed(cells.where(exact, None, change.commit_time)),
+        "transaction": cells.each_row(_transaction, change.transaction),
     }
-    extras = cells.sparse(
-        {
-            "time_ns": cells.printed(cells.where(exact, None, change.commit_time)),
-            "transaction": cells.where(cells.present(declared.id), cells.shell(transaction), None),
-        }
-    )
     timed = cells.printed(millis)
     return cells.shell(
         {
@@ -160,6 +157,6 @@ def write(cells: Cells, out: Any, note: Cell) -> Cell:
             "log": cells.quoted(out.source),
             "position": cells.where(cells.present(change.position), cells.quoted(change.position), None),
             "v": b"2",
-            "changeling": cells.merged(note, extras),
+            "changeling": cells.merged(note, cells.sparse(extras)),
         }
     )

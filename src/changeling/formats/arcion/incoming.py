@@ -38,17 +38,21 @@ class Presence(NamedTuple):
     """The columns that an image shows; the cells of the others say nothing."""
     as_text: bool = True
     """Every value is printed as text."""
+    silent: bytes | None = None
+    """An image whose cells all say nothing; None without columns."""
 
     @staticmethod
     def of(raw: bytes) -> "Presence":
         """Reads 0 to 3 for each column, as text or as a number; raises `Rejected` with the column that is wrong."""
-        found = _exists(raw)
-        for name, value in found.items():
+        bits = _exists(raw)
+        for name, value in bits.items():
             if str(value) not in ("0", "1", "2", "3"):
                 raise Rejected(f"exists of column {name!r} is {value!r}: it must be 0, 1, 2 or 3")
-        before = tuple(name for name, value in found.items() if int(value) & IN_BEFORE)
-        after = tuple(name for name, value in found.items() if int(value) & IN_AFTER)
-        return Presence(tuple(found), before, after, not any(isinstance(value, int) for value in found.values()))
+        before = tuple(name for name, value in bits.items() if int(value) & IN_BEFORE)
+        after = tuple(name for name, value in bits.items() if int(value) & IN_AFTER)
+        as_text = not any(isinstance(value, int) for value in bits.values())
+        silent = json_text.join((name, NULL_CELL) for name in bits) if bits else None
+        return Presence(tuple(bits), before, after, as_text, silent)
 
 
 class Plan(NamedTuple):
@@ -66,9 +70,8 @@ class Plan(NamedTuple):
     @staticmethod
     def of(options: ReadOptions, table: TableName | None) -> "Plan":
         """What the options say about a table."""
-        schema = options.schema_of(table)
-        columns = frozenset() if schema is None else frozenset(column.name for column in schema.columns)
-        return Plan(table, None if schema is None else schema.to_json(), options.key_of(table), columns)
+        columns = frozenset(options.columns_of(table))
+        return Plan(table, options.schema_text(table), options.key_of(table), columns)
 
 
 class Kind(NamedTuple):
@@ -107,9 +110,17 @@ def completeness(
     """How complete an image is: of those that are not full, `smaller` are those of the key, and all where no key is known."""
     if not shown:
         return Image.NONE
-    if set(shown) >= set(columns):
+    if len(shown) >= len(columns) and set(shown) >= set(columns):
         return Image.FULL
     return smaller if not key or set(shown) == set(key) else Image.PARTIAL
+
+
+def row_found(cells: Cells, plan: Plan, row: Members, meta: Cell = None) -> ChangeCells:
+    """A row as a snapshot found it."""
+    key, after = cells.key_of(plan.key, row, LACKS), cells.shell(row)
+    return ChangeCells(
+        Operation.READ, plan.table, key, after=after, after_image=Image.FULL, meta=meta, schema=plan.schema
+    )
 
 
 def kind_of(cells: Cells, plan: Cell, letter: Cell, noted: Any) -> Cell:
@@ -164,8 +175,8 @@ def change_of(cells: Cells, kind: Cell, cursor: Any, noted: Any, row: Sequence[C
 
 
 def by_presence(null: bytes, cells: Cells, kind: Kind, old: Members | None, new: Members | None) -> Shown:
-    """The images by `exists`; usual cells are texts, and `null` where they are NULL or say nothing."""
-    columns, in_before, in_after, _ = kind.plan.presence
+    """The images by `exists`; usual cells are texts, and those that are NULL or say nothing `null`."""
+    columns, in_before, in_after = kind.plan.presence[:3]
     usual, images = cells.mask(True), []
     for side, found, present in (("before", old, in_before), ("after", new, in_after)):
         given = found or {}
@@ -179,9 +190,13 @@ def by_presence(null: bytes, cells: Cells, kind: Kind, old: Members | None, new:
         image = {}
         for name, value in given.items():
             is_null = cells.equal(value, null)
-            usual &= cells.starts(value, b'"') | is_null if name in present else is_null
-            if name in present:
-                image[name] = cells.where(is_null, b"null", value)
+            if name not in present:
+                usual &= is_null
+                continue
+            image[name] = cells.where(is_null, b"null", value)
+            # Fields of CSV are always texts.
+            if null == NULL_CELL:
+                usual &= cells.starts(value, b'"')
         images.append(image)
     before, after = images
     if kind.op is Operation.DELETE and after:
