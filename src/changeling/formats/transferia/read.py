@@ -130,7 +130,8 @@ class _Rows(NamedTuple):
 def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
     @functools.lru_cache(maxsize=4096)
     def table_of(catalog: str | None, space: bytes, name: bytes, listed: bytes | None) -> Table:
-        table = options.table if name == _EMPTY else TableName(catalog, string(space) or None, string(name))
+        named = TableName(catalog, string(space) or None, string(name))
+        table = named if named.name else options.table
         if table is None:
             raise Rejected("the item names no table: say which with --table")
         return schema.table(listed, table, options)
