@@ -123,10 +123,19 @@ class TestOddItems:
         assert (written(changes), rejects.to_pylist()) == ([odd[0], odd[0], item()], [])
         assert reason(odd[1]) == "1 keynames, but 0 keyvalues"
 
-    def test_old_keys_are_an_object(self) -> None:
-        changes, rejects = changeling.decode([text(item(oldkeys=5)), text(item())], "transferia")
+    @pytest.mark.parametrize(
+        ("members", "expected"),
+        [
+            ({"oldkeys": 5}, "Expected `object | null`, got `int` - at `$.oldkeys`"),
+            ({"schema": None, "table": ""}, "Expected `str`, got `null` - at `$.schema`"),
+            ({"part": 5}, "Expected `str`, got `int` - at `$.part`"),
+        ],
+    )
+    def test_members_of_another_type_are_rejected(self, members: dict[str, Any], expected: str) -> None:
+        given = [text(item(**members)), text(item(**members)), text(item())]
+        changes, rejects = changeling.decode(given, "transferia", table="t")
         assert changes.num_rows == 1
-        assert "Expected `object | null`, got `int` - at `$.oldkeys`" in rejects["reason"][0].as_py()
+        assert rejects["reason"].to_pylist() == [f"not a record of this format: {expected}"] * 2
 
     def test_a_place_in_the_transaction_may_be_unknown(self) -> None:
         given = [item(changeling={"order": None}), item(changeling={"order": 7}), item()]

@@ -218,6 +218,8 @@ class Columns(Cells):
         return as_mask(pc.equal(one, _like(two, one.type)))
 
     def one_of(self, cell: Cell, values: Collection[str]) -> Condition:
+        if cell is None:
+            return np.zeros(self.count, np.bool_)
         return as_mask(is_one_of(self.array(cell, pa.string()), values))
 
     def where(self, condition: Condition, cell: Cell, other: Cell) -> Cell:

@@ -187,7 +187,9 @@ class Many(Parts):
         return self.joined(*parts, b"}") if parts else b"{}"
 
     def sparse(self, members: Mapping[str, Cell]) -> Cell:
-        found = {name: text for name, text in members.items() if text is not None}
+        found = {name: text for name, text in members.items() if self.any(self.present(text))}
+        if not found or self.all(self.present(next(iter(found.values())))):
+            return self.shell(found) if found else None
         parts = [self.first(self.joined(b"," + json_text.head(name), text), b"") for name, text in found.items()]
         whole = self.array(self.joined(*parts), pa.binary())
         lengths = byte_lengths(whole)

@@ -117,9 +117,7 @@ class Shape(NamedTuple):
         Null is the value of an optional member that an object lacks.
         """
         found = chain.from_iterable(map(_in_order, self._decoded(texts)))
-        values = lengths_of(
-            [_NOTHING if one is msgspec.UNSET else one for one in found] if self.optional else list(found)
-        )
+        values = lengths_of(list(found))
         count, size = len(texts), len(self.names)
         lengths = np.empty((count, 2 * size + 1), np.int64)
         lengths[:, 1::2] = values.reshape(count, size)
@@ -187,7 +185,7 @@ def _decoder(names: Names, optional: frozenset[str]) -> msgspec.json.Decoder[Any
     fields: list[Any] = []
     for place, name in enumerate(names):
         if name in optional:
-            fields.append((f"member_{place}", msgspec.Raw | msgspec.UnsetType, msgspec.field(default=msgspec.UNSET)))
+            fields.append((f"member_{place}", msgspec.Raw, msgspec.field(default=_NOTHING)))
         else:
             fields.append((f"member_{place}", msgspec.Raw))
     rename = {f"member_{place}": name for place, name in enumerate(names)}

@@ -130,7 +130,8 @@ class _Rows(NamedTuple):
 def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
     @functools.lru_cache(maxsize=4096)
     def table_of(catalog: str | None, space: bytes, name: bytes, listed: bytes | None) -> Table:
-        table = options.table if name == _EMPTY else TableName(catalog, string(space) or None, string(name))
+        named = TableName(catalog, string(space) or None, string(name))
+        table = named if named.name else options.table
         if table is None:
             raise Rejected("the item names no table: say which with --table")
         return schema.table(listed, table, options)
@@ -160,7 +161,7 @@ def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         meta |= {member: cells.where(unnamed, item.get(member), None) for member in ("schema", "table")}
         meta["kind"] = cells.where(cells.one_of(kind, list(KINDS.values())), None, item["kind"])
         form = _form(cells, item, names, envelope.MEMBERS, ("kind", "table_schema", *_OPTIONAL))
-        return change, {**columns, "table_schema": cells.fields(table).kept, **meta, "changeling": noted, **form}
+        return change, {"table_schema": cells.fields(table).kept, **columns, **meta, "changeling": noted, **form}
 
     return read
 
@@ -237,13 +238,12 @@ def _row(cells: Cells, change: ChangeCells, item: Members, kind: Cell, table: Ce
     noted = (cells.as_text(extras.before_image), cells.as_text(extras.after_image))
     change = _with_row(cells, change, rows, cells.value(item, "columnvalues"), old_values, *noted)
     listed = cells.present(change.after) & ~cells.equal(change.after, b"{}")
-    source = cells.fields(rows).before
-    untold = cells.where(empty & ~cells.equal(source, "new"), None, keys)
+    in_old, in_new = (cells.equal(cells.fields(rows).before, side) for side in ("old", "new"))
     return change, {
         "columnnames": cells.where(listed | cells.equal(names, b"null"), None, names),
         "columnvalues": cells.where(listed, None, item.get("columnvalues")),
-        "keytypes": cells.where(cells.equal(source, "old"), types, None),
-        "oldkeys": cells.where(cells.equal(source, "old"), odd, untold),
+        "keytypes": cells.where(in_old, types, None),
+        "oldkeys": cells.where(in_old, odd, cells.where(empty & ~in_new, None, keys)),
     }
 
 
