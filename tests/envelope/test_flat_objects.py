@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.events import events
 from changeling.envelope.flat_objects import flat_objects
-from changeling.envelope.operations import Part
+from changeling.envelope.structs import Part
 from changeling.envelope.shapes import ShapeMismatch
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder

@@ -13,16 +13,15 @@ import msgspec
 
 from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.operations import (
-    Absent,
     Cell,
     Condition,
     Members,
     Names,
     Operations,
-    Part,
     Reason,
     as_bytes,
 )
+from changeling.envelope.structs import Absent, Part
 from changeling.model import json_text
 from changeling.model.errors import Rejected
 
@@ -152,3 +151,10 @@ class Cells(Operations):
         for value in values:
             parts += [b"," if parts else b"[", value]
         return self.joined(*parts, b"]") if parts else b"[]"
+
+
+def template(name: str, names: Iterable[str], rest: Mapping[str, bytes], left_out: Mapping[str, str]) -> bytes:
+    """`meta` of one member, an object, without values that other columns have."""
+    inner = json_text.join((member, rest.get(member, b"null")) for member in names)
+    origins = json_text.quote({f"{name}.{member}": origin for member, origin in left_out.items()})
+    return b'{%b%b,"left_out":%b}' % (json_text.head(name), inner, origins)

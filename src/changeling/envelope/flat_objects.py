@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.operations import Cell, Members, Part
+from changeling.envelope.operations import Cell, Members
 from changeling.envelope.shapes import Shape, ShapeMismatch, decoded, require
+from changeling.envelope.structs import Part
 from changeling.envelope.text_columns import Bytes, Mask, as_mask, byte_lengths, content_of
 from changeling.model import json_text
 
@@ -164,6 +165,8 @@ class FlatObjects:
 
     def struct(self, part: Part, path: Path) -> SimpleNamespace | None:
         """An object of known members, each attribute the column of one; None where a value is of another type."""
+        if not self.is_object(path):
+            return None
         found: dict[str, Cell] = {}
         for field in part.scalars or ():
             own = (*path, field.name)

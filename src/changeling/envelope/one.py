@@ -7,11 +7,10 @@ from typing import Any, NoReturn
 import msgspec
 import numpy as np
 
-from changeling.envelope.cells import Absent, Cell, Cells, Condition, Members, Names, Part, Reason, as_bytes
+from changeling.envelope.cells import Absent, Cell, Cells, Condition, Members, Names, Part, Reason, as_bytes, template
 from changeling.envelope.csv_rows import Row, RowStyle
 from changeling.envelope.key_in_row import check_key
 from changeling.envelope.objects import in_order
-from changeling.envelope.operations import template
 from changeling.model import json_text, position, times
 from changeling.model.change import Transaction
 from changeling.model.errors import Rejected

@@ -1,13 +1,11 @@
 """The operations on cells: the contract of `One` and `Many`, which `cells.py` explains."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias, get_args
-
-import msgspec
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 from changeling.envelope.csv_rows import Row, RowStyle
-from changeling.model import json_text
+from changeling.envelope.structs import Part
 
 Cell: TypeAlias = Any
 """A value of one record (None where it has none), or the column of it; a plain value stands for a column of nothing else."""
@@ -17,59 +15,6 @@ Reason: TypeAlias = str | Callable[[], str]
 """Why a record is rejected; of one record alone, so a function may look at its values."""
 Members = dict[str, Cell]
 Names = tuple[str, ...]
-
-
-def template(name: str, names: Iterable[str], rest: Mapping[str, bytes], left_out: Mapping[str, str]) -> bytes:
-    """`meta` of one member, an object, without values that other columns have."""
-    inner = json_text.join((member, rest.get(member, b"null")) for member in names)
-    origins = json_text.quote({f"{name}.{member}": origin for member, origin in left_out.items()})
-    return b'{%b%b,"left_out":%b}' % (json_text.head(name), inner, origins)
-
-
-class Scalar(NamedTuple):
-    """A member of a part that is a text or a whole number."""
-
-    attribute: str
-    name: str
-    kind: type
-    nullable: bool
-    may_lack: bool
-    decode: Callable[[bytes], Any]
-
-
-class Part:
-    """A member of an envelope that is an object of known members: its errors name it, if it has a name."""
-
-    def __init__(self, name: str, kind: Any, *, nullable: bool = False) -> None:
-        self.nullable = nullable
-        self.decoder = msgspec.json.Decoder(kind)
-        self.decoder_or_none = msgspec.json.Decoder(kind | None)
-        decode = (self.decoder_or_none if nullable else self.decoder).decode
-        self.decode = json_text.named(name, decode) if name else decode
-        self.fields: tuple[str, ...] = kind.__struct_fields__
-        self.scalars = _scalars(kind)
-        """Its members, where all of them are texts and whole numbers, and others are of no concern."""
-
-
-def _scalars(kind: Any) -> list[Scalar] | None:
-    found = []
-    for field in msgspec.structs.fields(kind):
-        kinds = set(get_args(field.type) or (field.type,))
-        own = kinds - {type(None)}
-        if own not in ({int}, {str}) or kind.__struct_config__.forbid_unknown_fields:
-            return None
-        decode = msgspec.json.Decoder(field.type).decode
-        found.append(
-            Scalar(field.name, field.encode_name, own.pop(), type(None) in kinds, field.default is None, decode)
-        )
-    return found
-
-
-class Absent:
-    """What is known of an object that is not there."""
-
-    def __getattr__(self, name: str) -> None:
-        return None
 
 
 class Operations(ABC):
