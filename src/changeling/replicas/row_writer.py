@@ -64,10 +64,9 @@ class RowWriter:
         for start in range(0, rows.num_rows, _FLUSH):
             part = rows.slice(start, _FLUSH)
             for encoding, version, alike in _alike(part):
-                keys = alike.column("key").to_pylist()
-                arrays = self.typed.whole(alike.column("values").to_pylist(), keys, encoding, version)
-                again = alike.column("again").combine_chunks()
-                self._write(arrays, keys, alike.column("position").to_pylist(), {staged_rows.AGAIN: again})
+                keys, images, positions, again = _columns(alike, "key", "values", "position", "again")
+                arrays = self.typed.whole(images, keys, encoding, version)
+                self._write(arrays, keys, positions, {staged_rows.AGAIN: again})
 
     def counted(self, rows: pa.Table, counts: np.ndarray) -> None:
         """Rows without a key, and how many more or fewer of each there are."""
@@ -77,36 +76,32 @@ class RowWriter:
                 self._count(alike, encoding, version)
 
     def _count(self, rows: pa.Table, encoding: str, version: int | None) -> None:
-        keys, count = rows.column("key").to_pylist(), rows.column(staged_rows.COUNT).combine_chunks()
-        arrays = self.typed.whole(rows.column("values").to_pylist(), keys, encoding, version)
+        keys, images, positions, again, count = _columns(rows, "key", "values", "position", "again", staged_rows.COUNT)
+        arrays = self.typed.whole(images, keys, encoding, version)
         if self._table.staged:
-            known = {staged_rows.COUNT: count, staged_rows.AGAIN: rows.column("again").combine_chunks()}
-            self._write(arrays, keys, rows.column("position").to_pylist(), known)
+            self._write(arrays, keys, positions, {staged_rows.COUNT: count, staged_rows.AGAIN: again})
             return
-        self._keep_unfit(keys, rows.column("position").to_pylist())
+        self._keep_unfit(keys, positions)
         self.typed.quarantined = []
         copies = pa.array(np.repeat(np.arange(len(keys)), np.maximum(count.to_numpy(), 0)), pa.int64())
-        self._write([array.take(copies) for array in arrays], [], [], {})
+        self._write([array.take(copies) for array in arrays], keys.slice(0, 0), positions.slice(0, 0), {})
 
     def append(self, rows: pa.Table) -> None:
         """Changes, each a row of its own."""
         service = service_names(self._table.shape, "changes")
         for start in range(0, rows.num_rows, _FLUSH):
             for encoding, version, alike in _alike(rows.slice(start, _FLUSH)):
-                keys = alike.column("key").to_pylist()
-                arrays = self.typed.whole(alike.column("values").to_pylist(), keys, encoding, version)
-                micros = pc.divide(alike.column("commit_time").combine_chunks(), 1000)
-                moments = micros.cast(pa.timestamp("us", "UTC"))
-                values = [alike.column(name).combine_chunks() for name in ("op", "effect", "position")]
-                self._write(
-                    arrays,
-                    keys,
-                    alike.column("position").to_pylist(),
-                    dict(zip(service, [*values, moments], strict=True)),
+                keys, images, times, *values = _columns(
+                    alike, "key", "values", "commit_time", "op", "effect", "position"
                 )
+                arrays = self.typed.whole(images, keys, encoding, version)
+                moments = pc.divide(times, 1000).cast(pa.timestamp("us", "UTC"))
+                self._write(arrays, keys, values[-1], dict(zip(service, [*values, moments], strict=True)))
 
     def gone(self, rows: pa.Table) -> None:
         """Rows that no longer exist."""
+        if not self._table.stored:
+            return
         again = rows.column("again").to_pylist()
         for key, place in zip(rows.column("key").to_pylist(), again, strict=True):
             self.row(key, None, bool(place), "")
@@ -199,6 +194,7 @@ class RowWriter:
         waiting, rows = self._waiting, self._cells
         self._waiting, self._cells = [], []
         keys = [entry[staged_rows.KEY] for entry in waiting]
+        positions = pa.array([entry.get(staged_rows.POSITION) or "" for entry in waiting], pa.string())
         arrays = self.typed.parts([row.cells for row in rows], keys)
         known = {name: pa.array([entry.get(name) for entry in waiting], kind) for name, kind in _OWN.items()}
         known[staged_rows.MENTIONED] = pa.array(
@@ -208,7 +204,7 @@ class RowWriter:
         for place, number in enumerate(self._table.shape.key):
             known[staged_rows.base_name(place)] = bases[number]
         self._mark_stale(waiting)
-        self._write(arrays, keys, [entry.get(staged_rows.POSITION) or "" for entry in waiting], known)
+        self._write(arrays, pa.array(keys, pa.string()), positions, known)
 
     def _mark_stale(self, waiting: list[dict[str, Any]]) -> None:
         stale = [entry for entry in waiting if entry.get(staged_rows.STALE)]
@@ -218,7 +214,7 @@ class RowWriter:
                 [stale_entry(entry[staged_rows.KEY], entry[staged_rows.POSITION]) for entry in stale]
             )
 
-    def _write(self, arrays: list[pa.Array], keys: list[str], positions: list[str], known: dict[str, pa.Array]) -> None:
+    def _write(self, arrays: list[pa.Array], keys: pa.Array, positions: pa.Array, known: dict[str, pa.Array]) -> None:
         """Writes rows; `known` has the columns of the layout that have no default."""
         count = len(arrays[0]) if arrays else len(keys)
         self._keep_unfit(keys, positions)
@@ -231,7 +227,7 @@ class RowWriter:
             else:
                 written = pc.is_in(effects, pa.array([Effect.PATCH.value, Effect.TOUCH.value]))
                 self.patched += pc.sum(written).as_py() or 0
-            known[staged_rows.KEY] = pa.array(keys, pa.string())
+            known[staged_rows.KEY] = keys
             known |= {staged_rows.column_name(place): array for place, array in enumerate(arrays)}
             for place, number in enumerate(self._table.shape.key):
                 number_at = [column.id for column in self._table.shape.columns].index(number)
@@ -242,15 +238,15 @@ class RowWriter:
         columns = [known[field.name] if field.name in known else pa.nulls(count, field.type) for field in layout]
         self._writer.write(pa.record_batch(columns, schema=_bare(layout)))
 
-    def _keep_unfit(self, keys: list[str], positions: list[str]) -> None:
+    def _keep_unfit(self, keys: pa.Array, positions: pa.Array) -> None:
         """Quarantines values that do not fit; once only, although a history has the same rows."""
-        if not self._table.history and self.typed.quarantined:
-            self._quarantine_entries(
-                [
-                    (keys[one.row], one.column, one.value.decode(), one.encoding, one.reason, positions[one.row])
-                    for one in self.typed.quarantined
-                ]
-            )
+        if self._table.history or not self.typed.quarantined:
+            return
+        rows = pa.array([one.row for one in self.typed.quarantined], pa.int64())
+        places = zip(self.typed.quarantined, keys.take(rows).to_pylist(), positions.take(rows).to_pylist(), strict=True)
+        self._quarantine_entries(
+            [(key, one.column, one.value.decode(), one.encoding, one.reason, at) for one, key, at in places]
+        )
 
     def _quarantine_entries(self, entries: list[Entry]) -> None:
         self.quarantined += sum(entry[2] is not None for entry in entries)
@@ -278,6 +274,10 @@ _OWN = {
     staged_rows.UNTIL: pa.string(),
     staged_rows.UNTIL_TIME: pa.int64(),
 }
+
+
+def _columns(rows: pa.Table, *names: str) -> list[pa.Array]:
+    return [rows.column(name).combine_chunks() for name in names]
 
 
 def _effect(row: Row) -> str:

@@ -125,6 +125,11 @@ class Columns:
             return Place(_extra_id(name), None)
         return None
 
+    def names(self, version: int | None) -> set[str]:
+        """The names that columns have in changes of a version."""
+        own = {} if version is None else self.places.get(version, {})
+        return {*own, *(column.name for column in self.extra)}
+
     def fits(self, stored: Shape, version: int | None, wanted: Shape, held: str) -> bool:
         """Whether stored rows, whose columns a version named, can be kept in another shape as they are.
 

@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changeling.model.canonical import reader as canonical_reader
 from changeling.replicas.fold import Cell
+from changeling.replicas.image_columns import image_columns
 from changeling.replicas.keys import Reader, reader_of, same, types_of
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.stored_types import arrow_type
 from changeling.replicas.value_kinds import kinds_of_values, undeclared
-from changeling.replicas.values import column
+from changeling.replicas.values import Values, column
 
 _ROWS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _KEYS = msgspec.json.Decoder(list[list[msgspec.Raw]])
@@ -42,32 +44,47 @@ class TypedRows:
     """Kinds of values that columns without a schema do not hold yet."""
     _readers: dict[tuple[str, int | None, str], Reader | None] = field(default_factory=dict)
     _by_id: dict[tuple[str, int | None, str], Reader] = field(default_factory=dict)
+    _names: dict[tuple[str, int | None], set[str]] = field(default_factory=dict)
+    """The names that images may have, as far as they are known."""
 
-    def whole(
-        self, texts: Sequence[str | None], keys: Sequence[str], encoding: str, version: int | None
-    ) -> list[pa.Array]:
-        """Rows with full images, all in one convention and version; texts are JSON objects."""
+    def whole(self, images: pa.StringArray, keys: pa.StringArray, encoding: str, version: int | None) -> list[pa.Array]:
+        """Rows with full images, all in one convention and version; images are JSON objects, NULL is one without members."""
         self.quarantined = []
-        rows = _ROWS.decode("[" + ",".join(text or "{}" for text in texts) + "]")
-        by_id: dict[str, str] = {}
-        for name in {name for row in rows for name in row}:
+        values = self._taken_apart(pc.fill_null(images, "{}"), encoding, version)
+        by_id: dict[str, pa.Array] = {}
+        for name, found in values.items():
             reader = self.reader(encoding, version, name)
             if reader is not None:
-                by_id[reader.id] = name
+                by_id[reader.id] = found
             elif self._is_new(version, name):
-                self._meet(name, [bytes(row[name]) for row in rows if name in row], encoding)
+                self._meet(name, found.to_pylist(), encoding)
         key_arrays = self.keys(keys)
         made = []
         for one in self.shape.columns:
             if one.id in key_arrays:
                 made.append(key_arrays[one.id])
-            elif one.id not in by_id:
-                made.append(pa.nulls(len(rows), arrow_type(one.kind)))
+            elif one.id not in by_id or by_id[one.id].null_count == len(images):
+                made.append(pa.nulls(len(images), arrow_type(one.kind)))
+            elif pa.types.is_string(by_id[one.id].type):
+                made.append(by_id[one.id])
             else:
-                name = by_id[one.id]
-                values = [bytes(row[name]) if name in row else None for row in rows]
-                made.append(self._column(values, self._by_id[encoding, version, one.id], encoding))
+                made.append(self._column(by_id[one.id], self._by_id[encoding, version, one.id], encoding))
         return made
+
+    def _taken_apart(self, images: pa.StringArray, encoding: str, version: int | None) -> dict[str, pa.Array]:
+        """The values of images by name: JSON, or texts where that is what the column holds."""
+        names = self._names.setdefault((encoding, version), self.columns.names(version))
+        texts = {name for name in names if _is_text(self.reader(encoding, version, name))}
+        found = image_columns(images, names, texts)
+        if found is None:
+            rows = _ROWS.decode("[" + ",".join(images.to_pylist()) + "]")
+            there = {name for row in rows for name in row}
+            names |= there
+            found = {
+                name: pa.array([bytes(row[name]) if name in row else None for row in rows], pa.binary())
+                for name in there
+            }
+        return found
 
     def parts(self, rows: Sequence[dict[str, Cell]], keys: Sequence[str]) -> list[pa.Array]:
         """Rows with partial images, each in a convention and version of its own; by column id."""
@@ -81,14 +98,10 @@ class TypedRows:
                 made.append(self._mixed(one.id, arrow_type(one.kind), rows))
         return made
 
-    def keys(self, keys: Sequence[str]) -> dict[str, pa.Array]:
+    def keys(self, keys: Sequence[str] | pa.StringArray) -> dict[str, pa.Array]:
         """The columns of the key, by id, from normalised keys."""
-        if not self.shape.key:
-            return {}
-        rows = _KEYS.decode("[" + ",".join(keys) + "]")
         made = {}
-        for place, one in enumerate(self.shape.key_columns):
-            values = [bytes(row[place]) for row in rows]
+        for one, values in zip(self.shape.key_columns, _key_values(keys, len(self.shape.key)), strict=True):
             if one.id.startswith("+"):
                 made[one.id], kinds = undeclared(values, one.kind, same, doubles=one.id in self.columns.doubles)
                 if kinds:
@@ -138,9 +151,7 @@ class TypedRows:
         if kinds:
             self.wider[name] |= kinds
 
-    def _column(
-        self, values: list[bytes | None], reader: Reader, encoding: str, places: Sequence[int] | None = None
-    ) -> pa.Array:
+    def _column(self, values: Values, reader: Reader, encoding: str, places: Sequence[int] | None = None) -> pa.Array:
         one = self.shape.column(reader.id)
         if not reader.declared:
             read = None if reader.read is same else reader.read
@@ -169,3 +180,20 @@ class TypedRows:
             for offset, row in enumerate(found):
                 order[row] = start + offset
         return pa.concat_arrays(made).take(pa.array(order, pa.int64()))
+
+
+def _is_text(reader: Reader | None) -> bool:
+    """Whether a JSON text is stored as the text that it is."""
+    if reader is None or not reader.declared or reader.kind.kind != "string" or reader.kind.item is not None:
+        return False
+    return reader.read is canonical_reader(reader.kind)
+
+
+def _key_values(keys: Sequence[str] | pa.StringArray, count: int) -> list[Values]:
+    """The values of each of so many columns of normalised keys."""
+    if count == 1:
+        # Nothing but the value stands between the brackets.
+        given = keys if isinstance(keys, pa.Array) else pa.array(keys, pa.string())
+        return [pc.binary_slice(given.cast(pa.binary()), 1, -1)]
+    rows = _KEYS.decode("[" + ",".join(keys.to_pylist() if isinstance(keys, pa.Array) else keys) + "]") if count else []
+    return [[bytes(row[place]) for row in rows] for place in range(count)]

@@ -1,6 +1,6 @@
 """Columns whose type was only inferred from values: a value fits only where it is of the very kind of JSON."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,7 @@ from changeling.model.json_numbers import EXACT_DIGITS, LONG, is_double, needs, 
 from changeling.model.types import STORED_DIGITS, Type
 from changeling.replicas.casts import NUMBER, exact_decimal, matches
 from changeling.replicas.stored_types import is_exact_decimal
-from changeling.replicas.values import UNREADABLE, raw, stored
+from changeling.replicas.values import UNREADABLE, Values, raw, stored
 
 _LOOKS = {
     "bool": "true|false",
@@ -33,7 +33,7 @@ _FIRST = {b'"': "text", b"t": "bool", b"f": "bool", b"{": "json", b"[": "json"}
 
 
 def undeclared(
-    values: Sequence[bytes | None], kind: Type, read: Convert | None = None, *, doubles: bool = False
+    values: Values, kind: Type, read: Convert | None = None, *, doubles: bool = False
 ) -> tuple[pa.Array, set[str]]:
     """The values as an array of `arrow_type(kind)`, and the kinds of those that do not fit.
 
@@ -42,7 +42,9 @@ def undeclared(
     takes all. `read` gives the plain value of one; a value that it refuses stands for itself. A text or a number that even its
     own column cannot hold is of kind json: only there it can stay as it is.
     """
-    texts = _one_spelling(raw(values if read is None else [_plain(value, read) for value in values]), kind)
+    given = raw(values)
+    texts = given if read is None else raw([_plain(value, read) for value in given.to_pylist()])
+    texts = _one_spelling(texts, kind)
     alike = matches(texts, exact_decimal(kind) if is_exact_decimal(kind) else _LOOKS[kind.kind])
     if kind.kind == "float64":
         alike = pc.and_(alike, _are_doubles(texts, alike))

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,8 @@ from changeling.replicas.stored_types import arrow_type, is_exact_decimal
 
 UNREADABLE = (ValueError, ArithmeticError, RecursionError)
 """What a conversion raises on a value that does not fit."""
+Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
+"""JSON values of a column."""
 Reasons = dict[int, str]
 """Why values do not fit, by their places."""
 
@@ -37,22 +39,25 @@ class Misfit(NamedTuple):
     reason: str
 
 
-def column(values: Sequence[bytes | None], kind: Type, read: Convert | None = None) -> tuple[pa.Array, list[Misfit]]:
+def column(values: Values, kind: Type, read: Convert | None = None) -> tuple[pa.Array, list[Misfit]]:
     """The values as an array of `arrow_type(kind)`, and those that do not fit, which are NULL in it.
 
-    Values are JSON; None and `null` are NULL. `read` turns one into the canonical form of the type, or raises; None is
+    Values are JSON; NULL, None and `null` are NULL. `read` turns one into the canonical form of the type, or raises; None is
     for values that the canonical reader takes.
     """
     reasons: Reasons = {}
-    plain = values if read is None or read is canonical.reader(kind) else _read(values, kind, read, reasons)
-    array, unfit = stored(raw(plain), kind)
+    given = raw(values)
+    plain = given
+    if read is not None and read is not canonical.reader(kind):
+        plain = raw(_read(given.to_pylist(), kind, read, reasons))
+    array, unfit = stored(plain, kind)
     reasons |= unfit
-    return array, [Misfit(place, values[place] or b"", reasons[place]) for place in sorted(reasons)]
+    return array, [Misfit(place, given[place].as_py(), reasons[place]) for place in sorted(reasons)]
 
 
-def raw(values: Sequence[bytes | None]) -> pa.BinaryArray:
+def raw(values: Values) -> pa.BinaryArray:
     """JSON values as an array, in which `null` is NULL."""
-    given = pa.array(values, pa.binary())
+    given = values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
     nulls = pc.equal(given, b"null")
     return pc.if_else(nulls, pa.scalar(None, pa.binary()), given) if pc.any(nulls).as_py() else given
 
@@ -75,7 +80,7 @@ def _read(values: Sequence[bytes | None], kind: Type, read: Convert, reasons: Re
     found: list[bytes | None] = []
     for place, value in enumerate(values):
         try:
-            found.append(None if value is None or value == b"null" else read(value))
+            found.append(None if value is None else read(value))
         except UNREADABLE as error:
             found.append(None)
             reasons[place] = _reason(error, value or b"", kind)
