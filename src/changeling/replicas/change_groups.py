@@ -25,9 +25,11 @@ def place_of(source: str, table: TableName) -> Place:
 
 def by_table(batch: pa.RecordBatch, known: Mapping[Place, Wanted]) -> Iterator[tuple[Wanted, pa.RecordBatch]]:
     """The changes of each table that is known, with what is known of it."""
+    if not batch.num_rows:
+        return
     names = [batch.column("source"), *batch.column("table").flatten()]
     encoded = [column.dictionary_encode() for column in names]
-    if batch.num_rows and all(len(column.dictionary) + bool(column.null_count) == 1 for column in encoded):
+    if all(len(column.dictionary) + bool(column.null_count) == 1 for column in encoded):
         wanted = known.get(tuple(column[0].as_py() for column in names))
         if wanted is not None:
             yield wanted, batch
@@ -35,6 +37,15 @@ def by_table(batch: pa.RecordBatch, known: Mapping[Place, Wanted]) -> Iterator[t
     codes = np.zeros(batch.num_rows, np.int64)
     for column in encoded:
         codes = codes * (len(column.dictionary) + 1) + np.asarray(pc.add(pc.fill_null(column.indices, -1), 1), np.int64)
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    found = codes[starts]
+    if len(np.unique(found)) == len(found):
+        # As the log has them: those of a table are neighbours.
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), batch.num_rows], strict=True):
+            wanted = known.get(tuple(column[start].as_py() for column in names))
+            if wanted is not None:
+                yield wanted, batch.slice(start, end - start)
+        return
     _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
     for group, first in enumerate(firsts):
         wanted = known.get(tuple(column[int(first)].as_py() for column in names))
