@@ -7,7 +7,7 @@ import pytest
 import changeling
 from bench.events import event
 from changeling.envelope.shapes import Shape
-from changeling.replicas.row_changes import _keys_in
+from changeling.replicas.old_keys import _keys_in
 
 NAMES = ['a"b', "a\\b", "a\nb", "a\x00b", "ä b"]
 

@@ -6,14 +6,13 @@ Rows without a key are counted: a row that comes is one more of its kind, a row 
 import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.shapes import UNUSABLE
 from changeling.formats import registry
 from changeling.model import json_text
 from changeling.model.errors import Rejected
@@ -22,9 +21,11 @@ from changeling.replicas import partial_inserts
 from changeling.replicas.change_groups import Place, alike, by_table, effects_of, place_of
 from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
+from changeling.replicas.old_keys import old_keys
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.row_events import (
     CODES,
+    COMPARED,
     KINDS,
     MINUS,
     PLUS,
@@ -38,6 +39,7 @@ from changeling.replicas.snapshot_attempts import Assignment
 
 _BASED = (CODES[Effect.PATCH], CODES[Effect.PARTIAL_INSERT])
 """The effects on rows that keep columns of the row that they were before."""
+_WRITING = (CODES[Effect.REPLACE], *_BASED)
 
 
 @functools.cache
@@ -60,7 +62,16 @@ class RowChangesKernel:
         for batch in batches:
             for wanted, rows in by_table(batch, known):
                 for spread in wanted:
-                    yield from spread(rows)
+                    yield from (events for events in spread(rows) if events.num_rows)
+
+
+class _TouchedRows(NamedTuple):
+    """What changes do to rows."""
+
+    keys: pa.Array
+    origins: pa.Array
+    effects: pa.Array
+    values: pa.Array
 
 
 class _RowChanges:
@@ -79,10 +90,13 @@ class _RowChanges:
         spread = self._keyed_events if self._keyed else self._counted_events
         if self.table.append_only:
             spread = self._appended_events
-        for encoding, version, part, kinds in alike(batch, versions, effects):
-            events = spread(part, kinds, encoding, version)
-            if events.num_rows:
-                yield events
+        if self.table.reduced:
+            batch = batch.append_column(COMPARED, pa.array(_may_share_position(batch.column("position"))))
+        made = [
+            spread(part, kinds, encoding, version) for encoding, version, part, kinds in alike(batch, versions, effects)
+        ]
+        # What is looked at for superseded events has all that a batch says of a position.
+        yield from made if not self.table.reduced or len(made) < 2 else [pa.concat_batches(made)]
 
     def _versions(self, batch: pa.RecordBatch) -> np.ndarray:
         """The version of each change; -1 where there is none. A change that carries none has that of its position."""
@@ -103,7 +117,7 @@ class _RowChanges:
         batch, effects = partial_inserts.without_deletes_of_moves(batch, effects, self.table.moved)
         reader = KeyReader(self.table.columns, self.table.shape, encoding, None if version < 0 else version)
         keys = reader(batch.column("key"))
-        moves = _moves(batch, effects, keys, reader)
+        moves = old_keys(batch, np.isin(effects, _WRITING), keys, reader)
         effects = partial_inserts.settled(batch, effects, self.table.moved, moves, reader)
         values = _plain(batch.column("after"))
         if keys.null_count:
@@ -121,7 +135,8 @@ class _RowChanges:
             keys = pa.concat_arrays([keys, pa.array([moves[place] for place in leaving], pa.string())])
             origins, values = (pa.concat_arrays([column, nothing]) for column in (origins, values))
             effects = np.append(effects, [CODES[Effect.DELETE]] * len(leaving))
-        return self._made(batch, keys, origins, _kinds().take(pa.array(effects)), values, version, len(leaving))
+        rows = _TouchedRows(keys, origins, _kinds().take(pa.array(effects)), values)
+        return self._made(batch, rows, version, len(leaving))
 
     def _counted_events(
         self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int
@@ -141,8 +156,8 @@ class _RowChanges:
                 kinds.append(kind if key is not None else UNPLACED)
                 values.append(text)
         own, effect_names, texts = (pa.array(column, pa.string()) for column in (keys, kinds, values))
-        rows = batch.take(pa.array(places, pa.int64()))
-        return self._made(rows, own, pa.nulls(len(keys), pa.string()), effect_names, texts, version)
+        rows = _TouchedRows(own, pa.nulls(len(keys), pa.string()), effect_names, texts)
+        return self._made(batch.take(pa.array(places, pa.int64())), rows, version)
 
     def _appended_events(
         self, batch: pa.RecordBatch, effects: np.ndarray, encoding: str, version: int
@@ -156,7 +171,8 @@ class _RowChanges:
             values.append(_with_members(key, before if after is None else after))
             images.append(before_image if after is None else after_image)
         keys, origins = pa.repeat("", batch.num_rows), pa.nulls(batch.num_rows, pa.string())
-        return self._made(batch, keys, origins, pa.array(images, pa.string()), pa.array(values, pa.string()), version)
+        rows = _TouchedRows(keys, origins, pa.array(images, pa.string()), pa.array(values, pa.string()))
+        return self._made(batch, rows, version)
 
     def _content(self, text: str, encoding: str, version: int) -> str:
         found = []
@@ -166,17 +182,9 @@ class _RowChanges:
                 found.append((reader.id, _spelled(value, reader)))
         return content_key(found)
 
-    def _made(
-        self,
-        batch: pa.RecordBatch,
-        keys: pa.Array,
-        origins: pa.Array,
-        effects: pa.Array,
-        values: pa.Array,
-        version: int,
-        leaving: int = 0,
-    ) -> pa.RecordBatch:
-        """Row events; the last ones of a table with a key may be of rows that leave theirs."""
+    def _made(self, batch: pa.RecordBatch, rows: "_TouchedRows", version: int, leaving: int = 0) -> pa.RecordBatch:
+        """Row events, given a change for each; the last ones of a table with a key may be of rows that leave theirs."""
+        keys, origins, effects, values = rows
         table, count = self.table, len(keys)
         groups = keys
         if table.groups:
@@ -229,6 +237,21 @@ class _RowChanges:
         return pa.array([self._attempt(*place) if op == Operation.READ else None for op, *place in places], pa.int32())
 
 
+def _may_share_position(positions: pa.Array) -> np.ndarray:
+    """Which changes may share their position with others: the first and the last one with those of other batches.
+
+    All of them where positions do not ascend.
+    """
+    before, after = positions.slice(0, max(0, len(positions) - 1)), positions.slice(1)
+    found: np.ndarray = np.ones(len(positions), np.bool_)
+    if pc.all(pc.less_equal(before, after)).as_py() is not False and len(positions):
+        same = np.asarray(pc.equal(before, after))
+        found[1:-1] = same[1:] | same[:-1]
+        ends = pc.is_in(positions, pa.array([positions[0].as_py(), positions[-1].as_py()], positions.type))
+        found |= np.asarray(ends)
+    return found
+
+
 def _with_members(key: str | None, row: str | None) -> str | None:
     """A row with the members of its key, which some dialects carry separately; those of the row itself take precedence."""
     if key is None or row is None or key == "{}":
@@ -238,50 +261,6 @@ def _with_members(key: str | None, row: str | None) -> str | None:
 
 def _plain(column: pa.Array) -> pa.Array:
     return column.cast(pa.string()) if pa.types.is_large_string(column.type) else column
-
-
-def _moves(batch: pa.RecordBatch, effects: np.ndarray, keys: pa.Array, reader: KeyReader) -> dict[int, str]:
-    """The changes that move a row, and the key that it had."""
-    befores = batch.column("before")
-    written = np.isin(effects, [CODES[Effect.REPLACE], *_BASED])
-    found = written & ~np.asarray(befores.is_null()) & ~np.asarray(batch.column("key").is_null())
-    candidates = pa.array(np.flatnonzero(found), pa.int64())
-    moved: dict[int, str] = {}
-    if not len(candidates):
-        return moved
-    texts = befores.take(candidates).to_pylist()
-    own = batch.column("key").take(candidates).to_pylist()
-    names = tuple(json_text.members(own[0]))
-    was, now = _keys_in(texts, names), _keys_in(own, names)
-    for place, old, new, text, key in zip(candidates.to_pylist(), was, now, texts, own, strict=True):
-        # The same bytes are the same key: no need to compare further.
-        if old != new and (other := _old(key, text, reader)) is not None and other != keys[place].as_py():
-            moved[place] = other
-    return moved
-
-
-def _keys_in(texts: list[str], names: tuple[str, ...]) -> list[Any]:
-    """The values of some columns in each object; other members are ignored."""
-    if any(map(UNUSABLE.search, names)):
-        return [[json_text.members(text).get(name) for name in names] for text in texts]
-    return _decoder(names).decode("[" + ",".join(texts) + "]")
-
-
-@functools.lru_cache(maxsize=1024)
-def _decoder(names: tuple[str, ...]) -> "msgspec.json.Decoder[list[Any]]":
-    fields: list[Any] = [(f"k{place}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for place in range(len(names))]
-    made: Any = msgspec.defstruct("Key", fields, rename={f"k{place}": name for place, name in enumerate(names)})
-    return msgspec.json.Decoder(list[made])
-
-
-def _old(key: str, before: str, reader: KeyReader) -> str | None:
-    was, now = json_text.members(before), json_text.members(key)
-    if any(name not in was for name in now):
-        return None
-    try:
-        return reader.of({name: was[name] for name in now})
-    except (Rejected, ValueError, msgspec.DecodeError):
-        return None
 
 
 def _counted(

@@ -63,6 +63,9 @@ ROW_EVENTS = pa.schema(
 """Row events. Those of one group are folded together; `again` marks rows that are folded from an earlier state on, `images` is a
 checksum of images that `values` does not contain, `attempt` numbers the attempt at a snapshot."""
 
+COMPARED = "compared"
+"""A column that changes may have: whether events of theirs may have to be told from others of the same row and position."""
+
 
 def fold_input(rows: pa.Table) -> pa.Table:
     """`READ_COLUMNS` and `ARRIVAL`, given `LOG_COLUMNS`."""
@@ -83,12 +86,26 @@ def sorted_events(events: pa.Table) -> pa.Table:
 
 
 def image_sums(batch: pa.RecordBatch, leaving: int) -> pa.Array:
-    """Checksums of the images that events do not hold: of the row before, and for the last `leaving` of both."""
+    """Checksums of the images that events do not hold: of the row before, and for the last `leaving` of both.
+
+    Where the changes have `COMPARED`, the others have none.
+    """
     staying = batch.num_rows - leaving
+    if COMPARED not in batch.schema.names:
+        return pa.array(_sums_of_images(batch, staying), pa.int64())
+    found = np.zeros(batch.num_rows, np.int64)
+    places = np.flatnonzero(batch.column(COMPARED))
+    if len(places):
+        compared = batch.select(["before", "after"]).take(pa.array(places))
+        found[places] = _sums_of_images(compared, int(np.searchsorted(places, staying)))
+    return pa.array(found, pa.int64())
+
+
+def _sums_of_images(batch: pa.RecordBatch, staying: int) -> np.ndarray:
     before = _sums(batch.column("before"))
     after = _sums(batch.column("after").slice(staying))
     before[staying:] = (before[staying:] << 31) ^ after
-    return pa.array(before, pa.int64())
+    return before
 
 
 def _sums(images: pa.Array) -> np.ndarray:

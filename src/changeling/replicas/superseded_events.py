@@ -5,6 +5,7 @@ repetitions, all changes of one row at one position must meet. Those that one pa
 part has one at these positions shows afterwards, by the ranges that each part reports. Where ranges overlap, nothing is left out.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
@@ -19,7 +20,7 @@ from changeling.replicas.row_effect import Effect
 from changeling.replicas.row_events import ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
 
 MOST_EVENTS = 150_000
-"""Events of one table that are looked at together: they are some 400 bytes each."""
+"""Events of one table that are looked at together: they are some 400 bytes each. Where few of them stay, more are added."""
 
 
 class PositionSpan(msgspec.Struct, frozen=True):
@@ -39,26 +40,68 @@ class SupersededEvents:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """`ROW_EVENTS`. Ranges are events of tables with negative numbers: the first table has -1."""
         tables = self.spread.tables
-        waiting: dict[int, list[pa.RecordBatch]] = {}
+        parts: dict[int, _Part] = {}
         for events in self.spread(batches):
             number = events.column("table")[0].as_py()
             if not tables[number].reduced:
                 yield events
                 continue
-            held = waiting.setdefault(number, [])
-            held.append(events)
-            if sum(part.num_rows for part in held) >= MOST_EVENTS:
-                yield from _reduced(number, tables[number], waiting.pop(number))
-        for number, held in waiting.items():
-            yield from _reduced(number, tables[number], held)
+            bounds = pc.min_max(events.column("position")).as_py()
+            first, last = bounds["min"], bounds["max"]
+            if number in parts and not parts[number].takes(first, last):
+                yield from parts.pop(number).reduced()
+            part = parts.setdefault(number, _Part(number, tables[number]))
+            part.add(events, first, last)
+            if part.is_full:
+                yield from parts.pop(number).reduced()
+        for part in parts.values():
+            yield from part.reduced()
 
 
-def _reduced(number: int, table: FoldTable, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    part = uuid4().hex
-    bounds = (pc.min_max(batch.column("position")).as_py() for batch in batches)
-    spans = [PositionSpan(part, one["min"], one["max"]) for one in bounds]
-    yield _marker(number, spans)
-    yield from without_superseded(pa.Table.from_batches(batches), table).to_batches()
+class _Part:
+    """Events of one table that are looked at together, and whatever they left of earlier ones."""
+
+    def __init__(self, number: int, table: FoldTable) -> None:
+        self._number, self._table = number, table
+        self._name = uuid4().hex
+        self._ranges: list[tuple[str, str]] = []
+        """Of the positions of each batch, in order."""
+        self._left: list[pa.RecordBatch] = []
+        self._new: list[pa.RecordBatch] = []
+
+    def takes(self, first: str, last: str) -> bool:
+        """Whether positions lie beside those of the part, or begin where these end: what shared others may be left out already."""
+        place = bisect_left(self._ranges, (first, last))
+        if place == len(self._ranges):
+            return self._ranges[-1][1] <= first
+        return last < self._ranges[place][0] and (place == 0 or self._ranges[place - 1][1] < first)
+
+    def add(self, events: pa.RecordBatch, first: str, last: str) -> None:
+        """Adds a batch whose positions it takes."""
+        insort(self._ranges, (first, last))
+        self._new.append(events)
+        if _rows(self._left) + _rows(self._new) >= MOST_EVENTS:
+            self._reduce()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether most of its events stay."""
+        return not self._new and _rows(self._left) > MOST_EVENTS // 2
+
+    def reduced(self) -> Iterator[pa.RecordBatch]:
+        """The events that stay, and the ranges of all."""
+        if self._new:
+            self._reduce()
+        yield _marker(self._number, [PositionSpan(self._name, first, last) for first, last in self._ranges])
+        yield from self._left
+
+    def _reduce(self) -> None:
+        events = pa.Table.from_batches([*self._left, *self._new])
+        self._left, self._new = without_superseded(events, self._table).to_batches(), []
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> int:
+    return sum(batch.num_rows for batch in batches)
 
 
 def _marker(number: int, spans: Sequence[PositionSpan]) -> pa.RecordBatch:
@@ -94,7 +137,6 @@ def without_superseded(events: pa.Table, table: FoldTable) -> pa.Table:
     Events stay that say something of other rows as well, those of keys that are folded together with others, and those that share
     their position with others of their row or with a truncate.
     """
-    events = events.combine_chunks()
     keys = events.column("key").combine_chunks().dictionary_encode()
     codes, ranks = np.asarray(keys.indices, np.int64), _ranks(events.column("position").combine_chunks())
     effects = events.column("effect")
@@ -110,8 +152,9 @@ def without_superseded(events: pa.Table, table: FoldTable) -> pa.Table:
     if table.truncates:
         positions = pa.array([truncate.rank.position for truncate in table.truncates], pa.string())
         superseded &= ~np.asarray(pc.is_in(events.column("position"), positions))
-    _, places, counts = np.unique(codes * (len(ranks) + 1) + ranks, return_inverse=True, return_counts=True)
-    superseded &= counts[places.reshape(-1)] == 1
+    if len(ranks) and ranks.max() < len(ranks):
+        _, places, counts = np.unique(codes * (len(ranks) + 1) + ranks, return_inverse=True, return_counts=True)
+        superseded &= counts[places.reshape(-1)] == 1
     return events.filter(pa.array(~superseded))
 
 
