@@ -34,6 +34,11 @@ class FileParts:
     where: pc.Expression | None
     """The condition that rows have to meet."""
 
+    @property
+    def size(self) -> int:
+        """The size of the parts, as they are stored."""
+        return sum(part.file.size // part.parts for task in self.tasks for part in task)
+
     def frame(self, spark: SparkSession) -> DataFrame:
         """The numbers of the tasks, each in a partition of its own."""
         return spark.range(0, len(self.tasks), 1, max(1, len(self.tasks)))

@@ -14,11 +14,15 @@ from changeling.iceberg.planned_scan import PlannedTable
 from changeling.log import layout
 from changeling.replicas.arrow_changes import ArrowChanges
 from changeling.replicas.logged_changes import Changes, MarkedReads
-from changeling.replicas.row_events import LOG_COLUMNS, ROW_EVENTS, fold_input
-from changeling.replicas.spark_changes import SparkChanges, folded_events
-from changeling.spark.adapter import Kernel, run
+from changeling.replicas.row_events import LOG_COLUMNS, fold_input
+from changeling.replicas.spark_changes import SparkChanges, folded_by_tasks
+from changeling.spark.adapter import Kernel
 
 Answer = TypeVar("Answer")
+_SHARES_OF_A_CORE = 8
+"""Enough for Spark to make tasks of even size of them."""
+_SHARE_BYTES = 16 * 1024 * 1024
+"""What a share has of the log, as it is stored: a task holds the events of one share at a time."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,10 @@ class LocalOrSparkChanges:
             return self.local.folded(spread, fold, small)
         except NeedsSpark:
             spark = self.lake.spark
-            parts = self.log.parts(self.local.condition, LOG_COLUMNS, spark.sparkContext.defaultParallelism)
-            events = run(parts.frame(spark), _ReadByTasks(parts, spread), ROW_EVENTS)
-            return folded_events(events, fold, small)
+            cores = spark.sparkContext.defaultParallelism
+            parts = self.log.parts(self.local.condition, LOG_COLUMNS, cores)
+            shares = max(_SHARES_OF_A_CORE * cores, parts.size // _SHARE_BYTES)
+            return folded_by_tasks(parts.frame(spark), _ReadByTasks(parts, spread), fold, small, shares)
 
     def _asked(self, question: Callable[[Changes], Answer]) -> Answer:
         try:

@@ -13,12 +13,16 @@ from changeling.iceberg.lake import Lake
 from changeling.iceberg.spark_conditions import spark_condition
 from changeling.log import layout
 from changeling.replicas.change_order import ARRIVAL
+from changeling.replicas.event_bundles import BUNDLES, Bundling, Unbundling
 from changeling.replicas.fold_task import OUTCOME
 from changeling.replicas.logged_changes import MarkedReads
-from changeling.replicas.row_events import ORDER, READ_COLUMNS, ROW_EVENTS
+from changeling.replicas.row_events import READ_COLUMNS
 from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, lane_of
 from changeling.spark.adapter import Kernel, run
 from changeling.spark.errors import SPARK_ERRORS, translate_error
+
+SHARES = 64
+"""Of a table whose changes are not measured before they are read."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +121,18 @@ class SparkChanges:
 
         The rows of a `small` table, by its number, are handed to one task: each task writes files of its own.
         """
-        return folded_events(run(read_columns(self.frame), spread, ROW_EVENTS), fold, small)
+        return folded_by_tasks(read_columns(self.frame), spread, fold, small, SHARES)
 
 
-def folded_events(events: DataFrame, fold: Kernel, small: Sequence[int]) -> pa.Table:
-    """What a kernel makes of row events, those of a row together and in order; all of a `small` table are handed to one task."""
-    part = f.when(~f.col("table").isin(*small), f.col("group")) if small else f.col("group")
-    ordered = events.repartition(f.col("table"), part).sortWithinPartitions(*ORDER)
+def folded_by_tasks(changes: DataFrame, spread: Kernel, fold: Kernel, small: Sequence[int], shares: int) -> pa.Table:
+    """What a kernel makes of row events that another one makes of changes, those of a row together and in order.
+
+    The groups of a table are divided into so many shares, which tasks take one after another; a `small` table is one share.
+    """
+    bundles = run(changes, Bundling(spread, shares, frozenset(small)), BUNDLES)
+    together = bundles.repartition("table", "share").sortWithinPartitions("table", "share")
     try:
-        return run(ordered, fold, OUTCOME).toArrow()
+        return run(together, Unbundling(fold), OUTCOME).toArrow()
     except SPARK_ERRORS as error:
         raise translate_error(error) from error
 
