@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from bench.events import events
 from changeling.envelope.flat_objects import flat_objects
-from changeling.envelope.structs import Part
 from changeling.envelope.shapes import ShapeMismatch
+from changeling.envelope.structs import Part
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.user_options import read_options

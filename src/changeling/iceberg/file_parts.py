@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import acero
 from pyspark.sql import DataFrame, SparkSession
 
 from changeling.iceberg.data_files import DataFile, OpenFile
@@ -50,24 +51,34 @@ class FileParts:
                 for part in self.tasks[number]:
                     with OpenFile(part.file) as opened:
                         for rows in opened.groups(self.columns, part.part, part.parts):
-                            yield rows if self.where is None else rows.filter(self.where)
+                            yield rows if self.where is None else _meeting(rows, self.where)
+
+
+def _meeting(rows: pa.Table, where: pc.Expression) -> pa.Table:
+    """The rows that meet a condition; mostly all of them do, and none is copied."""
+    given = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    asked = acero.Declaration("project", acero.ProjectNodeOptions([where], ["met"]), [given])
+    met = asked.to_table(use_threads=False).column("met")
+    return rows if not met.null_count and pc.all(met).as_py() else rows.filter(where)
 
 
 def shared_out(files: Sequence[DataFile], cores: int) -> list[list[FilePart]]:
     """The parts of files that each task reads: two tasks a core, or more where one would read too much."""
     share = sum(file.size for file in files) // (2 * cores)
+    limit = max(PART_BYTES, _LEAST_BYTES)
     most = max(min(share, PART_BYTES), _LEAST_BYTES)
     tasks: list[list[FilePart]] = []
-    room = 0
+    taken = 0
     for file in files:
         # Bounds and the like have served their purpose when the file was chosen.
         bare = msgspec.structs.replace(file, lower={}, upper={}, json="")
         parts = -(-file.size // most)
         for part in range(parts):
             size = file.size // parts
-            if size > room:
+            # To the nearest part: a task that is left over at the end would occupy one core alone.
+            if not tasks or taken + size // 2 > most or taken + size > limit:
                 tasks.append([])
-                room = most
+                taken = 0
             tasks[-1].append(FilePart(bare, part, parts))
-            room -= size
+            taken += size
     return tasks

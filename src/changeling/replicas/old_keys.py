@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.shapes import UNUSABLE
-from changeling.envelope.text_columns import Mask, as_mask, byte_lengths, content_of, cut, every
+from changeling.envelope.text_columns import Bytes, Mask, as_mask, byte_lengths, content_of, cut, every
 from changeling.model import json_text
 from changeling.model.errors import Rejected
 from changeling.replicas.keys import KeyReader
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
 _ESCAPED_LETTER = b"\\u"
+_PIECE = 128 * 1024
+"""So many bytes stay in the cache of a core."""
 
 
 def old_keys(batch: pa.RecordBatch, written: Mask, keys: pa.Array, reader: KeyReader) -> dict[int, str]:
@@ -28,10 +30,9 @@ def old_keys(batch: pa.RecordBatch, written: Mask, keys: pa.Array, reader: KeyRe
     if not len(candidates):
         return moved
     names = tuple(json_text.members(batch.column("key")[int(candidates[0])].as_py()))
+    candidates = np.flatnonzero(found & ~_begin_alike(befores, batch.column("key"), names))
     texts, own = (batch.column(name).take(pa.array(candidates)) for name in ("before", "key"))
-    open_ = ~_begin_alike(texts, own, names)
-    candidates, rest = candidates[open_], pa.array(open_)
-    befores, nows = texts.filter(rest).to_pylist(), own.filter(rest).to_pylist()
+    befores, nows = texts.to_pylist(), own.to_pylist()
     was, now = _keys_in(befores, names), _keys_in(nows, names)
     for place, old, new, text, key in zip(candidates.tolist(), was, now, befores, nows, strict=True):
         # The same bytes are the same key: no need to compare further.
@@ -46,19 +47,32 @@ def _begin_alike(texts: pa.Array, keys: pa.Array, names: tuple[str, ...]) -> Mas
     if len(names) != 1 or not _PLAIN_NAME.fullmatch(names[0]):
         return unknown
     name = json_text.quote(names[0])
-    texts, keys = texts.cast(pa.binary()), keys.cast(pa.binary())
+    given = len(texts) - texts.null_count
+    texts, keys = (pc.fill_null(column, "").cast(pa.binary()) for column in (texts, keys))
     heads = pc.binary_join_element_wise(pc.binary_slice(keys, 0, -1), b",", b"")
-    sizes, whole = byte_lengths(heads), byte_lengths(texts)
-    front = np.minimum(sizes, whole)
+    whole = byte_lengths(texts)
+    front = np.minimum(byte_lengths(heads), whole)
     fronts = every(cut(texts, np.column_stack((front, whole - front))), 0, 2)
     found = as_mask(pc.and_(pc.equal(fronts, heads), pc.starts_with(keys, b"{%b:" % name)))
-    if not found.any():
-        return unknown
-    begun = texts if found.all() else texts.filter(pa.array(found))
-    content = content_of(begun)[1].tobytes()
+    there = int(found.sum())
+    begun = texts if there == given else texts.filter(pa.array(found))
+    _, content = content_of(begun)
     # Each has the name at its beginning: if there are as many as texts, no text has it twice.
-    once = content.count(name) == len(begun) and _ESCAPED_LETTER not in content
+    once = _count(content, name) == there and not _count(content, _ESCAPED_LETTER)
     return found if once else unknown
+
+
+def _count(content: Bytes, text: bytes) -> int:
+    """How often a text of at least two bytes occurs."""
+    found = 0
+    for first in range(0, len(content), _PIECE):
+        piece = content[first : first + _PIECE + len(text) - 1]
+        starts = np.flatnonzero((piece[:-1] == text[0]) & (piece[1:] == text[1]))
+        starts = starts[starts <= len(piece) - len(text)]
+        for offset in range(2, len(text)):
+            starts = starts[piece[starts + offset] == text[offset]]
+        found += len(starts)
+    return found
 
 
 def _keys_in(texts: list[str], names: tuple[str, ...]) -> list[Any]:

@@ -47,9 +47,8 @@ def column(values: Values, kind: Type, read: Convert | None = None) -> tuple[pa.
     """
     reasons: Reasons = {}
     given = raw(values)
-    if read is None or read is canonical.reader(kind):
-        plain = given
-    else:
+    plain = given
+    if read is not None and read is not canonical.reader(kind):
         plain = raw(_read(given.to_pylist(), kind, read, reasons))
     array, unfit = stored(plain, kind)
     reasons |= unfit
