@@ -16,8 +16,8 @@ from changeling.conformance.cases import CASES, batch
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
 from changeling.formats.encoding import Encoder, Numbering
+from changeling.formats.format import write_options
 from changeling.formats.transaction_progress import TransactionProgress
-from changeling.formats.user_options import write_options
 from changeling.formats.ydb_json.envelope import Mode
 from changeling.model import layout
 from changeling.model.change import Change, Transaction

@@ -10,7 +10,7 @@ from changeling.formats.debezium_json.connect_schema import envelope_schema, key
 from changeling.formats.debezium_json.images import Columns
 from changeling.formats.debezium_json.options import DebeziumWrite
 from changeling.formats.debezium_json.types import TYPES, Decimals, Times, wire_name
-from changeling.formats.zoned_times import is_zoned
+from changeling.formats.type_table import is_zoned
 from changeling.model import json_text
 from changeling.model.canonical import Convert
 from changeling.model.change import Change

@@ -7,7 +7,7 @@ A column says `{"type": "double", "original_type": "pg:numeric(10,2)"}`. The ori
 import functools
 import re
 
-from changeling.formats.zoned_times import is_zoned
+from changeling.formats.type_table import is_zoned
 from changeling.model import types
 from changeling.model.errors import UsageError
 from changeling.model.table import Column
