@@ -356,17 +356,8 @@ def typed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
 
 
 def _rejects(batch: pa.RecordBatch, rejected: dict[int, tuple[str, str | None]]) -> pa.RecordBatch:
+    """The changes at these places as lines, with the reason and the feature of each."""
     rows = batch.take(pa.array(list(rejected), pa.int64())) if rejected else batch.slice(0, 0)
-    count = len(rejected)
-    return pa.record_batch(
-        [
-            pa.array([reason for reason, _ in rejected.values()], pa.string()),
-            pa.array([feature for _, feature in rejected.values()], pa.string()),
-            rows.column("origin"),
-            pa.array(lines(rows), pa.binary()),
-            pa.nulls(count, pa.binary()),
-            pa.nulls(count, layout.HEADERS),
-            pa.nulls(count, pa.string()),
-        ],
-        schema=layout.REJECTS,
-    )
+    records = layout.records_batch([Record(line) for line in lines(rows)], rows.column("origin"))
+    reasons = dict(enumerate(reason for reason, _ in rejected.values()))
+    return layout.rejects_batch(records, reasons, [feature for _, feature in rejected.values()])
