@@ -12,7 +12,7 @@ from bench.measuring import Benchmark, Result, medians
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder, Numbering
-from changeling.formats.user_options import read_options, write_options
+from changeling.formats.format import read_options, write_options
 
 COUNT = 40_000
 BATCH = 8_000

@@ -10,7 +10,7 @@ SMALL, LARGE = 160_000, 960_000
 """Events: about 100 MB and 600 MB."""
 _DECODE = """
 import resource, sys
-from changeling.formats.user_options import read_options
+from changeling.formats.format import read_options
 from changeling.files import paths, reading
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder

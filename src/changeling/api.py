@@ -8,7 +8,7 @@ import pyarrow as pa
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder, Numbering
-from changeling.formats.user_options import read_options, write_options
+from changeling.formats.format import read_options, write_options
 from changeling.model import layout
 from changeling.named_origins import drop_redundant_old_keys
 

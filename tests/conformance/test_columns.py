@@ -17,7 +17,7 @@ from changeling.envelope.shapes import ShapeMismatch, first_mismatches
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
 from changeling.formats.decoding import Decoder
-from changeling.formats.user_options import read_options
+from changeling.formats.format import read_options
 from changeling.model import json_text, layout
 from changeling.model.change import Change, Record
 from tests.conformance.test_fuzz import DICTIONARY, mutated

@@ -17,8 +17,8 @@ from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
 from changeling.formats.changefeed import Mode
 from changeling.formats.encoding import Encoder, Numbering
+from changeling.formats.format import write_options
 from changeling.formats.transaction_progress import TransactionProgress
-from changeling.formats.user_options import write_options
 from changeling.model import layout
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation

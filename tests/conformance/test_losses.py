@@ -13,7 +13,7 @@ import pytest
 from changeling.conformance.cases import CASES, batch
 from changeling.conversion import Conversion
 from changeling.formats import registry
-from changeling.formats.user_options import write_options
+from changeling.formats.format import write_options
 from changeling.model.change import Change, Transaction
 from changeling.model.errors import LossError
 from changeling.model.position import encode as position

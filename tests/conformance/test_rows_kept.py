@@ -14,7 +14,7 @@ import changeling
 from changeling.conversion import Conversion
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
-from changeling.formats.user_options import write_options
+from changeling.formats.format import write_options
 from changeling.model import layout
 from changeling.model.errors import LossError
 from changeling.reading_changes import Report

@@ -15,9 +15,9 @@ from changeling.conformance.test_conformance import moves
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
 from changeling.formats.encoding import Encoder, Numbering
+from changeling.formats.format import write_options
 from changeling.formats.pairing import Pairing
 from changeling.formats.transaction_progress import number_of
-from changeling.formats.user_options import write_options
 from changeling.model import layout
 from changeling.model.change import Change, Transaction
 from changeling.model.position import encode as position

@@ -16,7 +16,7 @@ from changeling.envelope.shapes import ShapeMismatch
 from changeling.envelope.structs import Part
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
-from changeling.formats.user_options import read_options
+from changeling.formats.format import read_options
 from changeling.model import json_text
 from tests.spark.inputs import records as table_of
 

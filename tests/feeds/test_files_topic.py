@@ -19,8 +19,8 @@ from changeling.feeds.files_topic import Copied, FilesTopicWriter
 from changeling.files.paths import expand
 from changeling.files.reading import read
 from changeling.formats import registry
+from changeling.formats.format import read_options
 from changeling.formats.framing import COLUMNS, HEADER
-from changeling.formats.user_options import read_options
 from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
 from changeling.model.errors import ChangelingError, UsageError
 from tests.feeds.filled_topics import NOON, FilledTopic, Sent

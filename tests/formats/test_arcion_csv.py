@@ -11,8 +11,8 @@ import pytest
 import changeling
 from changeling.formats import registry
 from changeling.formats.encoding import typed
+from changeling.formats.format import read_options
 from changeling.formats.framing import HEADER, CsvRows
-from changeling.formats.user_options import read_options
 from changeling.model import layout
 from changeling.model.errors import UsageError
 from changeling.model.line import lines

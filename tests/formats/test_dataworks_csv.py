@@ -11,8 +11,8 @@ import changeling
 from changeling.conformance.cases import CASES, SCHEMA, batch
 from changeling.formats import registry
 from changeling.formats.encoding import typed
+from changeling.formats.format import read_options
 from changeling.formats.framing import HEADER, CsvRows, JsonOrCsv, JsonValues
-from changeling.formats.user_options import read_options
 from changeling.model import layout
 from changeling.model.change import Change
 from changeling.model.errors import UsageError

@@ -8,8 +8,8 @@ import pytest
 
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
+from changeling.formats.format import read_options
 from changeling.formats.meta_template import filled
-from changeling.formats.user_options import read_options
 from changeling.model import layout
 
 

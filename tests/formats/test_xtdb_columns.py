@@ -9,7 +9,7 @@ import pytest
 from bench.events import events
 from changeling.formats import registry
 from changeling.formats.decoding import Decoded, Decoder
-from changeling.formats.user_options import read_options
+from changeling.formats.format import read_options
 from changeling.model.change import Change, Record
 from tests.formats.test_xtdb import CREATE, event
 from tests.golden.test_golden import CASES, options_of, records_of

@@ -13,8 +13,8 @@ import changeling
 import changeling.spark
 from changeling.files import paths, reading
 from changeling.formats import registry
+from changeling.formats.format import read_options
 from changeling.formats.framing import Framing, JsonValues
-from changeling.formats.user_options import read_options
 from changeling.model.errors import UsageError
 from changeling.spark.files import shared_out
 from changeling.spark.splits import line_count, splits

@@ -13,8 +13,7 @@ from changeling.cli.input_arguments import add_input, explanation, format_of, in
 from changeling.conversion import Conversion
 from changeling.files import output, paths, writing
 from changeling.formats import registry
-from changeling.formats.format import Format
-from changeling.formats.user_options import write_options
+from changeling.formats.format import Format, write_options
 from changeling.losses import most_first
 from changeling.model.printable import printable
 from changeling.reading_changes import Input, Progress, Report, changes_of, silent

@@ -11,10 +11,9 @@ from changeling.cli.arguments import OF_THE_FORMAT, settings, whole_number
 from changeling.files import paths
 from changeling.files.reading import first_records
 from changeling.formats import registry
-from changeling.formats.format import Format
+from changeling.formats.format import Format, read_options
 from changeling.formats.framing import CsvRows
 from changeling.formats.recognition import fitting
-from changeling.formats.user_options import read_options
 from changeling.model.errors import UsageError
 from changeling.model.json_text import LARGEST_LIMIT
 from changeling.model.printable import printable

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from changeling.files.reading import Carrier
 from changeling.formats import registry
+from changeling.formats.format import read_options
 from changeling.formats.options import ReadOptions
-from changeling.formats.user_options import read_options
 from changeling.model import layout
 from changeling.model.errors import UsageError, nearest
 from changeling.spark.outcome import Part

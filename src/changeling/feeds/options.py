@@ -9,8 +9,8 @@ import msgspec
 from changeling.feeds.feed import DAY, Feed, Setting
 from changeling.feeds.option_values import ALIASES, READERS, YDB_NAMES, Value
 from changeling.formats import registry
+from changeling.formats.format import write_options
 from changeling.formats.options import WriteOptions
-from changeling.formats.user_options import write_options
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName
 from changeling.model.types import INTEGER_RANGES

@@ -18,7 +18,7 @@ from changeling.feeds.replica_states import ReplicaStates
 from changeling.feeds.topic import COLUMNS, FeedState, Topic, offsets_text
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
-from changeling.formats.user_options import read_options
+from changeling.formats.format import read_options
 from changeling.iceberg.reader import Tables
 from changeling.model import json_text, layout
 from changeling.model.table import Column, TableSchema

@@ -1,7 +1,14 @@
 """The features of changes that a format may be unable to carry. These are the names that `--drop` accepts."""
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Collection, Iterable
 
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeling.envelope.text_columns import Mask, as_mask, is_one_of
+from changeling.model import layout
 from changeling.model.change import Change
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
@@ -65,25 +72,28 @@ def needed(change: Change, arrived: bool) -> list[str]:
 
     `arrived`: its position is the place of arrival, which any output preserves.
     """
-    needs = [] if change.op in LABELS else [change.op.value]
-    if change.op in ROW_OPERATIONS:
-        if change.key is None:
-            needs.append("keyless")
-        if change.before_image in (Image.FULL, Image.PARTIAL):
-            needs.append("before")
-        if change.op is not Operation.DELETE:
-            needs.append("keys-only" if change.after_image is Image.NONE else "after")
-        if change.after_image is Image.PARTIAL or change.before_image is Image.PARTIAL:
-            needs.append("partial")
-    if change.transaction is not None:
-        needs.append("transaction")
-    if change.commit_time is not None:
-        needs.append("commit_time")
-    if not arrived:
-        needs.append("position")
-    if change.table is not None:
-        if change.table.catalog is not None:
-            needs.append("catalog")
-        if change.table.schema is not None:
-            needs.append("schema")
-    return needs
+    own = msgspec.structs.replace(change, arrived=arrived)
+    batch = layout.changes_batch([own], pa.nulls(1, layout.ORIGIN), "", "")
+    return [feature for feature, mask in lacking(batch, frozenset()).items() if mask[0]]
+
+
+def lacking(changes: pa.RecordBatch, carries: Collection[str]) -> dict[str, Mask]:
+    """Which of these changes need each feature (see `needed`) beyond those that a format carries."""
+    op, before, after = (changes.column(name) for name in ("op", "before_image", "after_image"))
+    row = is_one_of(op, sorted(ROW_OPERATIONS))
+    written = pc.and_(row, pc.not_equal(op, Operation.DELETE.value))
+    catalog, schema, _ = changes.column("table").flatten()
+    known: dict[str, Callable[[], pa.Array]] = {
+        **{other.value: functools.partial(pc.equal, op, other.value) for other in Operation if other not in LABELS},
+        "keyless": lambda: pc.and_(row, pc.is_null(changes.column("key"))),
+        "before": lambda: pc.and_(row, is_one_of(before, (Image.FULL, Image.PARTIAL))),
+        "keys-only": lambda: pc.and_(written, pc.equal(after, Image.NONE.value)),
+        "after": lambda: pc.and_(written, pc.not_equal(after, Image.NONE.value)),
+        "partial": lambda: pc.and_(row, pc.or_(*(pc.equal(image, Image.PARTIAL.value) for image in (before, after)))),
+        "transaction": lambda: pc.is_valid(changes.column("transaction")),
+        "commit_time": lambda: pc.is_valid(changes.column("commit_time")),
+        "position": lambda: pc.invert(pc.fill_null(changes.column("arrived"), False)),
+        "catalog": lambda: pc.is_valid(catalog),
+        "schema": lambda: pc.is_valid(schema),
+    }
+    return {feature: as_mask(mask()) for feature, mask in known.items() if feature not in carries}

@@ -50,14 +50,14 @@ class Decoder:
             plain = self._plain(batch, suspects)
             if plain is None:
                 changes, _, reasons = self._one_by_one(batch, suspects)
-                return Decoded(changes, _rejects(batch, reasons))
+                return Decoded(changes, layout.rejects_batch(batch, reasons))
             if not plain.others:
-                return Decoded(plain.changes, _rejects(batch, {}))
+                return Decoded(plain.changes, layout.rejects_batch(batch, {}))
             others = batch.take(pa.array(plain.others, pa.int64()))
             within = {place for place, own in enumerate(plain.others) if own in suspects}
             changes, places, reasons = self._one_by_one(others, within)
             own_places = np.array(plain.others, np.int64)[np.array(places, np.int64)]
-            return Decoded(_merged(plain, changes, own_places), _rejects(others, reasons))
+            return Decoded(_merged(plain, changes, own_places), layout.rejects_batch(others, reasons))
 
     def _plain(self, batch: pa.RecordBatch, suspects: set[int]) -> Plain | None:
         """The changes of the plain records, which are read by columns."""
@@ -176,19 +176,3 @@ def _fill_positions(changes: list[Change], places: Sequence[int], batch: pa.Reco
             arrival = f"{places_of_arrival[place]}.{encode(ordinal)}" if ordinal else places_of_arrival[place]
             front = form.before_arrival(change.op)
             change.position = f"{encode(*front)}.{arrival}" if front else arrival
-
-
-def _rejects(batch: pa.RecordBatch, reasons: dict[int, str]) -> pa.RecordBatch:
-    rows = batch.take(pa.array(list(reasons), pa.int64())) if reasons else batch.slice(0, 0)
-    return pa.record_batch(
-        [
-            pa.array(list(reasons.values()), pa.string()),
-            pa.nulls(len(reasons), pa.string()),
-            rows.column("origin"),
-            rows.column("value"),
-            rows.column("key"),
-            rows.column("headers"),
-            rows.column("topic"),
-        ],
-        schema=layout.REJECTS,
-    )

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from changeling.envelope import writing
 from changeling.envelope.positions import positions
+from changeling.envelope.text_columns import Mask, as_mask
 from changeling.formats import registry
-from changeling.formats.capabilities import FEATURES, LABELS, needed
+from changeling.formats.capabilities import FEATURES, LABELS, lacking
 from changeling.formats.decoding import gc_paused, reason_of
 from changeling.formats.format import Counts, Format, LeftOut, Outgoing
 from changeling.formats.key_changes import check_origin
@@ -144,7 +145,6 @@ class Encoder:
         places: list[int] = []
         rejected: dict[int, tuple[str, str | None]] = {}
         dropped: Counter[str] = Counter() if plain is None else plain.dropped
-        relabelled: Counter[str] = Counter() if plain is None else plain.relabelled
         as_text = 0 if plain is None else plain.as_text
         supplied = numbering.progress
         known = None if plain is None or supplied is not None else plain.written.plain
@@ -156,12 +156,12 @@ class Encoder:
         columns = zip(
             others.tolist(),
             layout.changes(rest),
-            layout.origins(rest),
+            self._lacking(rest),
             *(rest.column(name).to_pylist() for name in ("source", "encoding", "number")),
             zip(*(total.to_pylist() for total in rest.column("counts").flatten()), strict=True),
             strict=True,
         )
-        for place, change, origin, source, encoding, number, counts in columns:
+        for place, change, lacks, source, encoding, number, counts in columns:
             lost: set[str] = set()
             progress = _NO_PROGRESS
             if counted is not None:
@@ -180,7 +180,7 @@ class Encoder:
             )
             made: list[Record] = []
             try:
-                made = self._one(out, encoding)
+                made = self._one(out, encoding, lacks)
             except LeftOut:
                 dropped.update(lost)
             except CannotCarry as lack:
@@ -192,14 +192,10 @@ class Encoder:
                 unplaced.update([place] if "position" in lost else ())
                 if out.placed is not None:
                     placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
-                if out.native and origin.topic is not None and not self._names_topic:
-                    made = [_on_topic(record, origin.topic) for record in made]
                 if not out.native and _is_tombstone(made):
                     made = [] if _repeats(made[0], _last_before(place, records, places, plain)) else made
                 records.extend(made)
                 places.extend([place] * len(made))
-                if made and not out.native and change.op in LABELS - self._format.carries:
-                    relabelled[change.op.value] += 1
                 if made and not out.native and self._format.types.all_text and change.schema is None:
                     as_text += _became_text(change, out.change)
             if counted is not None:
@@ -208,6 +204,10 @@ class Encoder:
         written = layout.records_batch(records, origin_column)
         if plain is not None:
             written, places = _merged(plain, written, places)
+        native = pc.equal(batch.column("encoding"), self._format.name)
+        if not self._names_topic:
+            written = _on_their_topics(written, native.take(pa.array(places, pa.int64())))
+        relabelled = self._relabelled(batch, as_mask(native), places)
         after = numbering.transactions.page() if counted is None else counted.after_all()
         refused = _rejects(batch, rejected)
         return Encoded(written, refused, dropped, relabelled, as_text, after, places, placed, unplaced)
@@ -239,11 +239,10 @@ class Encoder:
             self._halves[encoding] = encoding != "canonical" and registry.get(encoding).halves
         return self._halves[encoding]
 
-    def _one(self, out: Outgoing, encoding: str) -> list[Record]:
+    def _one(self, out: Outgoing, encoding: str, lacks: Sequence[str]) -> list[Record]:
         if not out.native:
-            for feature in needed(out.change, out.arrived):
-                if feature not in self._format.carries:
-                    out.lose(feature, FEATURES[feature])
+            for feature in lacks:
+                out.lose(feature, FEATURES[feature])
             check_origin(out)
         transcoder = self._transcoder(encoding)
         if transcoder is not None:
@@ -252,6 +251,21 @@ class Encoder:
         if not self._keyed and any(record.value is None for record in made):
             out.lose("message", "a tombstone is a message without a value, which a plain file cannot contain")
         return list(made)
+
+    def _lacking(self, batch: pa.RecordBatch) -> list[list[str]]:
+        """What each of these changes needs, and the format does not carry; those of the format itself need nothing."""
+        if not pc.any(pc.not_equal(batch.column("encoding"), self._format.name)).as_py():
+            return [[]] * batch.num_rows
+        masks = lacking(batch, self._format.carries)
+        return [[feature for feature, mask in masks.items() if mask[row]] for row in range(batch.num_rows)]
+
+    def _relabelled(self, batch: pa.RecordBatch, native: Mask, places: Sequence[int]) -> Counter[str]:
+        """The changes at these places that were written under a label of another operation."""
+        written = np.zeros(batch.num_rows, np.bool_)
+        written[places] = True
+        counts = pc.value_counts(batch.column("op").filter(pa.array(written & ~native))).to_pylist()
+        labels = LABELS - self._format.carries
+        return Counter({row["values"]: row["counts"] for row in counts if row["values"] in labels})
 
     def _transcoder(self, encoding: str) -> Transcoder | None:
         if encoding not in self._transcoders:
@@ -307,9 +321,11 @@ def _repeats(tombstone: Record, before: Record | None) -> bool:
     return before is not None and before.value is None and before.key == tombstone.key
 
 
-def _on_topic(record: Record, topic: str) -> Record:
-    """A record on its original topic, whatever its dialect would call it."""
-    return Record(record.value, record.key, record.headers, topic)
+def _on_their_topics(records: pa.RecordBatch, native: pa.Array) -> pa.RecordBatch:
+    """Records of this dialect on the topics that they were read from, whatever their dialect would call them."""
+    place, topics = records.schema.get_field_index("topic"), records.column("topic")
+    own = pc.if_else(native, pc.struct_field(records.column("origin"), "topic"), None)
+    return records.set_column(place, records.schema.field(place), pc.coalesce(own, topics))
 
 
 def typed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -341,17 +357,8 @@ def typed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
 
 
 def _rejects(batch: pa.RecordBatch, rejected: dict[int, tuple[str, str | None]]) -> pa.RecordBatch:
+    """The changes at these places as lines, with the reason and the feature of each."""
     rows = batch.take(pa.array(list(rejected), pa.int64())) if rejected else batch.slice(0, 0)
-    count = len(rejected)
-    return pa.record_batch(
-        [
-            pa.array([reason for reason, _ in rejected.values()], pa.string()),
-            pa.array([feature for _, feature in rejected.values()], pa.string()),
-            rows.column("origin"),
-            pa.array(lines(rows), pa.binary()),
-            pa.nulls(count, pa.binary()),
-            pa.nulls(count, layout.HEADERS),
-            pa.nulls(count, pa.string()),
-        ],
-        schema=layout.REJECTS,
-    )
+    records = layout.records_batch([Record(line) for line in lines(rows)], rows.column("origin"))
+    reasons = dict(enumerate(reason for reason, _ in rejected.values()))
+    return layout.rejects_batch(records, reasons, [feature for _, feature in rejected.values()])

@@ -1,6 +1,6 @@
 """What a format is: a name, its options, what it can carry, and how it reads and writes one record."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from changeling.envelope.reading import Reader
 from changeling.envelope.writing import Writer
 from changeling.formats.capabilities import SKIPPING
 from changeling.formats.framing import Framing, JsonValues
-from changeling.formats.options import ReadOptions, WriteOptions
+from changeling.formats.options import ReadOptions, WriteOptions, build, parse_drop, shared
 from changeling.formats.transaction_progress import TransactionProgress
 from changeling.formats.type_table import TypeTable
 from changeling.model.change import Change
@@ -117,3 +117,20 @@ class Format:
     """Whether the fields of a row of CSV are those of one of its rows, or of their header."""
     yields_to: tuple[str, ...] = ()
     """Dialects whose records have its signs and their own: where one of them fits, too, the records are of that one."""
+
+
+def read_options(form: Format, options: Mapping[str, Any]) -> ReadOptions:
+    """The checked reading options of a format, as a user writes them: its own, and those of all formats."""
+    names = [name for name in ("table", "key", "source", "columns", "schemas") if name in options]
+    own = {name: value for name, value in options.items() if name not in names}
+    return build(
+        form.read_options, {**own, **shared(**{name: options[name] for name in names})}, f"reading {form.name}"
+    )
+
+
+def write_options(form: Format, options: Mapping[str, Any]) -> WriteOptions:
+    """The checked writing options of a format; `drop` may be text, as on the command line."""
+    given = dict(options)
+    if isinstance(given.get("drop"), str):
+        given["drop"] = parse_drop(given["drop"])
+    return build(form.write_options, given, f"writing {form.name}")

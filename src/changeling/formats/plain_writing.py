@@ -1,7 +1,7 @@
 """Which changes of a batch are written by columns: those that lose nothing but what the user allowed, and pass as they are."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,17 +11,17 @@ import pyarrow.compute as pc
 from changeling.envelope.change_columns import ChangeColumns, RecordColumns, WrittenRecords, written
 from changeling.envelope.objects import are_compact
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
-from changeling.formats.capabilities import LABELS, SKIPPING
+from changeling.formats.capabilities import SKIPPING, lacking
 from changeling.formats.format import Format
 from changeling.formats.key_changes import names_origin
 from changeling.formats.options import WriteOptions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.transcode_columns import transcoded
-from changeling.model.operation import ROW_OPERATIONS, Image, Operation
+from changeling.model.operation import ROW_OPERATIONS
 
-_SHOWN = (Image.FULL.value, Image.PARTIAL.value)
-"""Images that have values."""
 _SIDES = ("before", "after")
+_SILENT = frozenset({"transaction", "commit_time", "position", "catalog", "schema"})
+"""What an envelope may have no place for: a record without it is written in the same way."""
 
 
 class PlainRecords(NamedTuple):
@@ -29,7 +29,6 @@ class PlainRecords(NamedTuple):
 
     written: WrittenRecords
     dropped: Counter[str]
-    relabelled: Counter[str]
     as_text: int
     unplaced: set[int]
     """The places of those that were written without their position."""
@@ -40,7 +39,6 @@ class PlainWriter:
 
     def __init__(self, form: Format, options: WriteOptions, write: Callable[[ChangeColumns], RecordColumns]) -> None:
         self._format, self._drop, self._write = form, options.drop, write
-        self._names_topic = options.names_topic
 
     def __call__(self, batch: pa.RecordBatch, transcoder: Transcoder | None, unsettled: Mask) -> PlainRecords | None:
         """The plain changes of a batch of one encoding; None where there are none.
@@ -52,9 +50,7 @@ class PlainWriter:
         given = batch
         if transcoder is not None:
             candidates &= ~names_origin(batch)
-            for feature, mask in _needed(batch).items():
-                if feature in self._format.carries:
-                    continue
+            for feature, mask in lacking(batch, self._format.carries).items():
                 if feature in _SILENT & self._drop:
                     lost[feature] = mask
                 else:
@@ -66,12 +62,9 @@ class PlainWriter:
                     lost["types"] = lossy
                 else:
                     candidates &= ~lossy
-        native = transcoder is None
-        found = written(batch, candidates, native, self._drop - SKIPPING, self._write)
+        found = written(batch, candidates, transcoder is None, self._drop - SKIPPING, self._write)
         if found is None:
             return None
-        if native and not self._names_topic:
-            found = found._replace(records=_on_their_topics(found.records))
         for feature, places in found.lost.items():
             mask = np.zeros(batch.num_rows, np.bool_)
             mask[places] = True
@@ -79,7 +72,7 @@ class PlainWriter:
         dropped = Counter({feature: int((mask & found.plain).sum()) for feature, mask in lost.items()})
         as_text = 0 if batch is given else self._became_text(given, batch, found.plain)
         unplaced = np.flatnonzero(lost["position"] & found.plain).tolist() if "position" in lost else ()
-        return PlainRecords(found, +dropped, self._relabelled(batch, native, found.plain), as_text, set(unplaced))
+        return PlainRecords(found, +dropped, as_text, set(unplaced))
 
     def _comparable(self, batch: pa.RecordBatch) -> Mask:
         """Where the images show by their text alone whether values become other ones."""
@@ -95,42 +88,3 @@ class PlainWriter:
         for side in _SIDES:
             differ |= as_mask(pc.not_equal(before.column(side), after.column(side)))
         return int((differ & plain & as_mask(pc.is_null(before.column("schema")))).sum())
-
-    def _relabelled(self, batch: pa.RecordBatch, native: bool, plain: Mask) -> Counter[str]:
-        labels = LABELS - self._format.carries
-        if native or not labels:
-            return Counter()
-        counts = pc.value_counts(batch.column("op").filter(pa.array(plain)))
-        return Counter({row["values"]: row["counts"] for row in counts.to_pylist() if row["values"] in labels})
-
-
-def _on_their_topics(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Records on the topics that they were read from, whatever their dialect would call them."""
-    place = records.schema.get_field_index("topic")
-    topics = pc.coalesce(pc.struct_field(records.column("origin"), "topic"), records.column("topic"))
-    return records.set_column(place, records.schema.field(place), topics)
-
-
-_SILENT = frozenset({"transaction", "commit_time", "position", "catalog", "schema"})
-"""What an envelope may have no place for: a record without it is written in the same way."""
-
-
-def _needed(batch: pa.RecordBatch) -> Mapping[str, Mask]:
-    """What a format must carry for each change of a row, as `capabilities.needed` says it, by feature."""
-    ops, after_image, before_image = (batch.column(name) for name in ("op", "after_image", "before_image"))
-    written_row = pc.not_equal(ops, Operation.DELETE.value)
-    catalog, schema, _ = batch.column("table").flatten()
-    found = {
-        "delete": pc.invert(written_row),
-        "keyless": pc.is_null(batch.column("key")),
-        "before": is_one_of(before_image, _SHOWN),
-        "keys-only": pc.and_(written_row, pc.equal(after_image, Image.NONE.value)),
-        "after": pc.and_(written_row, pc.not_equal(after_image, Image.NONE.value)),
-        "partial": pc.or_(pc.equal(after_image, Image.PARTIAL.value), pc.equal(before_image, Image.PARTIAL.value)),
-        "transaction": pc.is_valid(batch.column("transaction")),
-        "commit_time": pc.is_valid(batch.column("commit_time")),
-        "position": pc.invert(pc.fill_null(batch.column("arrived"), False)),
-        "catalog": pc.is_valid(catalog),
-        "schema": pc.is_valid(schema),
-    }
-    return {feature: as_mask(mask) for feature, mask in found.items()}

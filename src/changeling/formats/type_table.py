@@ -72,6 +72,15 @@ class TypeTable:
         return None if write is None else functools.partial(_each, write)
 
 
+def is_zoned(wire: str | None) -> bool:
+    """Whether a dialect's name of a type of times, or of arrays of them, is that of times with a zone.
+
+    The canonical type `time` holds both, so that only this name says which it is.
+    """
+    name = (wire or "").lower()
+    return any(part in name for part in ("time with time zone", "timetz", "zonedtime"))
+
+
 def _each(write: Convert, cells: pa.Array) -> pa.Array:
     """Equal values are converted once."""
     given = cells.dictionary_encode()

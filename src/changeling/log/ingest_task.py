@@ -218,16 +218,7 @@ def _split_incompatible(
     origins = layout.origins(changes)
     reasons = {places[origins[row]]: reason for row, reason in incompatible.items()}
     kept = np.array([places[origin] not in reasons for origin in origins], bool)
-    rows = records.take(pa.array(list(reasons), pa.int64()))
-    rejects = pa.record_batch(
-        [
-            pa.array(list(reasons.values()), pa.string()),
-            pa.nulls(len(reasons), pa.string()),
-            *(rows.column(name) for name in ("origin", "value", "key", "headers", "topic")),
-        ],
-        schema=layout.REJECTS,
-    )
-    return changes.filter(pa.array(kept)), rejects
+    return changes.filter(pa.array(kept)), layout.rejects_batch(records, reasons)
 
 
 REJECT_ID = (

@@ -102,6 +102,21 @@ def records_batch(records: Sequence[Record], origin: pa.Array) -> pa.RecordBatch
     )
 
 
+def rejects_batch(
+    records: pa.RecordBatch, reasons: dict[int, str], features: Sequence[str | None] | None = None
+) -> pa.RecordBatch:
+    """The records at these places as rejects; `features` say what of each change had no place."""
+    rows = records.take(pa.array(list(reasons), pa.int64())) if reasons else records.slice(0, 0)
+    return pa.record_batch(
+        [
+            pa.array(list(reasons.values()), pa.string()),
+            pa.array(features or [None] * len(reasons), pa.string()),
+            *(rows.column(name) for name in ("origin", "value", "key", "headers", "topic")),
+        ],
+        schema=REJECTS,
+    )
+
+
 def origins(batch: pa.RecordBatch) -> list[Origin]:
     """The origin of each row of a batch that has one."""
     return [Origin(*row) for row in _rows(batch.column("origin"))]

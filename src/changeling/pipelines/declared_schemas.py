@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from changeling.formats import registry
+from changeling.formats.format import read_options
 from changeling.formats.options import ReadOptions
-from changeling.formats.user_options import read_options
 from changeling.model import types
 from changeling.model.errors import UsageError
 from changeling.model.table import Column, TableName, TableSchema, parse_schemas

@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 from changeling.feeds.option_values import is_option
 from changeling.feeds.options import FormatOptionError, OptionError
 from changeling.formats import registry
-from changeling.formats.format import Format
+from changeling.formats.format import Format, read_options
 from changeling.formats.options import ReadOptions
-from changeling.formats.user_options import read_options
 from changeling.model import types
 from changeling.model.errors import UsageError, nearest
 from changeling.model.table import TableName

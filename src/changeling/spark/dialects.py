@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
+from changeling.formats.format import read_options, write_options
 from changeling.formats.options import ReadOptions, WriteOptions
-from changeling.formats.user_options import read_options, write_options
 from changeling.model import layout
 from changeling.spark.adapter import run
 from changeling.spark.frames import OriginFiller, numbered_changes, wire_records

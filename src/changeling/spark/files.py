@@ -12,9 +12,9 @@ from changeling.files.paths import Place
 from changeling.files.reading import Carrier, read
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
+from changeling.formats.format import read_options
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions
-from changeling.formats.user_options import read_options
 from changeling.model import layout
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import run

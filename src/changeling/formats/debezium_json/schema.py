@@ -20,7 +20,7 @@ from changeling.formats.debezium_json.types import (
     wire_name,
 )
 from changeling.formats.options import ReadOptions
-from changeling.formats.zoned_times import is_zoned
+from changeling.formats.type_table import is_zoned
 from changeling.model import json_text, types
 from changeling.model.canonical import Convert
 from changeling.model.errors import Rejected, UsageError, inside

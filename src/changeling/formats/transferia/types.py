@@ -11,8 +11,7 @@ import functools
 import re
 
 from changeling.formats import time_spans
-from changeling.formats.type_table import TypeTable
-from changeling.formats.zoned_times import is_zoned
+from changeling.formats.type_table import TypeTable, is_zoned
 from changeling.model import types
 from changeling.model.canonical import Convert
 from changeling.model.errors import UsageError
