@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.shapes import Shape
-from changeling.envelope.text_columns import Mask, Places, as_mask, joined, placed
+from changeling.envelope.text_columns import Mask, Places, as_mask, contained, joined, placed
 from changeling.formats import registry
 from changeling.model import json_text, layout
 
@@ -51,9 +51,10 @@ class _Template(NamedTuple):
 
 def filled(changes: pa.RecordBatch) -> pa.RecordBatch:
     """The changes with their whole `meta`."""
-    meta = changes.column("meta")
-    cut = as_mask(pc.match_substring_regex(meta, _TEMPLATE)) & _may_be_templates(changes.column("encoding"))
-    rows = np.flatnonzero(cut)
+    meta, may_be = changes.column("meta"), _may_be_templates(changes.column("encoding"))
+    if not may_be.any() or not contained(meta, [b',"left_out":']):
+        return changes
+    rows = np.flatnonzero(may_be & as_mask(pc.match_substring_regex(meta, _TEMPLATE)))
     if not len(rows):
         return changes
     coded = meta.take(pa.array(rows)).dictionary_encode()
