@@ -5,6 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 import changeling
+from changeling.formats.meta_template import filled
 from changeling.model.table import TableSchema, schema_from_json
 
 Row = dict[str, Any]
@@ -32,6 +33,11 @@ def rejected(row: Row, source: str, batch: int = 1) -> Row:
     if origin["file"] is None:
         place = f"{origin['topic']}/{origin['partition']}@{origin['offset']}"
     return {"id": f"{source}:{place}", "source": source, **row, "batch": batch}
+
+
+def with_meta(changes: pa.Table) -> list[Row]:
+    """Rows of the log, with what it leaves out of `meta`."""
+    return [row for batch in changes.combine_chunks().to_batches() for row in filled(batch).to_pylist()]
 
 
 def resolved(rows: list[Row], schemas: list[Row]) -> list[Row]:

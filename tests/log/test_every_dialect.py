@@ -17,7 +17,7 @@ from changeling.model import layout
 from changeling.model.table import parse_columns
 from tests.conformance.test_fuzz import mutated
 from tests.golden.test_golden import CASES, options_of, records_of
-from tests.log.expecting import Row, expected, in_order, resolved
+from tests.log.expecting import Row, expected, in_order, resolved, with_meta
 from tests.log.lakes import Shop, message
 from tests.log.lakes import log_only as shop
 
@@ -133,7 +133,7 @@ def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     made = shop(tmp_path_factory.mktemp("dialects"), *(stream.setting() for stream in STREAMS), tables=rules)
     given = {stream.name: write(made, stream) for stream in STREAMS}
     made.pipeline.run(once=True)
-    log = resolved(made.table(tables.CHANGES).to_pylist(), made.table(tables.SCHEMAS).to_pylist())
+    log = resolved(with_meta(made.table(tables.CHANGES)), made.table(tables.SCHEMAS).to_pylist())
     return Run(log, made.rejects(), given)
 
 

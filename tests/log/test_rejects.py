@@ -15,7 +15,7 @@ from changeling.model import layout
 from changeling.model.errors import ChangelingError, Rejected
 from tests.log.commands import run_once
 from tests.log.dialects import DIALECTS, Dialect
-from tests.log.expecting import Row, expected, in_order, rejected, resolved
+from tests.log.expecting import Row, expected, in_order, rejected, resolved, with_meta
 from tests.log.lakes import Shop, event, message
 from tests.log.lakes import log_only as shop
 
@@ -137,7 +137,7 @@ class Reported:
 
 
 def reported(made: Shop) -> Reported:
-    log = resolved(made.table(tables.CHANGES).to_pylist(), made.table(tables.SCHEMAS).to_pylist())
+    log = resolved(with_meta(made.table(tables.CHANGES)), made.table(tables.SCHEMAS).to_pylist())
     status = [row for row in made.pipeline.status() if row["kind"] == "source"]
     counts = {row["name"]: {name: row[name] for name in COUNTS} for row in status}
     return Reported(_by_source(log), _by_source(made.rejects()), counts)

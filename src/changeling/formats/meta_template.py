@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.shapes import Shape
-from changeling.envelope.text_columns import Mask, Places, as_mask, contained, joined, placed
+from changeling.envelope.text_columns import Mask, Places, as_mask, joined, placed
 from changeling.formats import registry
-from changeling.model import json_text, layout
+from changeling.model import json_text
 
 _TEMPLATE = r',"left_out":\{[^{}]*\}\}$'
 _MILLISECOND = 1_000_000
@@ -52,7 +52,7 @@ class _Template(NamedTuple):
 def filled(changes: pa.RecordBatch) -> pa.RecordBatch:
     """The changes with their whole `meta`."""
     meta, may_be = changes.column("meta"), _may_be_templates(changes.column("encoding"))
-    if not may_be.any() or not contained(meta, [b',"left_out":']):
+    if not may_be.any() or not pc.any(pc.match_substring(meta, ',"left_out":')).as_py():
         return changes
     rows = np.flatnonzero(may_be & as_mask(pc.match_substring_regex(meta, _TEMPLATE)))
     if not len(rows):
@@ -64,8 +64,9 @@ def filled(changes: pa.RecordBatch) -> pa.RecordBatch:
     for values in {template.values for template in found}:
         own = np.flatnonzero(np.array([template.values == values for template in found])[kind])
         parts.append((rows[own], _whole(changes, found, values, kind[own], rows[own])))
-    whole = pc.coalesce(placed(parts, len(meta)), meta)
-    return changes.set_column(changes.schema.get_field_index("meta"), layout.CHANGES.field("meta"), whole)
+    whole = pc.coalesce(placed(parts, len(meta)).cast(meta.type), meta)
+    place = changes.schema.get_field_index("meta")
+    return changes.set_column(place, changes.schema.field(place), whole)
 
 
 def _may_be_templates(encodings: pa.Array) -> Mask:

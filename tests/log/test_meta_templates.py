@@ -1,0 +1,37 @@
+"""The log stores what envelopes have in common once, and gives back every record."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import changeling
+from bench.events import events
+from changeling.log.layout import CHANGES
+from changeling.model import layout
+from tests.log.lakes import log_only as shop
+
+EVENTS = list(events(400))
+
+
+def test_records_come_back_from_templates(spark: SparkSession, tmp_path: Path) -> None:
+    made = shop(tmp_path)
+    made.write("1.json", *EVENTS)
+    made.pipeline.run(once=True)
+    stored = made.table(CHANGES)
+    templates = set(stored["meta"].to_pylist())
+    assert len(templates) == 2, "one a table"
+    assert all(json.loads(text)["left_out"]["source.tx_id"] == "position.0" for text in templates)
+
+    columns = [stored[name] if name in stored.column_names else pa.nulls(len(stored)) for name in layout.CHANGES.names]
+    changes = pa.table(columns, names=layout.CHANGES.names).cast(layout.CHANGES)
+    written, rejects = changeling.encode(changes, "xtdb")
+    assert rejects.num_rows == 0
+    assert sorted(written["value"].to_pylist()) == sorted(EVENTS)
+
+    metas = changeling.decode(EVENTS, "xtdb")[0]["meta"].to_pylist()
+    users = made.pipeline.changes("users", 400)
+    assert sorted(users["meta"].to_pylist()) == sorted(meta for meta in metas if '"table":"users"' in meta)
+    for moment in made.pipeline.history("users", users["key"][0].as_py()):
+        assert moment.row.column("meta")[0].as_py() in metas
