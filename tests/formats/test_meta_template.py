@@ -8,7 +8,8 @@ import pytest
 
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
-from changeling.formats.format import read_options
+from changeling.formats.encoding import Encoder
+from changeling.formats.format import read_options, write_options
 from changeling.formats.meta_template import filled
 from changeling.model import layout
 
@@ -102,6 +103,15 @@ def test_changes_of_a_table_have_one_meta_in_the_log() -> None:
 def test_every_meta_comes_back(odd: dict[str, object], separators: tuple[str, str]) -> None:
     events = [event(number, **(odd if number % 5 == 2 else {})) for number in range(100)]
     both([json.dumps(one, separators=separators).encode() for one in events])
+
+
+def test_events_without_a_time_of_their_own_are_written_as_they_were() -> None:
+    records = [json.dumps(event(number, ts_ms=None), separators=(",", ":")).encode() for number in range(20)]
+    changes, kept = both(records)
+    form = registry.get("xtdb")
+    for batch in (changes, kept):
+        written = Encoder(form, write_options(form, {}))(batch)
+        assert written.records.column("value").to_pylist() == records
 
 
 def test_a_text_of_its_own_for_nearly_every_change_is_kept_whole() -> None:

@@ -162,9 +162,10 @@ def _kept(cells: Cells, wrapper: Members, envelope: Members, source: _Source) ->
     objects = [cells.starts(envelope.get(side), b"{") for side in IMAGES]
     if wrapper is envelope and tuple(envelope) == EVENT_MEMBERS:
         spelled = cells.ordered(cells.value(envelope, "transaction"), TRANSACTION_MEMBERS)
-        same_time = cells.equal(envelope["ts_ms"], cells.digits(source.ts_ms))
+        millis = cells.first(source.ts_ms, source.system_time)
+        same_time = cells.equal(envelope["ts_ms"], cells.digits(millis))
         if cells.branch(spelled & same_time & ~(objects[0] | objects[1])):
-            time = ("commit_time.ms", cells.printed(cells.first(source.ts_ms, source.system_time)))
+            time = ("commit_time.ms", cells.printed(millis))
             known = {"ts_ms": time, "tx_id": ("position.0", cells.printed(source.tx_id)), "system_time": time}
             return cells.object_meta("source", envelope["source"], known)
     parts = [b'{"envelope":', cells.shell(envelope, IMAGES), cells.each(_objects, *objects)]
