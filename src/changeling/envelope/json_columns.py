@@ -55,7 +55,7 @@ class JsonColumns(Parts):
         return self._shape(self._objects(text)).names
 
     def _objects(self, text: Cell) -> pa.Array:
-        self.only(self.present(text))
+        self.usually(self.present(text))
         return self.array(text, pa.binary())
 
     def _shape(self, texts: pa.Array) -> Shape:
@@ -88,7 +88,7 @@ class JsonColumns(Parts):
         """Only what is missing is nothing: the JSON value `null` is another thing."""
         if found.count(None) > texts.null_count:
             there = np.fromiter((one is not None for one in found), np.bool_, len(found))
-            self.only(there | as_mask(pc.is_null(texts)))
+            self.usually(there | as_mask(pc.is_null(texts)))
 
     def text(self, raw: Cell) -> Cell:
         if raw is None:
@@ -105,19 +105,19 @@ class JsonColumns(Parts):
         if id(given) in self._flat:
             _, flat, path = self._flat[id(given)]
             if (text := flat.text(path)) is not None:
-                self.only(~self.present(text) | self.starts(text, b"{"))
+                self.usually(~self.present(text) | self.starts(text, b"{"))
                 return text
         raw = self.array(given, pa.binary())
         missing = self.equal(raw, b"null") | ~self.present(raw)
         if missing.all():
             return None
         head = first_bytes(raw)[~missing][0]
-        self.only(missing | (first_bytes(raw) == head))
+        self.usually(missing | (first_bytes(raw) == head))
         if head == ord('"'):
             found = pa.array(decoded(pc.fill_null(raw, b"null") if raw.null_count else raw, _texts), pa.string())
-            self.only(~self.present(found) | self.starts(found, b"{"))
+            self.usually(~self.present(found) | self.starts(found, b"{"))
             return found
-        self.only(missing | (first_bytes(raw) == ord("{")))
+        self.usually(missing | (first_bytes(raw) == ord("{")))
         return self.where(missing, None, raw)
 
     def object_meta(self, name: str, text: Cell, known: Mapping[str, tuple[str, Cell]]) -> Cell:

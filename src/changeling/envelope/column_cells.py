@@ -28,11 +28,11 @@ _SIMILAR = 8
 _texts = msgspec.json.Decoder(str | None)
 
 
-class Many(JsonColumns):
+class ColumnCells(JsonColumns):
     """The cells of a group, some of whose records may have to leave it."""
 
-    def part(self, count: int) -> "Many":
-        return Many(count, self._templates)
+    def part(self, count: int) -> "ColumnCells":
+        return ColumnCells(count, self._templates)
 
     def starts(self, cell: Cell, head: bytes) -> Condition:
         if cell is None:
@@ -57,13 +57,13 @@ class Many(JsonColumns):
         return found
 
     def csv_row(self, text: Cell, style: RowStyle) -> Row:
-        self.only(self.present(text))
+        self.usually(self.present(text))
         return Row(fields_of(self.array(text, pa.binary()), style), usual=True)
 
     def doubled(self, text: Cell, letter: str) -> Cell:
         return None if text is None else pc.replace_substring(self.array(text, pa.string()), letter, letter * 2)
 
-    def natural(self, raw: Cell) -> Cell:
+    def parse_natural_json(self, raw: Cell) -> Cell:
         fits = pc.match_substring_regex(raw, _NATURAL)
         return pc.if_else(fits, raw, None).cast(pa.string()).cast(pa.int64())
 
@@ -74,7 +74,7 @@ class Many(JsonColumns):
         found: Condition = there[0] & there[1]
         return found
 
-    def shell(self, members: Mapping[str, Cell], taken: Sequence[str] = ()) -> Cell:
+    def json_object(self, members: Mapping[str, Cell], nulled: Sequence[str] = ()) -> Cell:
         parts: list[Cell] = []
         for name, cell in members.items():
             text = self._operand(cell)
@@ -82,17 +82,17 @@ class Many(JsonColumns):
                 continue
             head = (b"," if parts else b"{") + json_text.head(name)
             if not isinstance(text, pa.Array) or not text.null_count:
-                parts += [head, b"null" if name in taken else text]
+                parts += [head, b"null" if name in nulled else text]
             else:
                 # Objects lack the member where it is null, which is not the JSON value of that name.
-                own = head + b"null" if name in taken else self.joined(head, pc.fill_null(text, b""))
+                own = head + b"null" if name in nulled else self.joined(head, pc.fill_null(text, b""))
                 parts.append(pc.if_else(pc.is_valid(text), own, b""))
         return self.joined(*parts, b"}") if parts else b"{}"
 
     def sparse(self, members: Mapping[str, Cell]) -> Cell:
         found = {name: text for name, text in members.items() if self.any(self.present(text))}
         if not found or self.all(self.present(next(iter(found.values())))):
-            return self.shell(found) if found else None
+            return self.json_object(found) if found else None
         parts = [self.first(self.joined(b"," + json_text.head(name), text), b"") for name, text in found.items()]
         whole = self.array(self.joined(*parts), pa.binary())
         lengths = byte_lengths(whole)
@@ -103,11 +103,11 @@ class Many(JsonColumns):
     def quoted(self, text: Cell) -> Cell:
         return b"null" if text is None else quoted(self.array(text, pa.string()))
 
-    def digits(self, number: Cell) -> Cell:
+    def int_json(self, number: Cell) -> Cell:
         return b"null" if number is None else pc.fill_null(self.array(number, pa.int64()).cast(pa.string()), "null")
 
     def padded(self, number: Cell, width: int) -> Cell:
-        return None if number is None else pc.utf8_lpad(self.printed(number), width, "0")
+        return None if number is None else pc.utf8_lpad(self.int_text(number), width, "0")
 
     def size(self, text: Cell) -> Cell:
         return None if text is None else pc.binary_length(self.array(text, pa.binary())).cast(pa.int64())
@@ -120,17 +120,17 @@ class Many(JsonColumns):
 
     def behind(self, text: Cell, pattern: str) -> tuple[Cell, ...]:
         found = pc.extract_regex(self.array(text, pa.string()), f"^(?P<front>{pattern})")
-        self.only(as_mask(pc.is_valid(found)) & as_mask(pc.ends_with(text, b"}")))
+        self.usually(as_mask(pc.is_valid(found)) & as_mask(pc.ends_with(text, b"}")))
         front, *groups = found.flatten()
         lengths = byte_lengths(front)
         pieces = cut(text, np.column_stack((lengths, byte_lengths(text) - lengths)))
         return *groups, every(pieces, 1, 2)
 
-    def number(self, text: Cell) -> Cell:
+    def parse_int(self, text: Cell) -> Cell:
         if text is None:
             return None
         given = self.array(text, pa.string())
-        self.only(pc.fill_null(pc.match_substring_regex(given, "^-?[0-9]{1,18}$"), True))
+        self.usually(pc.fill_null(pc.match_substring_regex(given, "^-?[0-9]{1,18}$"), True))
         return given.cast(pa.int64())
 
     def changed(self, text: Cell, mark: bytes, function: Callable[[str], str]) -> Cell:
@@ -142,17 +142,17 @@ class Many(JsonColumns):
         return self.array(self.each(lambda one: None if one is None else function(one), given), pa.string())
 
     def check_position(self, text: Cell) -> None:
-        self.only(are_positions(self.array(text, pa.string())))
+        self.usually(are_positions(self.array(text, pa.string())))
 
     def is_position(self, text: Cell) -> Condition:
         return np.zeros(self.count, np.bool_) if text is None else are_positions(self.array(text, pa.string()))
 
-    def printed(self, number: Cell) -> Cell:
+    def int_text(self, number: Cell) -> Cell:
         return None if number is None else self.array(number, pa.int64()).cast(pa.string())
 
     def position(self, *numbers: Cell) -> Cell:
         found = positions(*(self.array(number, pa.int64()) for number in numbers))
-        self.only(pc.is_valid(found))
+        self.usually(pc.is_valid(found))
         return found
 
     def time(self, number: Cell, unit: int) -> Cell:
@@ -178,16 +178,16 @@ class Many(JsonColumns):
 
     def canonical(self, value: Cell) -> Condition:
         # A pattern does not tell of all values whether they are.
-        self.only(found := keys.are_canonical(value))
+        self.usually(found := keys.are_canonical(value))
         return found
 
     def key_in_row(self, columns: Cell, row: Cell) -> Cell:
         key, names = keys.canonical_objects(columns)
-        self.only(pc.is_valid(key))
+        self.usually(pc.is_valid(key))
         if row is not None:
             given = self.array(row, pa.binary())
             fits = keys.fit_rows(columns, key, names, pc.fill_null(given, b"{}"))
-            self.only(fits | as_mask(pc.is_null(given)))
+            self.usually(fits | as_mask(pc.is_null(given)))
         return key
 
     def same(self, value: Cell, canonical: Cell) -> Condition:
@@ -201,13 +201,13 @@ class Many(JsonColumns):
     def components(self, position: Cell, count: int) -> tuple[Cell, ...]:
         if position is None:
             return (None,) * count
-        self.only(are_positions(position) | ~self.present(position))
+        self.usually(are_positions(position) | ~self.present(position))
         pattern = r"\.".join(f"[0-9]{{2}}(?P<n{place}>[0-9]{{1,18}})" for place in range(count))
         found = pc.extract_regex(position, f"^{pattern}$")
         if found.null_count:
             # Larger numbers have no place in a column.
             as_many = as_mask(pc.equal(pc.count_substring(position, "."), count - 1))
-            self.only(~as_many | as_mask(pc.is_valid(found)))
+            self.usually(~as_many | as_mask(pc.is_valid(found)))
         return tuple(part.cast(pa.int64()) for part in found.flatten())
 
     def sole_value(self, key: Cell) -> Cell:
@@ -234,7 +234,7 @@ class Many(JsonColumns):
 
         def made(part: Cells, columns: Members | None) -> Sequence[Cell]:
             others = {name: value for name, value in (columns or {}).items() if name not in names}
-            return [None if columns is None else part.shell(others)]
+            return [None if columns is None else part.json_object(others)]
 
         return self.by_members(made, (image,))[0]
 
@@ -258,11 +258,11 @@ class Many(JsonColumns):
 
     def check_object(self, text: Cell) -> None:
         if text is not None:
-            self.only(are_objects(text))
+            self.usually(are_objects(text))
 
     def check_depth(self, text: Cell) -> None:
         if text is not None:
-            self.only(are_shallow(text))
+            self.usually(are_shallow(text))
 
 
 def _transactions(ids: pa.Array, *parts: pa.Array) -> pa.Array:
