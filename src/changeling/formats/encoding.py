@@ -16,7 +16,7 @@ from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, lacking
 from changeling.formats.decoding import gc_paused, reason_of
 from changeling.formats.format import Counts, Format, LeftOut, Outgoing
-from changeling.formats.key_changes import check_origin
+from changeling.formats.key_changes import check_old_key
 from changeling.formats.meta_template import filled
 from changeling.formats.options import WriteOptions
 from changeling.formats.plain_writing import PlainRecords, PlainWriter
@@ -243,7 +243,7 @@ class Encoder:
         if not out.native:
             for feature in lacks:
                 out.lose(feature, FEATURES[feature])
-            check_origin(out)
+            check_old_key(out)
         transcoder = self._transcoder(encoding)
         if transcoder is not None:
             out.change = transcoder(out.change, out.lose)

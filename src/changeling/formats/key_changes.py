@@ -27,7 +27,7 @@ def old_key_of(meta: str | bytes | None) -> str | None:
     return None if found is None else found.decode()
 
 
-def check_origin(out: Outgoing) -> None:
+def check_old_key(out: Outgoing) -> None:
     """A new row in part whose record names the row that it was: another dialect has no place for that.
 
     Names that say no more than the position of the delete are left out before (see `named_origins`).
@@ -37,8 +37,8 @@ def check_origin(out: Outgoing) -> None:
         out.lose("key-change", f"the rest of the new row is that of row {old[:60]}, which its record names")
 
 
-def names_origin(batch: pa.RecordBatch) -> Mask:
-    """The changes of a batch that `check_origin` has to look at."""
+def names_old_key(batch: pa.RecordBatch) -> Mask:
+    """The changes of a batch that `check_old_key` has to look at."""
     ops, image, meta = (batch.column(name) for name in ("op", "after_image", "meta"))
     new = pc.and_(is_one_of(ops, [operation.value for operation in _NEW]), pc.equal(image, Image.PARTIAL.value))
     return as_mask(pc.and_(new, pc.match_substring(meta, f'"{OLD_KEY}"')))

@@ -13,7 +13,7 @@ from changeling.envelope.objects import are_compact
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.capabilities import SKIPPING, lacking
 from changeling.formats.format import Format
-from changeling.formats.key_changes import names_origin
+from changeling.formats.key_changes import names_old_key
 from changeling.formats.options import WriteOptions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.transcode_columns import transcoded
@@ -49,7 +49,7 @@ class PlainWriter:
         candidates, lost = as_mask(is_one_of(batch.column("op"), ROW_OPERATIONS)) & ~unsettled, {}
         given = batch
         if transcoder is not None:
-            candidates &= ~names_origin(batch)
+            candidates &= ~names_old_key(batch)
             for feature, mask in lacking(batch, self._format.carries).items():
                 if feature in _SILENT & self._drop:
                     lost[feature] = mask

@@ -180,7 +180,8 @@ def _objects(*sides: bool) -> bytes:
     return b',"objects":%b' % quote(found) if found else b""
 
 
-INT64 = 2**63
+INT64_END = 2**63
+"""The first number that an integer of 64 bits cannot hold."""
 
 
 class Place(NamedTuple):
@@ -204,7 +205,7 @@ def places_of(cells: Cells, out: Cell, events: int) -> list[Place]:
     own = cells.present(number)
     if not out.native:
         named = cells.equal(declared.id, cells.int_json(number)) & cells.equal(declared.order, order)
-        own &= ((together & named) | (~together & cells.equal(order, 0))) & cells.less(order, INT64 // 2)
+        own &= ((together & named) | (~together & cells.equal(order, 0))) & cells.less(order, INT64_END // 2)
     if events == 1 and (cells.is_columnar or not (out.halves or out.progress.moved)) and cells.usually(own):
         out.placed = None if out.native else (number, order)
         return [Place(number, order, cells.where(together, cells.first(declared.total, number), None))]
@@ -233,17 +234,17 @@ def _places(out: Outgoing, events: int) -> list[Place]:
 
 def _alone(out: Outgoing, parts: tuple[int, ...], events: int) -> Place:
     """A change without a transaction; its two events count as one, or their order would be unknown."""
-    tx_id = parts[0] if len(parts) == 2 and (out.halves or parts[1] == 0) and parts[0] < INT64 else out.running
+    tx_id = parts[0] if len(parts) == 2 and (out.halves or parts[1] == 0) and parts[0] < INT64_END else out.running
     return Place(tx_id, 0, tx_id if events > 1 else None)
 
 
 def _together(out: Outgoing, transaction: Transaction, parts: tuple[int, ...]) -> Place:
     progress = out.progress
-    tx_id = number_of(transaction.id, INT64)
+    tx_id = number_of(transaction.id, INT64_END)
     if tx_id is None:
         out.lose("transaction", f"tx_id is the id of the transaction as a number, and {transaction.id!r} is none")
         tx_id = progress.ordinal
-    if transaction.order is not None and parts == (tx_id, transaction.order) and transaction.order < INT64 // 2:
+    if transaction.order is not None and parts == (tx_id, transaction.order) and transaction.order < INT64_END // 2:
         order = transaction.order + progress.moved
     else:
         order = progress.events

@@ -10,9 +10,9 @@ from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.debezium_envelope import IMAGES, headers_of, message_key, rewrapped, transaction_block
 from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, before_image
-from changeling.formats.debezium_json.origin import Marks
 from changeling.formats.debezium_json.read import LETTERS, NEW_KEY, OLD_KEY, OPERATIONS, PAIR
 from changeling.formats.debezium_json.schema import Wire, WireTypes
+from changeling.formats.debezium_json.source_block import Marks
 from changeling.formats.debezium_json.types import Decimals, Times
 from changeling.formats.format import Outgoing
 from changeling.formats.key_changes import rows_to_write

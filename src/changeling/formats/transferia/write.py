@@ -11,7 +11,7 @@ from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.format import Outgoing
 from changeling.formats.options import WriteOptions
 from changeling.formats.transferia import envelope, schema, types
-from changeling.formats.transferia.envelope import INT64, KINDS, MEMBERS, ROWS, UINT64, Serialization, Shape
+from changeling.formats.transferia.envelope import INT64_END, KINDS, MEMBERS, ROWS, UINT64_END, Serialization, Shape
 from changeling.model import json_text, position
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
@@ -172,18 +172,20 @@ def _foreign_item(cells: Cells, out: Cell, by_number: bool) -> Cell:
 
 
 def _is_number(name: str | None) -> bool:
-    return name is not None and name.isascii() and name.isdigit() and name[0] != "0" and int(name) < UINT64
+    return name is not None and name.isascii() and name.isdigit() and name[0] != "0" and int(name) < UINT64_END
 
 
 def _position(cells: Cells, out: Cell, members: Members) -> Cell:
     """What the item's own members cannot express of a position."""
     text = cells.where(cells.mask(out.arrived), None, out.change.position)
     number, order = cells.components(text, 2)
-    usual = cells.less(number, UINT64) & cells.less(order, INT64) & ~cells.equal(number, 0)
+    usual = cells.less(number, UINT64_END) & cells.less(order, INT64_END) & ~cells.equal(number, 0)
     odd = None
     if not cells.usually(usual | ~cells.present(text)):
         odd = position.decode(text)
-        number, order = (part if part < most else 0 for part, most in zip((*odd, 0), (UINT64, INT64), strict=False))
+        number, order = (
+            part if part < end else 0 for part, end in zip((*odd, 0), (UINT64_END, INT64_END), strict=False)
+        )
     members["nextlsn"], members["txPosition"] = (cells.int_json(cells.first(part, 0)) for part in (number, order))
     return None if odd is None else quote(odd)
 

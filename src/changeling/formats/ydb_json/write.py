@@ -9,7 +9,7 @@ from changeling.envelope.cells import Cell, Cells, Condition, Members
 from changeling.envelope.rows import Row, by_rows
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
-from changeling.formats.changefeed import UINT64, ChangefeedWrite, Mode
+from changeling.formats.changefeed import UINT64_END, ChangefeedWrite, Mode
 from changeling.formats.format import Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.time_counts import MILLI
@@ -193,7 +193,7 @@ def _own_stamp(cells: Cells, out: Cell) -> tuple[Condition, Cell, Cell]:
     """
     time = out.change.commit_time
     step, number = cells.components(out.change.position, 2)
-    stamped = cells.all_present((step, number)) & cells.less(step, UINT64) & cells.less(number, UINT64)
+    stamped = cells.all_present((step, number)) & cells.less(step, UINT64_END) & cells.less(number, UINT64_END)
     timed, millis = cells.present(time), cells.units(time, MILLI)
     in_time = timed & cells.equal(millis, step) & cells.equal(cells.time(millis, MILLI), time)
     stamped &= (in_time | ~timed) if out.native else (in_time & ~cells.mask(out.arrived))

@@ -1,4 +1,4 @@
-"""What an event says about where and when it happened: table, time, transaction, and the position, by the connector that read it."""
+"""The `source` of an event, and its `transaction`: table, time, transaction, and position, by the connector that read it."""
 
 import contextlib
 import functools
@@ -164,8 +164,8 @@ def position_of(cells: Cells, source: Source, connector: Cell, transaction: Cell
         cells.check_position(text)
         return text
     name = cells.common(connector)
-    if name in _USUAL:
-        own = _USUAL[name](cells, source)
+    if name in _COLUMNAR_POSITIONS:
+        own = _COLUMNAR_POSITIONS[name](cells, source)
         found = cells.fields(transaction)
         places = [found.total, found.order] if cells.any(cells.present(found.id)) else []
         if cells.branch(cells.all_present((*own, *places))) and (cells.is_columnar or min(own) >= 0):
@@ -173,18 +173,18 @@ def position_of(cells: Cells, source: Source, connector: Cell, transaction: Cell
     return cells.each_row(functools.partial(_by_connector, name), source, transaction)
 
 
-def _usual_postgresql(cells: Cells, source: Source) -> tuple[Cell, ...]:
+def _columnar_postgresql(cells: Cells, source: Source) -> tuple[Cell, ...]:
     return cells.captured(source.sequence, r'\["(?P<commit>[0-9]{1,18})","(?P<own>[0-9]{1,18})"\]')
 
 
-def _usual_mysql(cells: Cells, source: Source) -> tuple[Cell, ...]:
+def _columnar_mysql(cells: Cells, source: Source) -> tuple[Cell, ...]:
     (file,) = cells.captured(source.file, r"(?:.*\.)?(?P<number>[0-9]{1,18})")
     at, row = (cells.int_or_text(getattr(source, name), f"source.{name}") for name in ("pos", "row"))
     return file, at, cells.first(row, 0)
 
 
-_USUAL = {"postgresql": _usual_postgresql, "mysql": _usual_mysql, "mariadb": _usual_mysql}
-"""The usual positions of the most common connectors; what is unusual is read as of any other."""
+_COLUMNAR_POSITIONS = {"postgresql": _columnar_postgresql, "mysql": _columnar_mysql, "mariadb": _columnar_mysql}
+"""The numbers of positions, by columns, where the most common connectors give them as usual; others are read one by one."""
 
 
 def _by_connector(connector: str, source: Source, transaction: Transaction | None) -> str | None:
@@ -267,7 +267,7 @@ def _mongodb(source: Source, order: int) -> tuple[int | None, ...]:
 
 _LOGS: dict[str, Log] = {
     "postgresql": _postgresql,
-    **dict.fromkeys(("mysql", "mariadb"), lambda source, order: _usual_mysql(SCALARS, source)),
+    **dict.fromkeys(("mysql", "mariadb"), lambda source, order: _columnar_mysql(SCALARS, source)),
     **dict.fromkeys(("sqlserver", "db2", "informix"), _sqlserver),
     "oracle": _oracle,
     MONGODB: _mongodb,
