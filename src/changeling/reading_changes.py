@@ -60,7 +60,7 @@ class Report:
 class Input:
     """What to read, and the user's options for it."""
 
-    places: Sequence[paths.Place]
+    places: Sequence[paths.FileRef]
     form: Format
     options: ReadOptions
     carrier: reading.Carrier = "plain"

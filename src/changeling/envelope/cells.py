@@ -22,11 +22,11 @@ from changeling.envelope.operations import (
     Reason,
     as_bytes,
 )
-from changeling.envelope.structs import Absent, Part
+from changeling.envelope.structs import Absent, MemberStruct
 from changeling.model import json_text
 from changeling.model.errors import Rejected
 
-__all__ = ["Absent", "Cell", "Cells", "Condition", "Members", "Names", "Part", "Reason", "as_bytes"]
+__all__ = ["Absent", "Cell", "Cells", "Condition", "MemberStruct", "Members", "Names", "Reason", "as_bytes"]
 
 
 class Cells(Operations):

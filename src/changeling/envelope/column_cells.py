@@ -193,7 +193,7 @@ class ColumnCells(JsonColumns):
             others = {name: value for name, value in (columns or {}).items() if name not in names}
             return [None if columns is None else part.json_object(others)]
 
-        return self.by_members(made, (image,))[0]
+        return self.by_shape(made, (image,))[0]
 
     def without_end(self, text: Cell) -> Cell:
         if text is None:

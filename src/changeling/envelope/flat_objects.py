@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from changeling.envelope.operations import Cell, Members
 from changeling.envelope.shapes import Shape, ShapeMismatch, decoded_texts, require
-from changeling.envelope.structs import Part
+from changeling.envelope.structs import MemberStruct
 from changeling.envelope.text_columns import Bytes, Mask, as_mask, byte_lengths, content_of
 from changeling.model import json_text
 
@@ -162,12 +162,12 @@ class FlatObjects:
         leaf = self._leaves.get(path)
         return None if leaf is None else leaf.text
 
-    def struct(self, part: Part, path: Path) -> SimpleNamespace | None:
+    def struct(self, kind: MemberStruct, path: Path) -> SimpleNamespace | None:
         """An object of known members, each attribute the column of one; None where a value is of another type."""
         if not self.is_object(path):
             return None
         found: dict[str, Cell] = {}
-        for field in part.scalars or ():
+        for field in kind.scalars or ():
             own = (*path, field.name)
             if own in self._leaves:
                 leaf = self._leaves[own]

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, TypeAlias
 
-from changeling.envelope.csv_rows import Row, RowStyle
-from changeling.envelope.structs import Part
+from changeling.envelope.csv_rows import CsvRow, RowStyle
+from changeling.envelope.structs import MemberStruct
 
 Cell: TypeAlias = Any
 """A value of one record (None where it has none), or the column of it; a plain value stands for a column of nothing else."""
@@ -80,25 +80,26 @@ class Operations(ABC):
         """The value; a group continues with the records that have the value of the first one."""
 
     @abstractmethod
-    def limit(self, value: Cell, most: int) -> None:
-        """A group continues with the records that have one of the first `most` values."""
+    def limit(self, value: Cell, count: int) -> None:
+        """A group continues with the records that have one of its first `count` distinct values."""
 
     @abstractmethod
     def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
-        """Cells that are made in another way for each value: a function of `Cells`, the value, and these cells of its records."""
+        """Cells made in another way for each value: by a function of `Cells`, the value, and these cells of its records."""
 
     @abstractmethod
-    def by_members(
-        self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell
-    ) -> Sequence[Cell]:
-        """Cells that are made in another way for each list of members.
+    def by_shape(self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell) -> Sequence[Cell]:
+        """Cells made in another way for each shape of these objects: the members that they have, in their order.
 
-        By a function of `Cells`, the members of each of these objects (None where there is none), and these cells of its records.
+        By a function of `Cells`, the members of each object (None where there is none), and these cells of its records.
         """
 
     @abstractmethod
-    def by_names(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
-        """A function of the columns of a row, and of others (None where one is missing); nothing where there is no row."""
+    def each_object(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
+        """What a function makes of the members of an object, and of others (None where one is missing).
+
+        It is called for every record that has the object; the others have nothing.
+        """
 
     @abstractmethod
     def mask(self, truth: Any) -> Condition:
@@ -160,7 +161,7 @@ class Operations(ABC):
         """The items of an array of `count`, as JSON; of others, `wrong` says so."""
 
     @abstractmethod
-    def csv_row(self, text: Cell, style: RowStyle) -> Row:
+    def csv_row(self, text: Cell, style: RowStyle) -> CsvRow:
         """The fields of a row of CSV; those of a group have one number of fields, and are usual."""
 
     @abstractmethod
@@ -176,7 +177,7 @@ class Operations(ABC):
         """Where a member of an object is there, be it null."""
 
     @abstractmethod
-    def struct(self, part: Part, text: Cell) -> Any:
+    def struct(self, kind: MemberStruct, text: Cell) -> Any:
         """An object whose attributes are cells; they are None where the text is missing."""
 
     @abstractmethod

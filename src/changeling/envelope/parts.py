@@ -36,19 +36,17 @@ class Parts(Columns):
             made.append((rows, self._made(rows, function, found.values[code], cells)))
         return self._together(made)
 
-    def by_members(
-        self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell
-    ) -> Sequence[Cell]:
-        return self._by_members(function, (), texts, cells)
+    def by_shape(self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell) -> Sequence[Cell]:
+        return self._by_shapes(function, (), texts, cells)
 
-    def _by_members(
+    def _by_shapes(
         self,
         function: Callable[..., Sequence[Cell]],
         known: Sequence[Members | None],
         texts: Sequence[Cell],
         cells: Sequence[Cell],
     ) -> Sequence[Cell]:
-        """As `by_members`, where the members of the texts in front are known."""
+        """As `by_shape`, where the members of the texts in front are known."""
         if not texts:
             return function(self, *known, *cells)
         values = [value for members in known for value in (members or {}).values()]
@@ -57,16 +55,16 @@ class Parts(Columns):
             given = iter(taken)
             before = [None if members is None else {name: next(given) for name in members} for members in known]
             rest = [next(given) for _ in texts[1:]]
-            return part._by_members(function, [*before, own], rest, list(given))
+            return part._by_shapes(function, [*before, own], rest, list(given))
 
         self.check()
         made = [
             (rows, self._made(rows, with_members, members, [*values, *texts[1:], *cells]))
-            for rows, members in self._by_shape(texts[0])
+            for rows, members in self._grouped_by_shape(texts[0])
         ]
         return self._together(made)
 
-    def _by_shape(self, text: Cell) -> list[tuple[Places, Members | None]]:
+    def _grouped_by_shape(self, text: Cell) -> list[tuple[Places, Members | None]]:
         """The members of each object (None where there is none), those of one shape together, and their places."""
         there = self.present(text)
         found: list[tuple[Places, Members | None]] = []
@@ -135,7 +133,7 @@ class Parts(Columns):
         found = cell if len(rows) == self.count else cell.take(pa.array(rows))
         return None if found.null_count == len(found) else found
 
-    def by_names(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
+    def each_object(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
         there = self.present(text)
         if not there.any():
             return None

@@ -13,7 +13,7 @@ Lengths = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
-Part: TypeAlias = pa.Array | bytes
+TextPart: TypeAlias = pa.Array | bytes
 Value = TypeVar("Value", bound=Hashable)
 
 _NEWLINE = ord("\n")
@@ -108,14 +108,14 @@ def as_mask(values: pa.Array) -> Mask:
     return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def joined(*parts: Part) -> pa.Array:
+def joined(*parts: TextPart) -> pa.Array:
     """Text by text, these parts after one another; null where one of them is."""
     return pc.binary_join_element_wise(*merged(parts), b"")
 
 
-def merged(parts: Iterable[Part]) -> list[Part]:
+def merged(parts: Iterable[TextPart]) -> list[TextPart]:
     """The same parts, neighbouring literals made one."""
-    found: list[Part] = []
+    found: list[TextPart] = []
     for part in parts:
         if isinstance(part, bytes) and found and isinstance(found[-1], bytes):
             found[-1] += part

@@ -9,10 +9,9 @@ import msgspec
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells
-from changeling.envelope.csv_rows import Field, RowStyle
-from changeling.envelope.csv_rows import Row as CsvRow
+from changeling.envelope.csv_rows import CsvRow, Field, RowStyle
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import arcion
 from changeling.formats.arcion import cursor, incoming, outgoing
@@ -264,7 +263,7 @@ def writer(options: ArcionCsvWrite) -> Writer:
         raw_cursor = meta.get("cursor")
         ours = not snapshot and outgoing.is_ours(cells, raw_cursor)
 
-        def made(cells: Cells, given: Row, kept_names: Cell) -> Sequence[Cell]:
+        def made(cells: Cells, given: ImageColumns, kept_names: Cell) -> Sequence[Cell]:
             """The fields of the columns, their names, and what the cursor notes."""
             row = outgoing.OutgoingRow(out, cells, given)
             if not snapshot:

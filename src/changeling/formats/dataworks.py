@@ -12,7 +12,7 @@ from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Condition, Members
 from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.envelope.rows import Row
+from changeling.envelope.rows import ImageColumns
 from changeling.envelope.writing import RecordCells, Writer, kept, milliseconds
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
@@ -238,7 +238,7 @@ def _change(cells: Cells, fields: _Fields, table: Cell, record_key: Cell) -> Cha
         key = cells.row_key(cells.columns(image, names) if row is None else row, names)
         if not key_is_row:
             sized = functools.partial(_size, len(names))
-            size = cells.first(cells.by_names(sized, before), size) if row is None else sized(row)
+            size = cells.first(cells.each_object(sized, before), size) if row is None else sized(row)
     side = cells.where(is_half, cells.where(is_before, b'"before"', b'"after"'), None)
     return ChangeCells(
         op=op,
@@ -361,7 +361,7 @@ def writer(options: DataworksWrite) -> Writer:
             headers = []
             if layout == "csv":
                 row = _every_column(cells, out, image, size)
-                value, header = cells.by_members(csv, (row,), *metadata.values())
+                value, header = cells.by_shape(csv, (row,), *metadata.values())
                 headers.append((HEADER, header))
             elif in_shell:
                 value = json_text.join(_in_order(metadata, json_text.members(image)).items())
@@ -398,7 +398,7 @@ def _metadata(cells: Cells, out: Cell, start: int) -> Members:
     }
 
 
-def _check_names(cells: Cells, row: Row) -> tuple[Row, Sequence[Cell]]:
+def _check_names(cells: Cells, row: ImageColumns) -> tuple[ImageColumns, Sequence[Cell]]:
     for name in (*(row.before or ()), *(row.after or ())):
         if name in RESERVED:
             cells.refuse(f"the column {name!r} has the name of a metadata field")

@@ -25,7 +25,7 @@ from changeling.formats.transaction_progress import (
     TransactionProgress,
     Transactions,
     beside,
-    unsettled,
+    depend_on_others,
 )
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
@@ -225,7 +225,7 @@ class Encoder:
             return write_plain(batch, transcoder, np.zeros(batch.num_rows, np.bool_))
         supplied = numbering.progress
         if supplied is None:
-            waiting = unsettled(batch, numbering.transactions)
+            waiting = depend_on_others(batch, numbering.transactions)
         else:
             waiting = np.array([one.moved > 0 for one in supplied], np.bool_)
         plain = write_plain(batch, transcoder, waiting)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from changeling.envelope.cells import Cell, Cells, Members
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.model.operation import Image, Operation
 from changeling.model.table import schema_from_json
 
@@ -20,7 +20,7 @@ class Sides(NamedTuple):
     """What else the dialect makes of them."""
 
 
-Look = Callable[[Cells, Row], tuple[Row, Sequence[Cell]]]
+Look = Callable[[Cells, ImageColumns], tuple[ImageColumns, Sequence[Cell]]]
 """The columns of rows as a dialect writes them, and what else it makes of them: a row of key columns is of that size."""
 
 
@@ -31,7 +31,7 @@ def sides(cells: Cells, out: Cell, look: Look) -> Sides:
         nameless = cells.equal(change.op, Operation.DELETE) & ~cells.present(change.before) & ~cells.present(change.key)
         cells.lose(out, nameless, "delete", "it has neither the row nor its key")
 
-    def made(part: Cells, row: Row, key: Cell) -> Sequence[Cell]:
+    def made(part: Cells, row: ImageColumns, key: Cell) -> Sequence[Cell]:
         shown, others = look(part, row if native else _shown(row))
         old_key = None
         if row.key is not None:
@@ -50,7 +50,7 @@ def sides(cells: Cells, out: Cell, look: Look) -> Sides:
     return Sides(change.before if native else before, change.after if native else after, old_key, others)
 
 
-def _shown(row: Row) -> Row:
+def _shown(row: ImageColumns) -> ImageColumns:
     """The sides that are written of a row of another dialect, with the columns of its key in them."""
     kind, before, after = row.kind, row.before, row.after
     if kind.op is Operation.DELETE:
@@ -67,4 +67,4 @@ def _shown(row: Row) -> Row:
         found = {**columns, **{name: value for name, value in (row.key or {}).items() if name not in columns}}
         return {**{name: found.get(name, b"null") for name in known}, **found} if size is Image.FULL else found
 
-    return Row(kind, row.key, whole(before, kind.before_image), whole(after, kind.after_image))
+    return ImageColumns(kind, row.key, whole(before, kind.before_image), whole(after, kind.after_image))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from changeling.envelope.canonical_cells import are_canonical
 from changeling.envelope.keys import canonical_objects
 from changeling.envelope.shapes import Shape, ShapeMismatch
-from changeling.envelope.text_columns import Mask, Part, Places, as_mask, joined, placed
+from changeling.envelope.text_columns import Mask, Places, TextPart, as_mask, joined, placed
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import WriteColumn
 from changeling.model import json_text
@@ -155,7 +155,7 @@ def _one(value: bytes, convert: Convert, typed: bool, transcoder: Transcoder) ->
 
 
 def _joined(values: dict[str, pa.Array]) -> pa.Array:
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     for name, cells in values.items():
         parts += [(b"," if parts else b"{") + json_text.head(name), cells]
     return joined(*parts, b"}")

@@ -7,7 +7,7 @@ import functools
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells, Members, Part
+from changeling.envelope.cells import Cell, Cells, Members, MemberStruct
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
@@ -52,7 +52,7 @@ class _Source(msgspec.Struct, gc=False):
     transaction: int | None = msgspec.field(name="txId", default=None)
 
 
-_SOURCE = Part("source", _Source)
+_SOURCE = MemberStruct("source", _Source)
 _by_letter = debezium.operation_by(debezium.OPERATIONS, "YDB")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells, Part
+from changeling.envelope.cells import Cell, Cells, MemberStruct
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.model import json_text
 from changeling.model.change import Transaction
@@ -54,7 +54,7 @@ class Cursor(msgspec.Struct, rename="camel", gc=False):
     changeling: Extras | None = None
 
 
-_PART = Part("", Cursor)
+_CURSOR = MemberStruct("", Cursor)
 
 
 def read(cells: Cells, raw: Cell) -> Any:
@@ -66,8 +66,8 @@ def read(cells: Cells, raw: Cell) -> Any:
         text = cells.text(raw) if cells.branch(cells.starts(raw, b'"')) else raw
         # Only a name printed with blanks (or escapes that may hide some) needs the slow way.
         if cells.usually(~cells.contains(text, (b" ", b"\\"))):
-            return cells.struct(_PART, text)
-        return _PART.decoder.decode(_squeezed(text))
+            return cells.struct(_CURSOR, text)
+        return _CURSOR.decoder.decode(_squeezed(text))
     except msgspec.DecodeError as error:
         raise Rejected(f"cursor is not a JSON object in a string: {error}") from None
 

@@ -56,7 +56,7 @@ class Message(NamedTuple):
     pair: tuple[str, ...] = ()
 
 
-class Row(NamedTuple):
+class RowCells(NamedTuple):
     """The key and the images of a row."""
 
     key: Cell = None
@@ -89,7 +89,7 @@ def reader(options: DebeziumRead) -> Reader:
         transaction = source_block.transaction_of(cells, cells.value(envelope, "transaction"), source, connector)
         position = source_block.position_of(cells, source, connector, transaction)
         time = source_block.commit_time(cells, source, envelope)
-        row, table, schema = Row(), None, None
+        row, table, schema = RowCells(), None, None
         if cells.usually(cells.one_of(op, _OF_TABLES)):
             table = source_block.table_of(cells, options.table, source, record.topic)
             cells.expect(
@@ -122,7 +122,7 @@ def reader(options: DebeziumRead) -> Reader:
 
     def read_row(
         cells: Cells, message: Message, connector: Cell, op: Cell, columns: Cell, names: tuple[str, ...]
-    ) -> Row:
+    ) -> RowCells:
         """The images and the key of a relational row; all others are looked at by themselves."""
         before, after = (cells.value(message.envelope or {}, side) for side in IMAGES)
         deleted = cells.equal(op, Operation.DELETE)
@@ -133,9 +133,11 @@ def reader(options: DebeziumRead) -> Reader:
         if not cells.usually(plain):
             return odd_row(message, connector, op, columns, names)
         key = row_key(cells, cells.first(after, before), columns, names)
-        return Row(key, before, after, cells.by_names(before_image, before, after, key), Image.FULL)
+        return RowCells(key, before, after, cells.each_object(before_image, before, after, key), Image.FULL)
 
-    def odd_row(message: Message, connector: str, op: Operation, columns: bytes | None, names: tuple[str, ...]) -> Row:
+    def odd_row(
+        message: Message, connector: str, op: Operation, columns: bytes | None, names: tuple[str, ...]
+    ) -> RowCells:
         """A row whose images are text, lack columns, or are in other members."""
         notes: Members = {}
         before, notes["text_before"] = _image(message, "before")
@@ -171,12 +173,12 @@ def reader(options: DebeziumRead) -> Reader:
                 # Values that the event lacks are those of the row that had this key.
                 notes["old_key"] = SCALARS.key_in_row(old_key, None)
         if own_before is not before:
-            return Row(key, own_before, own_after, Image.PARTIAL, after_image, notes)
-        kind = SCALARS.by_names(before_image, before, after, key)
+            return RowCells(key, own_before, own_after, Image.PARTIAL, after_image, notes)
+        kind = SCALARS.each_object(before_image, before, after, key)
         if connector in DOCUMENTS:
             # Documents have no fixed columns: one with fewer of them is still full.
             kind = Image.KEY if deleted and before == key else Image.FULL
-        return Row(key, before, own_after, kind, after_image, notes)
+        return RowCells(key, before, own_after, kind, after_image, notes)
 
     return read
 

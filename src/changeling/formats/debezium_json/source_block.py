@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells, Part
+from changeling.envelope.cells import Cell, Cells, MemberStruct
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.model import json_text, position, times
 from changeling.model.change import Transaction
@@ -62,7 +62,7 @@ class _Transaction(msgspec.Struct, gc=False):
     data_collection_order: Number = None
 
 
-SOURCE, _TRANSACTION = Part("source", _Source), Part("transaction", _Transaction, nullable=True)
+SOURCE, _TRANSACTION = MemberStruct("source", _Source), MemberStruct("transaction", _Transaction, nullable=True)
 _number = msgspec.json.Decoder(Number).decode
 _POSTGRES_ID = re.compile(r"([0-9]+):[0-9]+")
 _UNITS = (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", 1_000_000))

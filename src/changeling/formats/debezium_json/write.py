@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from changeling.envelope.cells import Absent, Cell, Cells, Members, Part, as_bytes
+from changeling.envelope.cells import Absent, Cell, Cells, Members, MemberStruct, as_bytes
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.debezium_envelope import IMAGES, headers_of, message_key, rewrapped, transaction_block
@@ -29,7 +29,7 @@ _ONLY_KEY = "only the message key names the row, and plain files have none; use 
 _USUAL = {"envelope", "wrapper", "key"}
 """What is kept of most messages; others are rebuilt one at a time."""
 _MILLISECOND = 1_000_000
-_SERVER = Part("source", msgspec.defstruct("_Server", [("name", str | None, None)], gc=False))
+_SERVER = MemberStruct("source", msgspec.defstruct("_Server", [("name", str | None, None)], gc=False))
 
 
 class DebeziumWrite(WriteOptions, frozen=True, kw_only=True):
@@ -183,7 +183,7 @@ class _EventWriter:
 
     def _marks(self, cells: Cells, change: Cell, before: Cell, after: Cell, key: Cell) -> Cell:
         """What a reader cannot see from the event itself."""
-        seen = cells.by_names(before_image, before, after, key)
+        seen = cells.each_object(before_image, before, after, key)
         visible = ~cells.present(change.before) | ~cells.present(seen) | cells.equal(seen, change.before_image)
         in_part = cells.equal(change.after_image, Image.PARTIAL)
         if cells.any(in_part) and after is not None:

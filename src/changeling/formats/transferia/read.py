@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from changeling.envelope import message_keys
-from changeling.envelope.cells import Cell, Cells, Members, Names, Part
+from changeling.envelope.cells import Cell, Cells, Members, MemberStruct, Names
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats.member_order import follows, in_order
 from changeling.formats.options import ReadOptions
@@ -31,7 +31,7 @@ ChangeAndMeta: TypeAlias = tuple[ChangeCells, Members]
 _item, _seed = (msgspec.json.Decoder(form).decode for form in (envelope.Item, envelope.SeedRecord))
 _list = msgspec.json.Decoder(list[str] | None).decode
 _column_names, _old_names = json_text.named("columnnames", _list), json_text.named("oldkeys.keynames", _list)
-_EXTRAS = Part("changeling", Extras)
+_EXTRAS = MemberStruct("changeling", Extras)
 _EMPTY = b'""'
 _OPTIONAL = ("columnvalues", "changeling")
 _IMAGES = ("key", "before", "after", "before_image", "after_image")

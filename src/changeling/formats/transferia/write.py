@@ -6,7 +6,7 @@ import msgspec
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members, Names
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.format import Outgoing
 from changeling.formats.options import WriteOptions
@@ -93,7 +93,7 @@ def _statement(out: Outgoing) -> bytes | None:
     return found if found is not None and found[:1] == b'"' else None
 
 
-def _whole(row: Row) -> tuple[Names, Members | None, Members | None, str]:
+def _whole(row: ImageColumns) -> tuple[Names, Members | None, Members | None, str]:
     """The key of a row of another dialect, the images with its columns, and a schema with all columns."""
     key, before = row.key or {}, row.before
     after = None if row.after is None else {**key, **row.after}
@@ -130,7 +130,7 @@ def _own_item(cells: Cells, out: Cell, meta: Members, by_number: bool) -> Cell:
     return _restored(cells, members, meta, MEMBERS)
 
 
-def _own_row(cells: Cells, row: Row, types: Cell) -> Sequence[Cell]:
+def _own_row(cells: Cells, row: ImageColumns, types: Cell) -> Sequence[Cell]:
     old = b"{}" if row.before is None else _old_keys(cells, row.before, types)
     if not row.after:
         return b"null", None, old
@@ -190,7 +190,7 @@ def _position(cells: Cells, out: Cell, members: Members) -> Cell:
     return None if odd is None else quote(odd)
 
 
-def _foreign_row(cells: Cells, row: Row, native: bool, by_number: bool) -> Sequence[Cell]:
+def _foreign_row(cells: Cells, row: ImageColumns, native: bool, by_number: bool) -> Sequence[Cell]:
     kind, (key, before, after, text) = row.kind, _whole(row)
     known = schema_from_json(text).columns
     columns = [column.name for column in known]
@@ -253,7 +253,7 @@ def _own_seed(cells: Cells, out: Cell, meta: Members, by_number: bool) -> Cell:
     return _restored(cells, members, {**meta, "TableSchema": listed}, envelope.SEED_MEMBERS)
 
 
-def _own_seed_row(cells: Cells, row: Row, columns: Cell, keys_alone: bool) -> Sequence[Cell]:
+def _own_seed_row(cells: Cells, row: ImageColumns, columns: Cell, keys_alone: bool) -> Sequence[Cell]:
     names = cells.common(columns)
     old_names = tuple(row.before or ()) if keys_alone else names
     return _lists(cells, row.kind.op, _list_of(cells, row.after, names), _list_of(cells, row.before, old_names))
@@ -284,7 +284,7 @@ def _foreign_seed(cells: Cells, out: Cell, by_number: bool) -> Cell:
     return cells.json_object(members)
 
 
-def _foreign_seed_row(cells: Cells, row: Row, native: bool, by_number: bool) -> Sequence[Cell]:
+def _foreign_seed_row(cells: Cells, row: ImageColumns, native: bool, by_number: bool) -> Sequence[Cell]:
     kind, (key, before, after, text) = row.kind, _whole(row)
     known = schema_from_json(text)
     if Image.PARTIAL in (kind.before_image, kind.after_image):

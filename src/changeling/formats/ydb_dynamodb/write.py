@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from changeling.envelope.cells import Cell, Cells, Members
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.changefeed import ChangefeedWrite, Mode
 from changeling.formats.format import Outgoing
@@ -100,7 +100,7 @@ def _original_image(cells: Cells, image: Cell, nulls: str) -> Cell:
     with_nulls = cells.contains(image, [b"null"])
     if not cells.any(with_nulls):
         return image
-    (shown,) = cells.by_members(lambda part, row: [_print(part, row, nulls) if row else None], (image,))
+    (shown,) = cells.by_shape(lambda part, row: [_print(part, row, nulls) if row else None], (image,))
     return cells.where(with_nulls, shown, image)
 
 
@@ -180,7 +180,7 @@ def _check_images(cells: Cells, out: Cell, mode: Mode) -> None:
         cells.lose(out, ~old & ~cells.one_of(change.op, _NEW_ROWS), "before", why)
 
 
-def _shown(out: Cell, options: YdbDynamodbWrite, cells: Cells, row: Row) -> Sequence[Cell]:
+def _shown(out: Cell, options: YdbDynamodbWrite, cells: Cells, row: ImageColumns) -> Sequence[Cell]:
     """The event, the keys, the view, and the images: all that the changes have, or what a mode requires."""
     op, mode, key = row.kind.op, Mode.named(options.mode), row.key or {}
     new, old = _after(row), row.before if row.kind.before_image is Image.FULL else None
@@ -204,7 +204,7 @@ def _shown(out: Cell, options: YdbDynamodbWrite, cells: Cells, row: Row) -> Sequ
     return quote(_event(op, view, old is not None)), cells.json_object(canonical), quote(view), *images
 
 
-def _after(row: Row) -> Members | None:
+def _after(row: ImageColumns) -> Members | None:
     """The full row after the change. A part of it would turn every other column into NULL: it is not written."""
     if row.kind.op is Operation.DELETE:
         return None

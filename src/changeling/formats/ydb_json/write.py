@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Condition, Members
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.changefeed import UINT64_END, ChangefeedWrite, Mode
@@ -167,7 +167,7 @@ def _columns(cells: Cells, image: Cell, key: Cell, there: Condition) -> Cell:
     return cells.where(there, cells.first(cells.without_key(image, key), b"{}"), None)
 
 
-def _with_nulls(cells: Cells, row: Row) -> Sequence[Cell]:
+def _with_nulls(cells: Cells, row: ImageColumns) -> Sequence[Cell]:
     """Full rows without their keys, with their NULLs named, as far as a schema names their columns."""
     schema, columns = row.kind.schema, dict(row.after or {})
     for column in () if schema is None else schema_from_json(schema).columns:
@@ -183,7 +183,7 @@ def _changed(cells: Cells, before: Cell, after: Cell) -> Cell:
         same = {name: part.equal(value, was.get(name, b"null")) for name, value in found.items()}
         return [part.first(part.sparse({name: part.where(same[name], None, found[name]) for name in found}), b"{}")]
 
-    return cells.by_members(made, (before, after))[0]
+    return cells.by_shape(made, (before, after))[0]
 
 
 def _own_stamp(cells: Cells, out: Cell) -> tuple[Condition, Cell, Cell]:
