@@ -10,7 +10,7 @@ from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder
 from changeling.formats.format import read_options, write_options
-from changeling.formats.meta_template import filled
+from changeling.formats.meta_template import with_whole_meta
 from changeling.model import layout
 
 
@@ -53,8 +53,8 @@ def both(records: Sequence[bytes], name: str = "xtdb", **options: object) -> tup
         assert decoded.rejects.num_rows == 0
         made.append(decoded.changes)
     alone = Decoder(form, read_options(form, options), by_columns=False, templates=True)(batch_of(records)).changes
-    assert filled(alone).equals(made[0])
-    assert filled(made[1]).equals(made[0])
+    assert with_whole_meta(alone).equals(made[0])
+    assert with_whole_meta(made[1]).equals(made[0])
     return made[0], made[1]
 
 

@@ -16,7 +16,7 @@ from changeling.envelope.objects import are_compact, are_objects
 from changeling.envelope.shapes import Names
 from changeling.envelope.text_columns import Mask, Places, as_mask, distinct_rows
 from changeling.model import layout
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, Image, Operation
 from changeling.model.table import TableName
 
 
@@ -67,7 +67,7 @@ class ChangeColumns(ColumnCells):
         ):
             self.expect(self.present(image) == ~self.equal(kind, Image.NONE))
         if in_part:
-            new = self.one_of(self.change.op, (Operation.INSERT, Operation.READ))
+            new = self.one_of(self.change.op, NEW_ROW_OPERATIONS)
             self.expect(~(new & self.equal(self.change.after_image, Image.PARTIAL)))
         else:
             self.expect(self.equal(self.change.after_image, self.where(deleted, Image.NONE, Image.FULL)))

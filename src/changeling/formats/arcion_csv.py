@@ -23,7 +23,7 @@ from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, UsageError
 from changeling.model.json_text import quote
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, Image
 
 SUFFIXES = ("_NEW", "_OLD", "_EXISTS")
 """The three fields of each column: the value after the change, the one before it, and which of the two exist."""
@@ -325,7 +325,7 @@ def _said(fields: Sequence[Field]) -> list[Field]:
 def _check_snapshot(cells: Cells, out: Cell) -> None:
     """Loses what a row of a snapshot cannot express."""
     change = out.change
-    if not cells.usually(cells.one_of(change.op, (Operation.READ, Operation.INSERT))):
+    if not cells.usually(cells.one_of(change.op, NEW_ROW_OPERATIONS)):
         out.lose(change.op.value, f"a snapshot contains rows as they are found, and no {change.op.value}s")
     losses = {
         "keys-only": (cells.equal(change.after_image, Image.NONE), f"{_FULL}, and this change has only the key"),

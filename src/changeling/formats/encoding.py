@@ -17,7 +17,7 @@ from changeling.formats.capabilities import FEATURES, LABELS, lacking
 from changeling.formats.decoding import gc_paused, reason_of
 from changeling.formats.format import Counts, Format, LeftOut, Outgoing
 from changeling.formats.key_changes import check_old_key
-from changeling.formats.meta_template import filled
+from changeling.formats.meta_template import with_whole_meta
 from changeling.formats.options import WriteOptions
 from changeling.formats.plain_writing import PlainRecords, PlainWriter
 from changeling.formats.transaction_progress import (
@@ -134,7 +134,7 @@ class Encoder:
     def __call__(self, batch: pa.RecordBatch, numbering: Numbering | None = None) -> Encoded:
         """Encodes a batch of layout `CHANGES`; every change is written, in the rejects, or counted as dropped."""
         with gc_paused():
-            return self._batch(filled(batch), numbering or Numbering())
+            return self._batch(with_whole_meta(batch), numbering or Numbering())
 
     def _batch(self, batch: pa.RecordBatch, numbering: Numbering) -> Encoded:
         batch = numbering.numbered(batch)

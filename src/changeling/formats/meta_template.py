@@ -16,14 +16,13 @@ import pyarrow.compute as pc
 from changeling.envelope.shapes import Shape
 from changeling.envelope.text_columns import Mask, Places, as_mask, joined, placed
 from changeling.formats import registry
-from changeling.model import json_text
+from changeling.model import json_text, times
 
 _TEMPLATE = r',"left_out":\{[^{}]*\}\}$'
-_MILLISECOND = 1_000_000
 
 
 def _milliseconds(changes: pa.RecordBatch) -> pa.Array:
-    return pc.divide(changes.column("commit_time"), _MILLISECOND).cast(pa.string())
+    return pc.divide(changes.column("commit_time"), times.NANOS_PER_MILLI).cast(pa.string())
 
 
 def _component(place: int) -> Callable[[pa.RecordBatch], pa.Array]:
@@ -49,7 +48,7 @@ class _Template(NamedTuple):
     values: tuple[str, ...]
 
 
-def filled(changes: pa.RecordBatch) -> pa.RecordBatch:
+def with_whole_meta(changes: pa.RecordBatch) -> pa.RecordBatch:
     """The changes with their whole `meta`."""
     meta, may_be = changes.column("meta"), _may_be_templates(changes.column("encoding"))
     if not may_be.any() or not pc.any(pc.match_substring(meta, ',"left_out":')).as_py():

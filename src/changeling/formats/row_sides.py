@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from changeling.envelope.cells import Cell, Cells, Members
 from changeling.envelope.rows import ImageColumns, by_rows
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, Image, Operation
 from changeling.model.table import schema_from_json
 
 
@@ -58,7 +58,7 @@ def _shown(row: ImageColumns) -> ImageColumns:
         if before is None:
             kind, before = kind._replace(before_image=Image.KEY), {}
     else:
-        before, after = None if kind.op in (Operation.READ, Operation.INSERT) else before, after or {}
+        before, after = None if kind.op in NEW_ROW_OPERATIONS else before, after or {}
     known = [] if kind.schema is None else [column.name for column in schema_from_json(kind.schema).columns]
 
     def whole(columns: Members | None, size: Image) -> Members | None:

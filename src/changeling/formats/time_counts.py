@@ -9,7 +9,7 @@ from changeling.model.json_text import quote
 from changeling.model.types import Type
 
 DAY, SECOND = 86_400 * times.NANOS_PER_SECOND, times.NANOS_PER_SECOND
-MILLI, MICRO, NANO = 1_000_000, 1_000, 1
+MILLI, MICRO, NANO = times.NANOS_PER_MILLI, 1_000, 1
 _UNIT_NAMES = {DAY: "a day", SECOND: "a second", MILLI: "a millisecond", MICRO: "a microsecond", NANO: "a nanosecond"}
 _FIRST, _LAST = times.parse("0001-01-01")[0], times.parse("9999-12-31T23:59:59.999999999")[0]
 _INTEGER = re.compile(rb"-?\d{1,30}")

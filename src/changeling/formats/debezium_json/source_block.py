@@ -65,7 +65,7 @@ class _Transaction(msgspec.Struct, gc=False):
 SOURCE, _TRANSACTION = MemberStruct("source", _Source), MemberStruct("transaction", _Transaction, nullable=True)
 _number = msgspec.json.Decoder(Number).decode
 _POSTGRES_ID = re.compile(r"([0-9]+):[0-9]+")
-_UNITS = (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", 1_000_000))
+_UNITS = (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", times.NANOS_PER_MILLI))
 
 
 def connector_of(given: str | None) -> str:
@@ -98,7 +98,7 @@ def commit_time(cells: Cells, source: Source, envelope: Mapping[str, Cell]) -> C
     if cells.usually(cells.present(found)):
         return found
     if source.system_time is not None:
-        return times.from_units(cells.int_or_text(source.system_time, "source.system_time"), 1_000_000)
+        return times.from_units(cells.int_or_text(source.system_time, "source.system_time"), times.NANOS_PER_MILLI)
     return created(envelope)
 
 

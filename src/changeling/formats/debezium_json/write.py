@@ -17,7 +17,7 @@ from changeling.formats.debezium_json.types import Decimals, Times
 from changeling.formats.format import Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.options import WriteOptions
-from changeling.model import json_text
+from changeling.model import json_text, times
 from changeling.model.change import Change
 from changeling.model.json_text import quote
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
@@ -28,7 +28,6 @@ _STATEMENTS = ("statement", "ddl", "query")
 _ONLY_KEY = "only the message key names the row, and plain files have none; use --carrier kcat"
 _USUAL = {"envelope", "wrapper", "key"}
 """What is kept of most messages; others are rebuilt one at a time."""
-_MILLISECOND = 1_000_000
 _SERVER = MemberStruct("source", msgspec.defstruct("_Server", [("name", str | None, None)], gc=False))
 
 
@@ -307,8 +306,8 @@ def _as_they_are(cells: Cells, change: Cell) -> Sequence[Cell]:
 
 def _clocks(cells: Cells, nanos: Cell) -> Members:
     """A time in milliseconds, and the finer clocks, where it needs them."""
-    millis = cells.units(nanos, _MILLISECOND)
-    finer = cells.present(nanos) & ~cells.equal(cells.time(millis, _MILLISECOND), nanos)
+    millis = cells.units(nanos, times.NANOS_PER_MILLI)
+    finer = cells.present(nanos) & ~cells.equal(cells.time(millis, times.NANOS_PER_MILLI), nanos)
     found = {"ts_ms": cells.int_json(millis)}
     for name, unit in (("ts_us", 1_000), ("ts_ns", 1)) if cells.any(finer) else ():
         found[name] = cells.where(finer, cells.int_json(cells.units(nanos, unit)), None)

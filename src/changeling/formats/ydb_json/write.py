@@ -15,7 +15,7 @@ from changeling.formats.key_changes import rows_to_write
 from changeling.formats.time_counts import MILLI
 from changeling.formats.ydb_json.read import FLAGS, MEMBERS
 from changeling.formats.ydb_json.schema import print_schema
-from changeling.model.operation import ROW_OPERATIONS, Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, ROW_OPERATIONS, Image, Operation
 from changeling.model.table import schema_from_json
 
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -120,7 +120,7 @@ def shown(cells: Cells, out: Cell, mode: Mode | None, reset: bool) -> Shown:
     """The columns of a row's record; a mode that needs what the change lacks is a loss."""
     change = out.change
     deleted, replaced = (cells.equal(change.op, op) for op in (Operation.DELETE, Operation.REPLACE))
-    resets, new = replaced & cells.mask(reset), cells.one_of(change.op, (Operation.INSERT, Operation.READ))
+    resets, new = replaced & cells.mask(reset), cells.one_of(change.op, NEW_ROW_OPERATIONS)
     full = cells.equal(change.after_image, Image.FULL)
     partial = cells.equal(change.after_image, Image.PARTIAL)
     before = _columns(cells, change.before, change.key, cells.equal(change.before_image, Image.FULL))
