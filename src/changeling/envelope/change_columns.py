@@ -56,7 +56,7 @@ class ChangeColumns(ColumnCells):
         """The components of the positions that the records have, where readers use them: they are the changes' own."""
 
     def check_rows(self, *, in_part: bool = False) -> None:
-        """Changes leave that are not one full row each, or whose images cannot be written as they are.
+        """Changes that are not exactly one full row each, or whose images cannot be written as they are, leave the group.
 
         `in_part`: rows need not be full, nor have the columns of their keys.
         """

@@ -66,7 +66,7 @@ class ColumnCells(JsonColumns):
         return np.zeros(self.count, np.bool_) if text is None else are_positions(self.array(text, pa.string()))
 
     def canonical(self, value: Cell) -> Condition:
-        # A pattern does not tell of all values whether they are.
+        # The pattern recognises only some of the canonical values.
         self.usually(found := keys.are_canonical(value))
         return found
 
@@ -218,6 +218,6 @@ def _transactions(ids: pa.Array, *parts: pa.Array) -> pa.Array:
     """Transactions as a column; null where the id is."""
     mask = None if not ids.null_count else pc.is_null(ids)
     if mask is not None:
-        # What a null transaction would have is of no concern, and differs from reader to reader if it is kept.
+        # The fields of a null transaction are irrelevant, and would differ from reader to reader if they were kept.
         ids = pc.fill_null(ids, "")
     return pa.StructArray.from_arrays([ids, *parts], fields=list(layout.TRANSACTION), mask=mask)

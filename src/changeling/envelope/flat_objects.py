@@ -26,14 +26,14 @@ Offsets: TypeAlias = npt.NDArray[np.int64]
 
 _QUOTE, _BACKSLASH, _BLANK = b'"\\ '
 _SAMPLES = 6
-"""How many records are looked at for values that all have."""
+"""How many records are sampled for values that all have in common."""
 _TRIES = 4
 """How often a value that seemed common to all may turn out not to be."""
 _SCALAR = r"^(?:null|true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)$"
 
 
 def _values(text: bytes, path: Path = ()) -> dict[Path, bytes] | None:
-    """The values of a record that are no objects; None where one is an array, or an object that has no shape."""
+    """The values of a record that are not objects; None where one is an array, or an object without a shape."""
     shape = Shape.of(text)
     if shape is None:
         return None
@@ -130,7 +130,7 @@ class _Text:
 
 
 def _backslashes_before(content: Bytes, places: Offsets) -> Offsets:
-    """How many backslashes stand in front of each of these places, one at least."""
+    """How many backslashes stand in front of each of these places: at least one."""
     known = np.flatnonzero(content == _BACKSLASH)
     every = np.arange(len(known))
     firsts = np.maximum.accumulate(np.where(np.diff(known, prepend=-2) != 1, every, 0))
@@ -286,7 +286,7 @@ def _cut(text: _Text, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Of
     """Which records fit a skeleton; where their values begin and end, and which of these are texts; where literals begin."""
     literals = skeleton.literals
     right = np.ones(len(text.begins), np.bool_)
-    # As many more as a record may want that has fewer than it should.
+    # Padding, for records with fewer quotes than the skeleton has.
     beyond = np.full(sum(literal.count(b'"') for literal in literals) + 2 * len(literals), len(text.bytes))
     quotes = np.concatenate((text.quotes, beyond))
     at, next_quote = text.begins, np.searchsorted(text.quotes, text.begins)

@@ -73,7 +73,7 @@ class Operations(ABC):
 
     @abstractmethod
     def holds(self, function: Callable[..., bool], *cells: Cell) -> Condition:
-        """Where a function of values says so."""
+        """Where a function of the values returns true."""
 
     @abstractmethod
     def common(self, cell: Cell) -> Any:
@@ -111,7 +111,7 @@ class Operations(ABC):
 
     @abstractmethod
     def equal(self, cell: Cell, other: Cell) -> Condition:
-        """Where both are there and the same."""
+        """Where both are present and equal."""
 
     @abstractmethod
     def one_of(self, cell: Cell, values: Collection[str]) -> Condition:
@@ -131,19 +131,19 @@ class Operations(ABC):
 
     @abstractmethod
     def where(self, condition: Condition, cell: Cell, other: Cell) -> Cell:
-        """One or the other."""
+        """`cell` where the condition holds, else `other`."""
 
     @abstractmethod
     def first(self, *cells: Cell) -> Cell:
-        """The first that is there."""
+        """The first of these that is present."""
 
     @abstractmethod
     def joined(self, *parts: Cell) -> Cell:
-        """These texts after one another; nothing where one of them is missing."""
+        """These texts concatenated; None where one of them is missing."""
 
     @abstractmethod
     def envelope(self, text: Cell) -> Members:
-        """The members of an object whose values are usually texts, numbers and words, or objects of such."""
+        """The members of an object whose values are usually texts, numbers, true, false or null, or objects of such."""
 
     @abstractmethod
     def members(self, text: Cell, name: str = "", optional: Names = (), usual: Names = ()) -> Members:
@@ -174,7 +174,7 @@ class Operations(ABC):
 
     @abstractmethod
     def is_set(self, cell: Cell) -> Condition:
-        """Where a member of an object is there, be it null."""
+        """Where a member of an object is present, even if it is null."""
 
     @abstractmethod
     def struct(self, kind: MemberStruct, text: Cell) -> Any:
@@ -213,15 +213,15 @@ class Operations(ABC):
 
     @abstractmethod
     def as_text(self, cell: Cell) -> Cell:
-        """What is a text; nothing where it is anything else."""
+        """The value where it is a text, None where it is anything else."""
 
     @abstractmethod
     def plus(self, number: Cell, other: Cell) -> Cell:
-        """Two numbers together."""
+        """The sum of two numbers."""
 
     @abstractmethod
     def at_least(self, number: Cell, least: int) -> Cell:
-        """A number, or the least one."""
+        """A number, or `least` where it is smaller."""
 
     @abstractmethod
     def int_or_text(self, cell: Cell, name: str) -> Cell:
@@ -245,7 +245,7 @@ class Operations(ABC):
 
     @abstractmethod
     def check_position(self, text: Cell) -> None:
-        """Rejects what is no position."""
+        """Rejects anything but a position."""
 
     @abstractmethod
     def is_position(self, text: Cell) -> Condition:
@@ -265,11 +265,11 @@ class Operations(ABC):
 
     @abstractmethod
     def transaction(self, name: Cell, order: Cell = None, total: Cell = None, complete: Cell = None) -> Cell:
-        """A transaction; none where it has no name."""
+        """A transaction; None where it has no name."""
 
     @abstractmethod
     def columns(self, row: Cell, names: tuple[str, ...]) -> Members:
-        """The values of these columns of a row as JSON; nothing where it lacks one."""
+        """The values of these columns of a row as JSON; None where it lacks one."""
 
     @abstractmethod
     def key(self, columns: Mapping[str, Cell]) -> Cell:
@@ -289,7 +289,7 @@ class Operations(ABC):
 
     @abstractmethod
     def check_object(self, text: Cell) -> None:
-        """Rejects what is no object; nothing is fine."""
+        """Rejects anything but an object; a missing value passes."""
 
     @abstractmethod
     def check_depth(self, text: Cell) -> None:

@@ -212,7 +212,7 @@ class ScalarCells(Cells):
         if cell is None or isinstance(cell, int):
             return cell
         if not _INTEGER.fullmatch(cell):
-            raise Rejected(f"{name} is {cell[:40]!r}, which is no integer")
+            raise Rejected(f"{name} is {cell[:40]!r}, which is not an integer")
         return int(cell)
 
     def captured(self, text: Cell, pattern: str) -> tuple[Cell, ...]:

@@ -43,8 +43,8 @@ def expand(paths: Sequence[str], on_skip: Callable[[str], None] | None = None) -
 
     A path is a file, a folder (all files below it), a pattern with `*`, `?` or `**` (any number of folders), `-` for standard
     input, or any of the first three under `s3://bucket/`. Names that start with `.` or `_` are left out unless they are
-    spelled out. A path that matches nothing raises `NoFileFound`. An entry of a folder or pattern that is no file, or whose
-    name is no text, raises `ChangelingError`; with `on_skip`, it is reported there and skipped.
+    spelled out. A path that matches nothing raises `NoFileFound`. An entry of a folder or pattern that is not a file, or whose
+    name is not text, raises `ChangelingError`; with `on_skip`, it is reported there and skipped.
     """
     return [file for path in paths for file in _expand_one(path, on_skip)]
 
@@ -58,7 +58,7 @@ def _expand_one(path: str, on_skip: Callable[[str], None] | None) -> list[FileRe
         if os.path.exists(path):
             found = _below(path) if os.path.isdir(path) else [path]
         else:
-            # Brackets are no pattern here: names may have them.
+            # Brackets are not a pattern here: names may have them.
             matches = glob.glob(path.replace("[", "[[]"), recursive=True) if _is_pattern(path) else []
             files = {name for match in matches for name in (_below(match) if os.path.isdir(match) else [match])}
             found = sorted(name for name in files if _is_spelled_out(name, path))
@@ -81,7 +81,7 @@ def _local(path: str) -> FileRef:
 
 def _is_readable(path: str, on_skip: Callable[[str], None]) -> bool:
     if not os.path.isfile(path):
-        on_skip(f"{path!r} is no file")
+        on_skip(f"{path!r} is not a file")
     elif not path.isprintable():
         on_skip(f"{path!r} has a name that cannot be shown: it is not UTF-8, or has invisible characters")
     else:
@@ -180,7 +180,11 @@ def changed(file: FileRef) -> str | None:
     if now == [file]:
         return None
     if len(now) != 1 or now[0].size != file.size:
-        return f"it had {file.size:,} bytes and has {now[0].size:,}" if now[0].size is not None else "it is no file now"
+        return (
+            f"it had {file.size:,} bytes and has {now[0].size:,}"
+            if now[0].size is not None
+            else "it is not a file any more"
+        )
     return "it was written again"
 
 

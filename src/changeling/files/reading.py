@@ -1,4 +1,4 @@
-"""Reads wire records from files into Arrow batches; what is no record becomes a reject with its reason."""
+"""Reads wire records from files into Arrow batches; what is not a record becomes a reject with its reason."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ Carrier: TypeAlias = Literal["plain", "kcat"]
 _SAMPLED = 100
 
 BATCH_ROWS, BATCH_BYTES = 8_000, 8 * 1024 * 1024
-"""Measured: larger batches are no quicker, and 50,000 records at once, as objects, take a gigabyte."""
+"""Measured: larger batches are not faster, and 50,000 records at once, as objects, take a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def read(
 
     A batch has at most `batch_rows` rows, and values of at most `batch_bytes` unless one alone is larger. Origins number the
     files (`ordinal`) and, in each, what was found (`record`), records and rejects alike; with kcat they contain topic, partition
-    and offset, too. Rejected are records over the size limit, lines that are no message, and what cannot be decompressed.
+    and offset, too. Rejected are records over the size limit, lines that are not messages, and what cannot be decompressed.
     With kcat, files contain JSON, whatever the framing of the dialect is. The first row of a CSV file with a header is no
     record: each record of the file has it as the record header `HEADER`.
     """

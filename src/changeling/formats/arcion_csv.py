@@ -83,7 +83,7 @@ def header_of(columns: Sequence[str], snapshot: bool) -> list[str]:
 def columns_of(header: Sequence[str], snapshot: bool) -> tuple[str, ...]:
     """The columns that a header names; the last three names of a realtime header may be others than ours.
 
-    Raises `Rejected` where it is no such header.
+    Raises `Rejected` where it is not such a header.
     """
     columns, front = tuple(header), header[: -len(METADATA)]
     if snapshot and columns[-len(METADATA) :] == METADATA:

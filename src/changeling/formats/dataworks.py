@@ -160,7 +160,9 @@ def _roles_of(names: Collection[str]) -> dict[str, str]:
     found = {role: role if role in names else ALIASES.get(role, role) for role in METADATA}
     for role, name in found.items():
         if name not in names:
-            raise Rejected(f"there is no `{role}`: a change has five metadata fields, and a plain row without is none")
+            raise Rejected(
+                f"there is no `{role}`: a change has five metadata fields, and a row without them is not a change"
+            )
     return {**found, SOURCE_TABLE: SOURCE_TABLE} if SOURCE_TABLE in names else found
 
 

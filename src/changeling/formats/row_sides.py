@@ -21,7 +21,7 @@ class Sides(NamedTuple):
 
 
 Look = Callable[[Cells, ImageColumns], tuple[ImageColumns, Sequence[Cell]]]
-"""The columns of rows as a dialect writes them, and what else it makes of them: a row of key columns is of that size."""
+"""The columns of rows as a dialect writes them, and any extra cells; a row with only key columns has image `key`."""
 
 
 def sides(cells: Cells, out: Cell, look: Look) -> Sides:

@@ -54,7 +54,7 @@ def timestamp_from(unit: int, kind: str) -> Convert:
 def timestamp_to(unit: int, unknown: str, unit_name: str | None = None, advice: str = "") -> Convert:
     """From the canonical timestamp to a count of `unit` nanoseconds since 1970.
 
-    Raises `CannotCarry` on what is no time between the years 1 and 9999, as infinity (`unknown` says so), and on a part of a unit.
+    Raises `CannotCarry` on anything but a time between the years 1 and 9999, as infinity (`unknown` says so), and on a part of a unit.
     """
 
     def write(raw: bytes) -> bytes:

@@ -175,7 +175,7 @@ def _kept(cells: Cells, wrapper: Members, envelope: Members, source: _Source) ->
 
 
 def _objects(*sides: bool) -> bytes:
-    """The note of the documents that are no text."""
+    """The note of the documents that are not text."""
     found = [side for side, is_object in zip(IMAGES, sides, strict=True) if is_object]
     return b',"objects":%b' % quote(found) if found else b""
 
@@ -226,7 +226,8 @@ def _event_orders(out: Outgoing, events: int) -> list[EventOrder]:
     kept = parts[:-1] == (tx_id,) if out.halves else parts == (tx_id, order) and events == 1
     if parts and not kept:
         out.lose(
-            "position", "XTDB orders by tx_id and the place inside the transaction, this position is of another kind"
+            "position",
+            "XTDB orders by tx_id and the place inside the transaction, and this position is not such a pair",
         )
     out.placed = (tx_id, order + events - 1)
     return [EventOrder(tx_id, order + number, total) for number in range(events)]
@@ -242,7 +243,9 @@ def _together(out: Outgoing, transaction: Transaction, parts: tuple[int, ...]) -
     progress = out.progress
     tx_id = number_of(transaction.id, INT64_END)
     if tx_id is None:
-        out.lose("transaction", f"tx_id is the id of the transaction as a number, and {transaction.id!r} is none")
+        out.lose(
+            "transaction", f"tx_id is the id of the transaction as a number, and {transaction.id!r} is not a number"
+        )
         tx_id = progress.ordinal
     if transaction.order is not None and parts == (tx_id, transaction.order) and transaction.order < INT64_END // 2:
         order = transaction.order + progress.moved

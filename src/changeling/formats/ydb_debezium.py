@@ -286,7 +286,9 @@ def _other_stamp(out: Outgoing, moves: bool) -> tuple[int, int]:
     change = out.change
     parts = position.decode(change.position) if change.position is not None and not out.arrived else ()
     if parts and (len(parts) != 2 or max(parts) >= UINT64_END):
-        out.lose("position", "a record orders by step and txId, two numbers of 64 bits; this position is another")
+        out.lose(
+            "position", "a record orders by step and txId, two numbers of 64 bits, and this position is not such a pair"
+        )
         parts = ()
     elif parts and out.halves and moves:
         out.lose("position", _ONE_PAIR)

@@ -1,4 +1,4 @@
-"""Debezium's events into changes: rows of every connector, with and without the schema part, and records that are no rows."""
+"""Debezium's events into changes: rows of every connector, with and without the schema part, and records that are not rows."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -260,7 +260,7 @@ def _tombstone(cells: Cells, record: Cell, message: Message, table: Cell) -> Cha
 
 
 def _control(record: Record, message: Message, envelope: Members) -> Change:
-    """A record that has no `op`; raises `Rejected` if it is none of Debezium's."""
+    """A record that has no `op`; raises `Rejected` if it is not one of Debezium's."""
     statement = None
     if "source" in envelope and "historyRecord" in envelope:
         # Flink's connectors send schema changes in this form.

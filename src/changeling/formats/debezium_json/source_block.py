@@ -224,7 +224,7 @@ def _log_number(source: Source, name: str) -> int | None:
     try:
         return int(value.replace(":", ""), 16)
     except ValueError:
-        raise Rejected(f"source.{name} is {value[:40]!r}, which is no log sequence number") from None
+        raise Rejected(f"source.{name} is {value[:40]!r}, which is not a log sequence number") from None
 
 
 def _postgresql(source: Source, order: int) -> tuple[int | None, ...]:

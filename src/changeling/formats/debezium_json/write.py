@@ -215,7 +215,7 @@ class _EventWriter:
         return ".".join(part for part in parts if part is not None)
 
     def _kept_topic(self, change: Change, meta: Members) -> str | None:
-        """The topic that a record which is no row came from, unless the user chose another name."""
+        """The topic that a record which is not a row came from, unless the user chose another name."""
         if "topic" in meta and self._options.name is None:
             return json_text.string(meta["topic"])
         return self._topic(change.table)

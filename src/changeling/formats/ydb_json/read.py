@@ -188,7 +188,7 @@ def _stamp(cells: Cells, found: Members, name: str) -> dict[str, Cell]:
 
 
 def _large_stamp(raw: bytes, name: str) -> tuple[int, int]:
-    """The step and the transaction's id; raises `Rejected` if they are no such pair."""
+    """The step and the transaction's id; raises `Rejected` if they are not such a pair."""
     with contextlib.suppress(msgspec.DecodeError):
         step, transaction = _pair(raw)
         if 0 <= step < UINT64_END and 0 <= transaction < UINT64_END:

@@ -231,7 +231,7 @@ def _virtual_timestamp(cells: Cells, out: Cell, wanted: bool | None) -> Cell:
     if out.native:
         # A record with `ts` has a transaction, also where the stamp happens to equal its place of arrival.
         stamped &= together
-    # What distinguishes halves is no txId.
+    # What distinguishes halves is not a txId.
     stamped &= cells.mask(cells.is_columnar or not out.halves)
     _check_transaction(cells, out, stamped, number)
     arrived = cells.mask(out.arrived)
@@ -247,7 +247,9 @@ def _virtual_timestamp(cells: Cells, out: Cell, wanted: bool | None) -> Cell:
     return cells.where(stamped, _print_stamp(cells, step, number), None)
 
 
-_ANOTHER = "a record orders by [step, txId], the step being the commit time in milliseconds; this change has another"
+_ANOTHER = (
+    "a record orders by [step, txId], the step being the commit time in milliseconds; this change has a different"
+)
 
 
 def _without_row(out: Outgoing) -> RecordCells:
@@ -257,7 +259,9 @@ def _without_row(out: Outgoing) -> RecordCells:
         return RecordCells(None, None if change.key is None else _key_array(SCALARS, out, shell))
     stamped, step, number = _own_stamp(SCALARS, out)
     if change.op is Operation.BARRIER:
-        why = "`resolved` is [step, txId], the step being the time in milliseconds; this one is another"
+        why = (
+            "`resolved` is [step, txId], the step being the time in milliseconds, and this position is not such a pair"
+        )
         SCALARS.lose(out, ~stamped, "barrier", why)
         return RecordCells(SCALARS.json_object({**shell, "resolved": _print_stamp(SCALARS, step, number)}))
     SCALARS.lose(out, ~stamped, "ddl", "a schema record must have `ts`, and this change has no position [step, txId]")
