@@ -123,6 +123,7 @@ class Encoder:
     """Encodes batch after batch with one set of options."""
 
     def __init__(self, form: Format, options: WriteOptions, *, by_columns: bool = True) -> None:
+        """Without `by_columns`, every change is written by itself, which must give the same: tests compare the two."""
         self._format, self._drop, self._keyed = form, options.drop, options.keyed
         self._names_topic = options.names_topic
         write = form.writer(options)

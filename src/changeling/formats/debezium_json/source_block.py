@@ -151,10 +151,10 @@ _sequence = msgspec.json.Decoder(list[int | str | None]).decode
 _REDO_RECORD = re.compile(r"0x([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})")
 """A place in Oracle's redo log: sequence, block and offset, as in `0x000004.00000010.0010`."""
 _ORDERED = frozenset({XTDB, YDB})
-"""Connectors whose own numbers distinguish the changes of a row: the order inside the transaction is one of them, or not needed."""
+"""Connectors whose positions distinguish the changes of a row: with the order inside the transaction (XTDB), or without it."""
 
-Log: TypeAlias = Callable[[Source, int], tuple[int | None, ...]]
-"""The numbers of a position, given the order inside the transaction; there is none where one of them is None."""
+Log: TypeAlias = Callable[[Source], tuple[int | None, ...]]
+"""The numbers of a position; there is none where one of them is None."""
 
 
 def position_of(cells: Cells, source: Source, connector: Cell, transaction: Cell) -> Cell:
@@ -189,7 +189,9 @@ _COLUMNAR_POSITIONS = {"postgresql": _columnar_postgresql, "mysql": _columnar_my
 
 def _by_connector(connector: str, source: Source, transaction: Transaction | None) -> str | None:
     found = transaction or Transaction("")
-    parts = _LOGS[connector](source, found.order or 0) if connector in _LOGS else (None,)
+    parts = _LOGS[connector](source) if connector in _LOGS else (None,)
+    if connector == XTDB:
+        parts = (*parts, found.order or 0)
     numbers = [part for part in parts if part is not None]
     if len(numbers) < len(parts):
         return None
@@ -227,7 +229,7 @@ def _log_number(source: Source, name: str) -> int | None:
         raise Rejected(f"source.{name} is {value[:40]!r}, which is not a log sequence number") from None
 
 
-def _postgresql(source: Source, order: int) -> tuple[int | None, ...]:
+def _postgresql(source: Source) -> tuple[int | None, ...]:
     if source.sequence is not None:
         try:
             last_commit, own = _sequence(source.sequence)
@@ -238,14 +240,14 @@ def _postgresql(source: Source, order: int) -> tuple[int | None, ...]:
     return (_integer(source, "lsn"),)
 
 
-def _sqlserver(source: Source, order: int) -> tuple[int | None, ...]:
+def _sqlserver(source: Source) -> tuple[int | None, ...]:
     commit = _log_number(source, "commit_lsn")
     if commit is None:
         return (None,)
     return commit, _log_number(source, "change_lsn") or 0, _integer(source, "event_serial_no") or 0
 
 
-def _oracle(source: Source, order: int) -> tuple[int | None, ...]:
+def _oracle(source: Source) -> tuple[int | None, ...]:
     scn, commit = _integer(source, "scn"), _integer(source, "commit_scn")
     if scn is None and commit is None:
         return (None,)
@@ -257,7 +259,7 @@ def _oracle(source: Source, order: int) -> tuple[int | None, ...]:
     return scn if commit is None else commit, scn or 0, *((*record, place) if found or place else ())
 
 
-def _mongodb(source: Source, order: int) -> tuple[int | None, ...]:
+def _mongodb(source: Source) -> tuple[int | None, ...]:
     millis, at = _integer(source, "ts_ms"), _integer(source, "ord")
     if millis is None or at is None:
         return (None,)
@@ -267,10 +269,10 @@ def _mongodb(source: Source, order: int) -> tuple[int | None, ...]:
 
 _LOGS: dict[str, Log] = {
     "postgresql": _postgresql,
-    **dict.fromkeys(("mysql", "mariadb"), lambda source, order: _columnar_mysql(SCALARS, source)),
+    **dict.fromkeys(("mysql", "mariadb"), functools.partial(_columnar_mysql, SCALARS)),
     **dict.fromkeys(("sqlserver", "db2", "informix"), _sqlserver),
     "oracle": _oracle,
     MONGODB: _mongodb,
-    XTDB: lambda source, order: (_integer(source, "tx_id"), order),
-    YDB: lambda source, order: (_integer(source, "step"), _integer(source, "txId")),
+    XTDB: lambda source: (_integer(source, "tx_id"),),
+    YDB: lambda source: (_integer(source, "step"), _integer(source, "txId")),
 }
