@@ -261,7 +261,7 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
     text = _Text(texts)
     for _ in range(_TRIES):
         skeleton = _Skeleton(texts[0].as_py(), constants)
-        right, begins, ends, quoted, literals = _cut(text, skeleton)
+        right, values, literals = _cut(text, skeleton)
         if not right.all():
             other = _values(texts[int(np.argmin(right))].as_py())
             varying = set() if other is None else {path for path in constants if other.get(path) != first[path]}
@@ -271,10 +271,7 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
             if right.sum() * 8 < 7 * len(right):
                 return None
             require(right)
-        leaves = {
-            path: _Leaf(text, begin, end, is_text)
-            for path, begin, end, is_text in zip(skeleton.leaves, begins, ends, quoted, strict=True)
-        }
+        leaves = {path: _Leaf(text, *value) for path, value in zip(skeleton.leaves, values, strict=True)}
         for leaf in leaves.values():
             right &= leaf.plain
         require(right)
@@ -282,15 +279,34 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
     return None
 
 
-def _cut(text: _Text, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Offsets], list[Mask], list[Offsets]]:
-    """Which records fit a skeleton; where their values begin and end, and which of these are texts; where literals begin."""
+class _Value(NamedTuple):
+    """Where one of the values is in each record, and where it is a text."""
+
+    begins: Offsets
+    ends: Offsets
+    quoted: Mask
+
+
+class _Pieces(NamedTuple):
+    """Records cut into the literals of a skeleton and the values between them."""
+
+    right: Mask
+    """Which of them fit the skeleton."""
+    values: list[_Value]
+    literals: list[Offsets]
+    """Where each literal begins."""
+
+
+def _cut(text: _Text, skeleton: _Skeleton) -> _Pieces:
+    """Cuts records from left to right: a text ends at its second quote, anything else where the next literal begins."""
     literals = skeleton.literals
     right = np.ones(len(text.begins), np.bool_)
     # Padding, for records with fewer quotes than the skeleton has.
     beyond = np.full(sum(literal.count(b'"') for literal in literals) + 2 * len(literals), len(text.bytes))
     quotes = np.concatenate((text.quotes, beyond))
     at, next_quote = text.begins, np.searchsorted(text.quotes, text.begins)
-    begins, ends, quoted, starts = [], [], [], []
+    values: list[_Value] = []
+    starts: list[Offsets] = []
     for literal, behind in zip(literals, [*literals[1:], b""], strict=True):
         starts.append(at)
         right &= text.holds(literal, at)
@@ -300,8 +316,7 @@ def _cut(text: _Text, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Of
             break
         next_quote = next_quote + literal.count(b'"')
         is_text = text.bytes.take(at, mode="clip") == _QUOTE
-        begins.append(at)
-        quoted.append(is_text)
+        begins = at
         front = behind.find(b'"')
         before_next = text.ends - len(behind) if front < 0 else quotes[next_quote] - front
         if is_text.all():
@@ -309,6 +324,6 @@ def _cut(text: _Text, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Of
         else:
             at = np.where(is_text, quotes[next_quote + 1] + 1, before_next) if is_text.any() else before_next
         next_quote = next_quote + 2 * is_text
-        right &= at > begins[-1]
-        ends.append(at)
-    return right, begins, ends, quoted, starts
+        right &= at > begins
+        values.append(_Value(begins, at, is_text))
+    return _Pieces(right, values, starts)

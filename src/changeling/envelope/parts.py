@@ -37,30 +37,28 @@ class Parts(Columns):
         return self._together(made)
 
     def by_shape(self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell) -> Sequence[Cell]:
-        return self._by_shapes(function, (), texts, cells)
+        return self._by_shape(function, (), texts, cells)
 
-    def _by_shapes(
+    def _by_shape(
         self,
         function: Callable[..., Sequence[Cell]],
         known: Sequence[Members | None],
         texts: Sequence[Cell],
         cells: Sequence[Cell],
     ) -> Sequence[Cell]:
-        """As `by_shape`, where the members of the texts in front are known."""
+        """As `by_shape`, where the members of the texts in front are known: all records have the same shapes of these."""
         if not texts:
             return function(self, *known, *cells)
-        values = [value for members in known for value in (members or {}).values()]
+        first, *others = texts
 
-        def with_members(part: Parts, own: Members | None, *taken: Cell) -> Sequence[Cell]:
-            given = iter(taken)
-            before = [None if members is None else {name: next(given) for name in members} for members in known]
-            rest = [next(given) for _ in texts[1:]]
-            return part._by_shapes(function, [*before, own], rest, list(given))
+        def with_members(part: Parts, members: Members | None, *taken: Any) -> Sequence[Cell]:
+            own_known, own_others = taken[: len(known)], taken[len(known) : len(known) + len(others)]
+            return part._by_shape(function, [*own_known, members], own_others, taken[len(known) + len(others) :])
 
         self.check()
         made = [
-            (rows, self._made(rows, with_members, members, [*values, *texts[1:], *cells]))
-            for rows, members in self._grouped_by_shape(texts[0])
+            (rows, self._made(rows, with_members, members, [*known, *others, *cells]))
+            for rows, members in self._grouped_by_shape(first)
         ]
         return self._together(made)
 
@@ -123,7 +121,9 @@ class Parts(Columns):
         return found
 
     def _taken(self, cell: Cell, rows: Places) -> Cell:
-        """The cell of some of the records; None where none of them has a value."""
+        """The cell, or all members, of some of the records; None where none of them has a value."""
+        if isinstance(cell, dict):
+            return {name: self._taken(value, rows) for name, value in cell.items()}
         if isinstance(cell, Distinct):
             return Distinct(cell.values, cell.places.take(pa.array(rows)))
         if isinstance(cell, np.ndarray):
