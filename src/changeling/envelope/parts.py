@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from changeling.envelope.cells import Cell, Members
 from changeling.envelope.columns import Columns, Distinct
 from changeling.envelope.shapes import Shape, ShapeMismatch, decoded
-from changeling.envelope.text_columns import Places, as_mask, placed
+from changeling.envelope.text_columns import Places, as_mask, scattered
 
 _SHAPES = 16
 """How many shapes of objects a group may have; records with others leave it."""
@@ -117,7 +117,7 @@ class Parts(Columns):
             given = [(rows, cell) for (rows, _), cell in zip(made, column, strict=True) if cell is not None]
             if len({str(cell.type) for _, cell in given}) > 1:
                 given = [(rows, cell.cast(pa.binary())) for rows, cell in given]
-            found.append(placed(given, self.count))
+            found.append(scattered(given, self.count))
         return found
 
     def _taken(self, cell: Cell, rows: Places) -> Cell:
@@ -143,4 +143,4 @@ class Parts(Columns):
         for given in (text, *others):
             one = pa.nulls(self.count, pa.binary()) if given is None else self.array(given, pa.binary())
             columns.append(decoded(pc.fill_null(one.take(rows), b"null"), _names))
-        return placed([(rows.to_numpy(), pa.array(map(function, *columns), size=len(rows)))], self.count)
+        return scattered([(rows.to_numpy(), pa.array(map(function, *columns), size=len(rows)))], self.count)

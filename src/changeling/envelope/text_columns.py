@@ -124,8 +124,8 @@ def merged(parts: Iterable[TextPart]) -> list[TextPart]:
     return found
 
 
-def placed(parts: Sequence[tuple[Places, pa.Array]], count: int) -> pa.Array:
-    """One column of these parts at their places; null elsewhere."""
+def scattered(parts: Sequence[tuple[Places, pa.Array]], count: int) -> pa.Array:
+    """One column of `count` rows: the values of each part at its places, null elsewhere."""
     if len(parts) == 1 and len(parts[0][0]) == count:
         return parts[0][1]
     places = np.full(count, -1, np.int64)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.shapes import Shape
-from changeling.envelope.text_columns import Mask, Places, as_mask, joined, placed
+from changeling.envelope.text_columns import Mask, Places, as_mask, joined, scattered
 from changeling.formats import registry
 from changeling.model import json_text, times
 
@@ -63,7 +63,7 @@ def with_whole_meta(changes: pa.RecordBatch) -> pa.RecordBatch:
     for values in {template.values for template in found}:
         own = np.flatnonzero(np.array([template.values == values for template in found])[kind])
         parts.append((rows[own], _whole(changes, found, values, kind[own], rows[own])))
-    whole = pc.coalesce(placed(parts, len(meta)).cast(meta.type), meta)
+    whole = pc.coalesce(scattered(parts, len(meta)).cast(meta.type), meta)
     place = changes.schema.get_field_index("meta")
     return changes.set_column(place, changes.schema.field(place), whole)
 
