@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.operations import Cell, Members
-from changeling.envelope.shapes import Shape, ShapeMismatch, decoded, require
+from changeling.envelope.shapes import Shape, ShapeMismatch, decoded_texts, require
 from changeling.envelope.structs import Part
 from changeling.envelope.text_columns import Bytes, Mask, as_mask, byte_lengths, content_of
 from changeling.model import json_text
@@ -30,7 +30,6 @@ _SAMPLES = 6
 _TRIES = 4
 """How often a value that seemed common to all may turn out not to be."""
 _SCALAR = r"^(?:null|true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)$"
-_texts = msgspec.json.Decoder(str | None)
 
 
 def _values(text: bytes, path: Path = ()) -> dict[Path, bytes] | None:
@@ -210,7 +209,7 @@ class _Leaf:
         if quoted.all():
             _, content = content_of(raw)
             if (content == _BACKSLASH).any():
-                self.text = pa.array(decoded(raw, _texts), pa.string())
+                self.text = decoded_texts(raw)
             else:
                 self.text = text.column(begins + 1, ends - 1).cast(pa.string())
         elif not quoted.any():
@@ -221,7 +220,7 @@ class _Leaf:
             words = raw.filter(pa.array(~quoted))
             self.plain[~quoted] = as_mask(pc.match_substring_regex(words, _SCALAR))
             if as_mask(pc.equal(words, b"null")).all():
-                self.text = pa.array(decoded(raw, _texts), pa.string())
+                self.text = decoded_texts(raw)
             else:
                 self.plain[quoted] = _are_texts(raw.filter(pa.array(quoted)))
 
@@ -229,7 +228,7 @@ class _Leaf:
 def _are_texts(raw: pa.Array) -> Mask:
     """Which of these parts between quotes have no escapes that JSON does not know."""
     try:
-        decoded(raw, _texts)
+        decoded_texts(raw)
     except ShapeMismatch as error:
         return error.plain
     return np.ones(len(raw), np.bool_)
