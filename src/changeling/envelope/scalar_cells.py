@@ -169,7 +169,7 @@ class ScalarCells(Cells):
         return Absent() if found is None else found
 
     def json_object(self, members: Mapping[str, Cell], nulled: Sequence[str] = ()) -> Cell:
-        # This is most of the time that it takes to write a record by itself.
+        # Writing a single record spends most of its time here.
         parts = [
             json_text.head(name) + (b"null" if name in nulled else text if type(text) is bytes else as_bytes(text))
             for name, text in members.items()

@@ -48,7 +48,7 @@ def _scalars(kind: Any) -> list[Scalar] | None:
 
 
 class Absent:
-    """What is known of an object that is not there."""
+    """Stands for an object that is missing: each of its attributes is None."""
 
     def __getattr__(self, name: str) -> None:
         return None

@@ -26,7 +26,7 @@ def is_one_of(texts: pa.Array, values: Collection[str]) -> pa.Array:
 
 
 def lines(texts: pa.Array) -> memoryview:
-    """All texts of a column as the lines of one."""
+    """All texts of a column, joined as lines."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     return memoryview(pc.binary_join(whole, b"\n" if texts.type == pa.binary() else "\n")[0].as_buffer())
 
@@ -62,7 +62,7 @@ def every(pieces: pa.Array, first: int, step: int) -> pa.Array:
 
 
 def byte_lengths(texts: pa.Array) -> Lengths:
-    """The number of bytes of each text; none where it is null."""
+    """The number of bytes of each text; 0 where it is null."""
     lengths = pc.binary_length(texts)
     found: Lengths = (pc.fill_null(lengths, 0) if lengths.null_count else lengths).to_numpy().astype(np.int64)
     return found
@@ -79,7 +79,7 @@ def counts_of(texts: pa.Array, letters: bytes) -> Lengths:
 
 
 def content_of(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Where each text begins and ends, and all of them after one another."""
+    """The bounds of the texts, from 0 on, and the bytes of all of them."""
     bounds = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
     content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     return bounds - bounds[0], content[bounds[0] : bounds[-1]]

@@ -35,7 +35,7 @@ METADATA = (SEQUENCE, OPERATION, TIME, BEFORE, AFTER)
 """The five fields of every record, in the order in which they are written."""
 RESERVED = frozenset({*METADATA, SOURCE_TABLE})
 ALIASES = {SEQUENCE: "_log_file_name_offset_", TIME: "_excute_time_"}
-"""Older names, read where a record does not have the one of today."""
+"""Older names, read where a record lacks the current one."""
 OPERATIONS = {
     ("I", "N", "Y"): Operation.INSERT,
     ("D", "Y", "N"): Operation.DELETE,
@@ -93,16 +93,16 @@ class _Header(NamedTuple):
 
     names: Sequence[str]
     roles: Mapping[str, int]
-    """Where the metadata is, by today's names."""
+    """Where the metadata is, by their current names."""
     plain: bool
-    """The five fields come first, by today's names, and the rest is data."""
+    """The five fields come first, by their current names, and the rest is data."""
 
 
 class _Fields(NamedTuple):
     """What a record consists of."""
 
     texts: Members
-    """The metadata as texts, by today's names."""
+    """The metadata as texts, by their current names."""
     time: Cell
     image: Cell
     row: Members | None = None

@@ -32,20 +32,15 @@ def check_old_key(out: Outgoing) -> None:
     Names that say no more than the position of the delete are left out before (see `named_origins`).
     """
     change = out.change
-    if (
-        change.op in NEW_ROW_OPERATIONS
-        and change.after_image is Image.PARTIAL
-        and (old := old_key_of(change.meta)) is not None
-    ):
+    in_part = change.op in NEW_ROW_OPERATIONS and change.after_image is Image.PARTIAL
+    if in_part and (old := old_key_of(change.meta)) is not None:
         out.lose("key-change", f"the rest of the new row is that of row {old[:60]}, which its record names")
 
 
 def names_old_key(batch: pa.RecordBatch) -> Mask:
     """The changes of a batch that `check_old_key` has to look at."""
     ops, image, meta = (batch.column(name) for name in ("op", "after_image", "meta"))
-    new = pc.and_(
-        is_one_of(ops, [operation.value for operation in NEW_ROW_OPERATIONS]), pc.equal(image, Image.PARTIAL.value)
-    )
+    new = pc.and_(is_one_of(ops, NEW_ROW_OPERATIONS), pc.equal(image, Image.PARTIAL.value))
     return as_mask(pc.and_(new, pc.match_substring(meta, f'"{OLD_KEY}"')))
 
 
