@@ -93,16 +93,16 @@ class _Header(NamedTuple):
 
     names: Sequence[str]
     roles: Mapping[str, int]
-    """Where the metadata is, by their current names."""
+    """Where the metadata is, by the current names."""
     plain: bool
-    """The five fields come first, by their current names, and the rest is data."""
+    """The five fields come first, by the current names, and the rest is data."""
 
 
 class _Fields(NamedTuple):
     """What a record consists of."""
 
     texts: Members
-    """The metadata as texts, by their current names."""
+    """The metadata as texts, by the current names."""
     time: Cell
     image: Cell
     row: Members | None = None
