@@ -5,7 +5,7 @@ the quotes of a record tell where its texts are, and with them all else. What th
 such as a connector's, is compared as one literal.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import SimpleNamespace
 from typing import NamedTuple, TypeAlias
 
@@ -29,18 +29,35 @@ _SAMPLES = 6
 """How many records are looked at for values that all have."""
 _TRIES = 4
 """How often a value that seemed common to all may turn out not to be."""
+_BLOCK = 256 * 1024
+"""What fits a core's cache is looked at several times as quickly."""
 _SCALAR = r"^(?:null|true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)$"
 
 
 def _values(text: bytes, path: Path = ()) -> dict[Path, bytes] | None:
-    """The values of a record that are no objects; None where one is an array, or an object that has no shape."""
+    """The values of a record that are not objects; None where one is an array, or the record is not JSON."""
+    try:
+        members = json_text.members(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    found: dict[Path, bytes] = {}
+    for name, value in members.items():
+        own = (*path, name)
+        inner = {own: value} if value[:1] not in (b"{", b"[") else _values(value, own) if value[:1] == b"{" else None
+        if inner is None:
+            return None
+        found |= inner
+    return found
+
+
+def _shapes(text: bytes, path: Path = ()) -> dict[Path, Shape] | None:
+    """The shapes of a record and of the objects in it; None where one has none."""
     shape = Shape.of(text)
     if shape is None:
         return None
-    found: dict[Path, bytes] = {}
+    found = {path: shape}
     for name, value in json_text.members(text).items():
-        own = (*path, name)
-        inner = {own: value} if value[:1] not in (b"{", b"[") else _values(value, own) if value[:1] == b"{" else None
+        inner = _shapes(value, (*path, name)) if value[:1] == b"{" else {}
         if inner is None:
             return None
         found |= inner
@@ -57,7 +74,8 @@ class _Bound(NamedTuple):
 class _Skeleton:
     """What the records of a group have in common: literals with a value after each, and one more."""
 
-    def __init__(self, text: bytes, constants: Collection[Path]) -> None:
+    def __init__(self, text: bytes, shapes: Mapping[Path, Shape], constants: Collection[Path]) -> None:
+        self._shapes = shapes
         self.literals = [b""]
         self.leaves: list[Path] = []
         """The values between the literals."""
@@ -67,8 +85,7 @@ class _Skeleton:
         self._add(text, (), constants)
 
     def _add(self, text: bytes, path: Path, constants: Collection[Path]) -> None:
-        shape = Shape.of(text)
-        assert shape is not None, "records of a skeleton have a shape"
+        shape = self._shapes[path]
         start = self._here()
         self.names[path] = shape.names
         members = json_text.members(text)
@@ -98,13 +115,7 @@ class _Text:
         self.buffer = texts.buffers()[2]
         self.bytes: Bytes = np.frombuffer(self.buffer, np.uint8)[: bounds[-1]]
         self.begins, self.ends = bounds[:-1].astype(np.int64), bounds[1:].astype(np.int64)
-        own = self.bytes[bounds[0] :]
-        is_quote = own == _QUOTE
-        is_quote[1:] &= own[:-1] != _BACKSLASH
-        after_two = np.flatnonzero((own[2:] == _QUOTE) & (own[1:-1] == _BACKSLASH) & (own[:-2] == _BACKSLASH)) + 2
-        if len(after_two):
-            is_quote[after_two] = _backslashes_before(own, after_two) % 2 == 0
-        self.quotes: Offsets = np.flatnonzero(is_quote) + int(bounds[0])
+        self.quotes: Offsets = _quotes(self.bytes[bounds[0] :]) + int(bounds[0])
 
     def holds(self, literal: bytes, at: Offsets) -> Mask:
         """Where a literal stands at these places."""
@@ -127,6 +138,25 @@ class _Text:
         bounds[::2], bounds[1::2] = begins, ends
         parts_and_gaps = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), self.buffer])
         return parts_and_gaps.take(pa.array(np.arange(0, len(bounds), 2)))
+
+
+def _quotes(content: Bytes) -> Offsets:
+    """Where the quotes are that begin or end a text."""
+    found, doubtful = [], []
+    for start in range(0, len(content), _BLOCK):
+        overlap = min(start, 2)
+        block = content[start - overlap : start + _BLOCK]
+        is_quote, is_backslash = block == _QUOTE, block == _BACKSLASH
+        after_two = is_quote[2:] & is_backslash[1:-1] & is_backslash[:-2]
+        if after_two.any():
+            doubtful.append(np.flatnonzero(after_two) + start - overlap + 2)
+        is_quote[1:] &= ~is_backslash[:-1]
+        found.append(np.flatnonzero(is_quote[overlap:]) + start)
+    if doubtful:
+        places = np.concatenate(doubtful)
+        found.append(places[_backslashes_before(content, places) % 2 == 0])
+        return np.sort(np.concatenate(found))
+    return np.concatenate(found)
 
 
 def _backslashes_before(content: Bytes, places: Offsets) -> Offsets:
@@ -207,11 +237,7 @@ class _Leaf:
         """Where it is a value of JSON."""
         self.integer = self.text = None
         if quoted.all():
-            _, content = content_of(raw)
-            if (content == _BACKSLASH).any():
-                self.text = decoded_texts(raw)
-            else:
-                self.text = text.column(begins + 1, ends - 1).cast(pa.string())
+            self.text = _contents(text, begins, ends, quoted, raw)
         elif not quoted.any():
             self.integer = _integers(raw)
             if self.integer is None:
@@ -220,9 +246,23 @@ class _Leaf:
             words = raw.filter(pa.array(~quoted))
             self.plain[~quoted] = as_mask(pc.match_substring_regex(words, _SCALAR))
             if as_mask(pc.equal(words, b"null")).all():
-                self.text = decoded_texts(raw)
+                self.text = _contents(text, begins, ends, quoted, raw)
             else:
                 self.plain[quoted] = _are_texts(raw.filter(pa.array(quoted)))
+
+
+def _contents(text: _Text, begins: Offsets, ends: Offsets, quoted: Mask, raw: pa.Array) -> pa.Array:
+    """What these texts say; null where there is none."""
+    inner = text.column(begins + quoted, np.where(quoted, ends - 1, begins))
+    bounds, content = content_of(inner)
+    backslashes = np.flatnonzero(content == _BACKSLASH)
+    if (content.take(backslashes + 1, mode="clip") != _QUOTE).any():
+        return decoded_texts(raw)
+    # Most texts with escapes are documents, in which only quotes are escaped.
+    kept = content.tobytes().translate(None, b"\\") if len(backslashes) else content
+    own = (bounds - np.searchsorted(backslashes, bounds)).astype(np.int32)
+    is_there = None if quoted.all() else pa.array(quoted).buffers()[1]
+    return pa.Array.from_buffers(pa.string(), len(inner), [is_there, pa.py_buffer(own), pa.py_buffer(kept)])
 
 
 def _are_texts(raw: pa.Array) -> Mask:
@@ -251,8 +291,8 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
     """Records cut apart; None where they are not flat, or of too many shapes. Raises `ShapeMismatch` where few have another shape."""
     every = np.linspace(0, len(texts) - 1, _SAMPLES).astype(np.int64)
     samples = [_values(texts[int(place)].as_py()) for place in every]
-    first = samples[0]
-    if first is None or (content_of(texts)[1] < _BLANK).any():
+    first, shapes = samples[0], _shapes(texts[0].as_py())
+    if first is None or shapes is None or content_of(texts)[1].min() < _BLANK:
         return None
     alike = [sample for sample in samples if sample is not None and tuple(sample) == tuple(first)]
     constants = {
@@ -260,7 +300,7 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
     }
     text = _Text(texts)
     for _ in range(_TRIES):
-        skeleton = _Skeleton(texts[0].as_py(), constants)
+        skeleton = _Skeleton(texts[0].as_py(), shapes, constants)
         right, begins, ends, quoted, literals = _cut(text, skeleton)
         if not right.all():
             other = _values(texts[int(np.argmin(right))].as_py())
