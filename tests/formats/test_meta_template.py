@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
+from changeling.conformance import test_conformance as suite
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder
@@ -210,3 +211,9 @@ def test_what_only_looks_like_a_template_is_none() -> None:
     record = b'{"data":[{"id":"1"}],"database":"d","table":"t","pkNames":["id"],"type":"INSERT","left_out":{"es":"x"}}'
     changes, _ = both([record], "canal")
     assert changes["meta"][0].as_py().endswith('"left_out":{"es":"x"}}')
+
+
+def test_the_suite_refuses_values_that_templates_cannot_be_filled_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "VALUES", {"commit_time.ms": None})
+    with pytest.raises(AssertionError, match=r"position\.0"):
+        suite.test_what_the_log_leaves_out_of_meta_comes_back("xtdb")

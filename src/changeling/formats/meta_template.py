@@ -34,11 +34,11 @@ def _component(place: int) -> Callable[[pa.RecordBatch], pa.Array]:
     return component
 
 
-_VALUES: Mapping[str, Callable[[pa.RecordBatch], pa.Array]] = {
+VALUES: Mapping[str, Callable[[pa.RecordBatch], pa.Array]] = {
     "commit_time.ms": _milliseconds,
     "position.0": _component(0),
 }
-"""Where a value comes from, and its text in each change."""
+"""Where a value comes from, and its text in each change. A format names no others (`Cells.object_meta`)."""
 
 
 class _Template(NamedTuple):
@@ -78,7 +78,7 @@ def _whole(
     changes: pa.RecordBatch, found: list[_Template], values: tuple[str, ...], kind: Places, rows: Places
 ) -> pa.Array:
     """The whole `meta` of these rows, each with a template of its own kind."""
-    known = {value: _VALUES[value](changes) for value in set(values)}
+    known = {value: VALUES[value](changes) for value in set(values)}
     places, at = pa.array(kind), pa.array(rows)
     parts: list[pa.Array | bytes] = []
     for number in range(len(values) + 1):
