@@ -11,26 +11,23 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.operations import Cell, Members
+from changeling.envelope.quotes import BACKSLASH, QUOTE, Offsets, QuotedText
 from changeling.envelope.shapes import Shape, ShapeMismatch, decoded_texts, require
 from changeling.envelope.structs import Part
-from changeling.envelope.text_columns import Bytes, Mask, as_mask, byte_lengths, content_of
+from changeling.envelope.text_columns import Mask, as_mask, byte_lengths, content_of
 from changeling.model import json_text
 
 Path: TypeAlias = tuple[str, ...]
-Offsets: TypeAlias = npt.NDArray[np.int64]
 
-_QUOTE, _BACKSLASH, _BLANK = b'"\\ '
+_BLANK = ord(" ")
 _SAMPLES = 6
 """How many records are looked at for values that all have."""
 _TRIES = 4
 """How often a value that seemed common to all may turn out not to be."""
-_BLOCK = 256 * 1024
-"""What fits a core's cache is looked at several times as quickly."""
 _SCALAR = r"^(?:null|true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)$"
 
 
@@ -107,72 +104,12 @@ class _Skeleton:
         return _Bound(len(self.literals) - 1, len(self.literals[-1]))
 
 
-class _Text:
-    """The bytes of a column of records, and where the quotes are that begin or end a text."""
-
-    def __init__(self, texts: pa.Array) -> None:
-        bounds = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-        self.buffer = texts.buffers()[2]
-        self.bytes: Bytes = np.frombuffer(self.buffer, np.uint8)[: bounds[-1]]
-        self.begins, self.ends = bounds[:-1].astype(np.int64), bounds[1:].astype(np.int64)
-        self.quotes: Offsets = _quotes(self.bytes[bounds[0] :]) + int(bounds[0])
-
-    def holds(self, literal: bytes, at: Offsets) -> Mask:
-        """Where a literal stands at these places."""
-        size = len(literal)
-        last = len(self.bytes) - size
-        if last < 0:
-            return np.zeros(len(at), np.bool_)
-        inside = np.minimum(at, last)
-        found = np.ndarray((last + 1,), f"V{size}", buffer=self.buffer, strides=(1,))[inside]
-        if found.tobytes() == literal * len(at):
-            right: Mask = inside == at
-            return right
-        same = found.view(np.uint8).reshape(-1, size) == np.frombuffer(literal, np.uint8)
-        found_there: Mask = same.all(axis=1) & (inside == at)
-        return found_there
-
-    def column(self, begins: Offsets, ends: Offsets) -> pa.Array:
-        """These parts of the records, one each."""
-        bounds = np.empty(2 * len(begins), np.int32)
-        bounds[::2], bounds[1::2] = begins, ends
-        parts_and_gaps = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), self.buffer])
-        return parts_and_gaps.take(pa.array(np.arange(0, len(bounds), 2)))
-
-
-def _quotes(content: Bytes) -> Offsets:
-    """Where the quotes are that begin or end a text."""
-    found, doubtful = [], []
-    for start in range(0, len(content), _BLOCK):
-        overlap = min(start, 2)
-        block = content[start - overlap : start + _BLOCK]
-        is_quote, is_backslash = block == _QUOTE, block == _BACKSLASH
-        after_two = is_quote[2:] & is_backslash[1:-1] & is_backslash[:-2]
-        if after_two.any():
-            doubtful.append(np.flatnonzero(after_two) + start - overlap + 2)
-        is_quote[1:] &= ~is_backslash[:-1]
-        found.append(np.flatnonzero(is_quote[overlap:]) + start)
-    if doubtful:
-        places = np.concatenate(doubtful)
-        found.append(places[_backslashes_before(content, places) % 2 == 0])
-        return np.sort(np.concatenate(found))
-    return np.concatenate(found)
-
-
-def _backslashes_before(content: Bytes, places: Offsets) -> Offsets:
-    """How many backslashes stand in front of each of these places, one at least."""
-    known = np.flatnonzero(content == _BACKSLASH)
-    every = np.arange(len(known))
-    firsts = np.maximum.accumulate(np.where(np.diff(known, prepend=-2) != 1, every, 0))
-    last = np.searchsorted(known, places - 1)
-    found: Offsets = last - firsts[last] + 1
-    return found
-
-
 class FlatObjects:
     """Records of one shape, cut apart."""
 
-    def __init__(self, text: _Text, skeleton: _Skeleton, leaves: dict[Path, "_Leaf"], literals: list[Offsets]) -> None:
+    def __init__(
+        self, text: QuotedText, skeleton: _Skeleton, leaves: dict[Path, "_Leaf"], literals: list[Offsets]
+    ) -> None:
         self._text, self._skeleton, self._leaves, self._literals = text, skeleton, leaves, literals
 
     def members(self, path: Path = ()) -> Members:
@@ -231,7 +168,7 @@ class FlatObjects:
 class _Leaf:
     """The column of one value: its JSON, and what that says where all of it is of one type."""
 
-    def __init__(self, text: _Text, begins: Offsets, ends: Offsets, quoted: Mask) -> None:
+    def __init__(self, text: QuotedText, begins: Offsets, ends: Offsets, quoted: Mask) -> None:
         self.raw = raw = text.column(begins, ends)
         self.plain: Mask = np.ones(len(raw), np.bool_)
         """Where it is a value of JSON."""
@@ -251,12 +188,12 @@ class _Leaf:
                 self.plain[quoted] = _are_texts(raw.filter(pa.array(quoted)))
 
 
-def _contents(text: _Text, begins: Offsets, ends: Offsets, quoted: Mask, raw: pa.Array) -> pa.Array:
+def _contents(text: QuotedText, begins: Offsets, ends: Offsets, quoted: Mask, raw: pa.Array) -> pa.Array:
     """What these texts say; null where there is none."""
     inner = text.column(begins + quoted, np.where(quoted, ends - 1, begins))
     bounds, content = content_of(inner)
-    backslashes = np.flatnonzero(content == _BACKSLASH)
-    if (content.take(backslashes + 1, mode="clip") != _QUOTE).any():
+    backslashes = np.flatnonzero(content == BACKSLASH)
+    if (content.take(backslashes + 1, mode="clip") != QUOTE).any():
         return decoded_texts(raw)
     # Most texts with escapes are documents, in which only quotes are escaped.
     kept = content.tobytes().translate(None, b"\\") if len(backslashes) else content
@@ -298,7 +235,7 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
     constants = {
         path for path, value in first.items() if b"\\" not in value and all(sample[path] == value for sample in alike)
     }
-    text = _Text(texts)
+    text = QuotedText(texts)
     for _ in range(_TRIES):
         skeleton = _Skeleton(texts[0].as_py(), shapes, constants)
         right, begins, ends, quoted, literals = _cut(text, skeleton)
@@ -322,7 +259,7 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
     return None
 
 
-def _cut(text: _Text, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Offsets], list[Mask], list[Offsets]]:
+def _cut(text: QuotedText, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Offsets], list[Mask], list[Offsets]]:
     """Which records fit a skeleton; where their values begin and end, and which of these are texts; where literals begin."""
     literals = skeleton.literals
     right = np.ones(len(text.begins), np.bool_)
@@ -339,7 +276,7 @@ def _cut(text: _Text, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Of
             right &= at == text.ends
             break
         next_quote = next_quote + literal.count(b'"')
-        is_text = text.bytes.take(at, mode="clip") == _QUOTE
+        is_text = text.bytes.take(at, mode="clip") == QUOTE
         begins.append(at)
         quoted.append(is_text)
         front = behind.find(b'"')
