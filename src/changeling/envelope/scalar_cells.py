@@ -133,7 +133,9 @@ class ScalarCells(Cells):
         members = json_text.members(text) if self._templates else {}
         if members and json_text.join(members.items()) == text:
             left_out = {
-                member: origin for member, (origin, value) in known.items() if members.get(member) == as_bytes(value)
+                member: origin
+                for member, (origin, value) in known.items()
+                if member in members and members[member] == as_bytes(value)
             }
             if left_out:
                 rest = {member: value for member, value in members.items() if member not in left_out}

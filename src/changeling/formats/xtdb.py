@@ -73,6 +73,7 @@ def reader(options: XtdbRead) -> Reader:
     """A function from an event to its change."""
     by_topic = functools.partial(_table_of_topic, options)
     schema_text = functools.lru_cache(maxsize=4096)(options.schema_text)
+    key_names = functools.lru_cache(maxsize=4096)(functools.partial(_key_names, options))
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         if record.value is None:
@@ -90,11 +91,6 @@ def reader(options: XtdbRead) -> Reader:
         op = cells.each(_operation, envelope["op"])
         deleted = cells.equal(op, Operation.DELETE)
         cells.expect(deleted ^ cells.present(after), lambda: _odd_document(envelope["op"], after))
-        row = cells.first(after, before)
-        key = _key(cells, row, record, options.key)
-        cells.check_object(before)
-        for document in (before, after):
-            cells.check_depth(document)
         if cells.usually(cells.present(source.table)):
             table = cells.each(_table, source.db, source.table)
         else:
@@ -102,6 +98,10 @@ def reader(options: XtdbRead) -> Reader:
             cells.expect(
                 cells.present(table), "the event names no table: source.table is missing; say which with --table"
             )
+        key = _key(cells, cells.first(after, before), record, cells.common(cells.each(key_names, table)))
+        cells.check_object(before)
+        for document in (before, after):
+            cells.check_depth(document)
         time = cells.first(source.ts_ms, source.system_time)
         if not cells.usually(cells.present(time)):
             time = _time(envelope.get("ts_ms", b"null"))
@@ -128,8 +128,14 @@ def _odd_document(op: bytes, after: str | bytes | None) -> str:
     return f"op {json_text.string(op)!r} {'without' if after is None else 'with'} a document in `after`"
 
 
+def _key_names(options: XtdbRead, table: TableName | None) -> tuple[str, ...]:
+    """The key columns that the user or a schema names; none where a schema's key is the record id: it may be found elsewhere, too."""
+    names = options.key_of(table)
+    return names if options.key or names != ("_id",) else ()
+
+
 def _key(cells: Cells, row: Cell, record: Record, names: tuple[str, ...]) -> Cell:
-    """The key by the columns that the user named, or by the record id: in the document, or else the message key."""
+    """The key by the columns that are named, or by the record id: in the document, or else the message key."""
     columns = {} if row is None else cells.columns(row, names or ("_id",))
     if columns and cells.usually(cells.all_present(columns.values())):
         return cells.key(columns)
@@ -377,11 +383,13 @@ def _source(cells: Cells, change: Cell, tx_id: Cell, millis: Cell, options: Xtdb
 def _before(cells: Cells, out: Cell, record_id: Cell, keyed: bool) -> Cell:
     """The document before; where message keys are not kept, nothing but the event itself names the document of a delete."""
     change = out.change
-    named = cells.equal(change.op, Operation.DELETE)
     if out.native and keyed:
-        named &= cells.present(change.before)
-    shown = cells.one_of(change.before_image, (Image.FULL, Image.PARTIAL))
+        return change.before
+    named = cells.equal(change.op, Operation.DELETE)
     alone = cells.where(named, cells.joined(b'{"_id":', record_id, b"}"), None)
+    if out.native:
+        return cells.first(change.before, alone)
+    shown = cells.one_of(change.before_image, (Image.FULL, Image.PARTIAL))
     return cells.where(shown, _with_id(cells, out, change.before, record_id), alone)
 
 
