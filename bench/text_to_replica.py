@@ -16,7 +16,7 @@ from bench.documents import AMOUNTS, TABLES, declared
 from bench.events import updates_file_of
 from bench.measuring import Benchmark, Result, medians
 from changeling.iceberg.lake import Lake
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.listener import SilentListener
 from changeling.pipelines.loading import load
@@ -58,7 +58,7 @@ def text_to_replica() -> Result:
     def theirs(typed: str) -> None:
         last[typed] = name = f"{typed}{next(numbers)}"
         lake = lake_of(load(_pipeline(folder, name, path)))
-        lake.create(layout.TABLES, layout.VERSION)
+        lake.create(log_tables.TABLES, log_tables.VERSION)
         (replica_peer.typed_first if typed == "first" else replica_peer.typed_last)(lake, str(path))
 
     tasks: list[Callable[[], object]] = [ours, lambda: theirs("first"), lambda: theirs("last")]

@@ -13,7 +13,7 @@ from changeling.formats.format import Format
 from changeling.formats.options import WriteOptions
 from changeling.formats.pairing import Pairing
 from changeling.losses import Losses, OutputOrder
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import LossError
 from changeling.named_origins import drop_redundant_old_keys
 from changeling.reading_changes import Report
@@ -53,7 +53,7 @@ class Conversion:
             self._report.add_written(encoded)
             self._check_tables(batch, encoded)
             for place, why in order.breaks(batch, encoded):
-                self._losses.add("order", 1, f"{why} ({layout.origins(batch.slice(place, 1))[0]})")
+                self._losses.add("order", 1, f"{why} ({arrow_layouts.origins(batch.slice(place, 1))[0]})")
             self._numbering = self._numbering.after(batch, encoded)
             if self._one_header:
                 self._headers.update(dict.fromkeys(headers_of(encoded.records)))

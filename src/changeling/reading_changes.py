@@ -11,7 +11,7 @@ from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoded, typed
 from changeling.formats.format import Format
 from changeling.formats.options import ReadOptions
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import ChangelingError
 from changeling.model.printable import printable
 from changeling.rejects import RejectSink
@@ -120,14 +120,14 @@ def _complete(changes: pa.RecordBatch, limit: int) -> int:
 
 def _places(batch: pa.RecordBatch) -> list[tuple[int, int]]:
     """Which file and which record each row comes from."""
-    return [(origin.ordinal or 0, origin.record or 0) for origin in layout.origins(batch)]
+    return [(origin.ordinal or 0, origin.record or 0) for origin in arrow_layouts.origins(batch)]
 
 
 def _refuse(batch: pa.RecordBatch, fail: bool, rejects: RejectSink) -> None:
     if not batch.num_rows:
         return
     if fail:
-        origin = layout.origins(batch)[0]
+        origin = arrow_layouts.origins(batch)[0]
         said = printable(f"{origin}: {batch.column('reason')[0].as_py()}")
         raise ChangelingError(f"{said} (--on-error reject continues without it)")
     rejects.add(batch)

@@ -8,7 +8,7 @@ import pytest
 
 import changeling
 from changeling.formats import registry
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change, Record
 from changeling.named_origins import CARRIED, drop_redundant_old_keys
 from changeling.replicas.key_moves import Half, moved
@@ -27,15 +27,15 @@ def event(op: str, key: int, lsn: int = 7, old: int | None = None, count: int | 
 
 
 def changes(*records: Record) -> pa.Table:
-    origins = pa.array([{"ordinal": 0, "record": place} for place in range(len(records))], layout.ORIGIN)
-    found, rejects = changeling.decode(layout.records_batch(records, origins), "debezium-json")
+    origins = pa.array([{"ordinal": 0, "record": place} for place in range(len(records))], arrow_layouts.ORIGIN)
+    found, rejects = changeling.decode(arrow_layouts.records_batch(records, origins), "debezium-json")
     assert rejects.num_rows == 0, rejects.to_pylist()
     return found
 
 
 def origins(found: pa.Table) -> dict[Any, str | None]:
     """The rows that creates were, as readers know it."""
-    every: list[Change] = [change for batch in found.to_batches() for change in layout.changes(batch)]
+    every: list[Change] = [change for batch in found.to_batches() for change in arrow_layouts.changes(batch)]
     halves = {
         op: [Half(c.position or "", str(c.key), c.transaction) for c in every if c.op == op]
         for op in ("insert", "delete")

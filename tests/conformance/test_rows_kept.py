@@ -15,7 +15,7 @@ from changeling.conversion import Conversion
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
 from changeling.formats.format import write_options
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import LossError
 from changeling.reading_changes import Report
 from changeling.rejects import RejectSink
@@ -79,7 +79,7 @@ def converted(changes: pa.Table, source: str, target: str, drop: str, folder: Pa
     with RejectSink(str(folder / "rejects.jsonl")) as rejects:
         conversion = Conversion(form, write_options(form, {"drop": drop, "keyed": True}), rejects, Report())
         batches = changes.combine_chunks().to_batches(max_chunksize=2)
-        return pa.Table.from_batches(list(conversion.records_of(batches, registry.get(source))), layout.RECORDS)
+        return pa.Table.from_batches(list(conversion.records_of(batches, registry.get(source))), arrow_layouts.RECORDS)
 
 
 def rows(changes: pa.Table) -> dict[str, str]:

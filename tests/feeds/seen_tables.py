@@ -11,7 +11,7 @@ import pyarrow as pa
 from changeling.iceberg.catalog import catalog
 from changeling.iceberg.reader import Tables
 from changeling.iceberg.table import Table
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.table import TableName
 from changeling.replicas.points import Point
 from changeling.replicas.replica_reader import IDENTITY, SHAPE, STATE, Identity, ReplicaState
@@ -43,15 +43,15 @@ def add_schemas(tables: Tables, *names: tuple[str, str]) -> None:
         {"id": place, "source": source, "table": msgspec.to_builtins(TableName.parse(name))}
         for place, (source, name) in enumerate(names)
     ]
-    _add(tables, layout.SCHEMAS, rows)
+    _add(tables, log_tables.SCHEMAS, rows)
 
 
 def add_points(tables: Tables, *numbers: int) -> None:
     """Points, one commit each as a run makes them."""
-    made = _add(tables, layout.POINTS, ())
+    made = _add(tables, log_tables.POINTS, ())
     for number in numbers:
         row = Point(number, datetime.now(UTC)).to_row()
-        made.append(pa.Table.from_pylist([row], layout.POINTS.columns))
+        made.append(pa.Table.from_pylist([row], log_tables.POINTS.columns))
 
 
 def _add(

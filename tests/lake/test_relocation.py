@@ -15,7 +15,7 @@ from changeling.cli.main import main
 from changeling.iceberg import avro_files
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.iceberg.relocation import _Move
-from changeling.log.layout import POINTS
+from changeling.log.log_tables import POINTS
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import catalog_of, relocate, tables_of
 from changeling.pipelines.loading import load

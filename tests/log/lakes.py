@@ -10,7 +10,7 @@ import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
 from changeling.iceberg.table import Table
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
@@ -57,11 +57,11 @@ class Shop:
         return sorted((_relative(row, str(self.folder)) for row in self.table(table).to_pylist()), key=repr)
 
     def log(self) -> list[dict[str, Any]]:
-        return self.rows(layout.CHANGES)
+        return self.rows(log_tables.CHANGES)
 
     def rejects(self) -> list[dict[str, Any]]:
         """The rejects as Spark reads them: PyIceberg takes headers that are null for an empty list."""
-        rows: list[dict[str, Any]] = lake_of(load(self.file)).rows(layout.REJECTS).to_pylist()
+        rows: list[dict[str, Any]] = lake_of(load(self.file)).rows(log_tables.REJECTS).to_pylist()
         return [{name: row[name] for name in row if name not in MOMENTS} for row in rows]
 
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 from changeling.iceberg.catalog import NAME, catalog
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.table import Table
-from changeling.log import layout
+from changeling.log import log_tables
 
 _make = Lake.create
 _NAMESPACE = "prepared"
@@ -32,7 +32,7 @@ class Prepared:
         prefix = f"spark.sql.catalog.{NAME}"
         warehouse, uri = (lake.spark.conf.get(f"{prefix}.{name}", "") or "" for name in ("warehouse", "uri"))
         database = Path(warehouse) / "catalog.db"
-        is_log = tuple(tables) == layout.TABLES
+        is_log = tuple(tables) == log_tables.TABLES
         if (
             not is_log
             or "://" in warehouse

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from changeling.iceberg.conditions import EVERYTHING, Condition
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.table import Table
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.log.schema_registry import CarriedSchemas, Registry, Version
 from changeling.log.schema_sampling import kinds_of
@@ -241,7 +241,7 @@ class Store(Lake):
         return iter(())
 
     def rows(self, table: Table, where: Condition = EVERYTHING) -> pa.Table:
-        return pa.Table.from_pylist(self.kept if table is layout.SCHEMAS else [], table.columns)
+        return pa.Table.from_pylist(self.kept if table is log_tables.SCHEMAS else [], table.columns)
 
     def append_rows(
         self, table: Table, rows: list[dict[str, object]], moment: datetime, summary: Mapping[str, str] | None = None

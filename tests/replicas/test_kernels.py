@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from changeling.iceberg.parquet_files import WriteSpec
-from changeling.log.layout import QUARANTINE
-from changeling.model import layout
+from changeling.log.log_tables import QUARANTINE
+from changeling.model import arrow_layouts
 from changeling.model.change import Change
 from changeling.model.operation import Operation
 from changeling.model.position import encode
@@ -32,9 +32,11 @@ TABLE = TableName(None, None, "t")
 
 def changes_batch(changes: list[Change]) -> pa.RecordBatch:
     """Changes as the log has them, in the order of arrival, a few a batch."""
-    origin = pa.array([{"ordinal": place // 7, "record": place % 7} for place in range(len(changes))], layout.ORIGIN)
+    origin = pa.array(
+        [{"ordinal": place // 7, "record": place % 7} for place in range(len(changes))], arrow_layouts.ORIGIN
+    )
     own = [msgspec.structs.replace(change, table=TABLE) for change in changes]
-    made = layout.changes_batch(own, origin, "s", "canonical")
+    made = arrow_layouts.changes_batch(own, origin, "s", "canonical")
     known = {name: made.column(name) for name in READ_COLUMNS}
     places = {"batch": 20, "ordinal": 7, "record": 1}
     for name in ARRIVAL:

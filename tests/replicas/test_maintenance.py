@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.data_files import OpenFile
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
@@ -89,7 +89,7 @@ def test_what_is_past_retention_is_refused_and_the_replica_stays(spark: SparkSes
     made = bus(tmp_path, retention="1d")
     run(made, "a", user(1), user(2, 2))
     lake = lake_of(load(made.file))
-    lake.sql(f"UPDATE {lake.name(layout.CHANGES)} SET ingested_at = TIMESTAMP '2001-01-01 00:00:00'")
+    lake.sql(f"UPDATE {lake.name(log_tables.CHANGES)} SET ingested_at = TIMESTAMP '2001-01-01 00:00:00'")
     made.pipeline.maintain()
     assert made.log() == []
     run(made, "b", item(4, "update", {"id": 1, "n": 44}, {"id": 1}))

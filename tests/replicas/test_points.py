@@ -11,7 +11,7 @@ import pytest
 
 from changeling.iceberg.catalog import catalog
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import POINTS
+from changeling.log.log_tables import POINTS
 from changeling.replicas import points as replica_points
 from changeling.replicas.points import BASE, Point, Points, SourcePoint, points_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.ingest import Report
 from changeling.model.errors import UsageError
 from changeling.pipelines.listener import SilentListener
@@ -140,7 +140,7 @@ def test_002_37_half_a_transaction_is_seen_in_no_table_and_a_later_one_shows_it_
             ("users", ["12345", "12346", "12347", "12350", "12350"]),
         ]
         assert len(watch.points) == 3
-    points = made.table(layout.POINTS).sort_by("point").to_pylist()
+    points = made.table(log_tables.POINTS).sort_by("point").to_pylist()
     assert [(point["sources"][0]["transaction"], point["complete"]) for point in points] == [
         ("12346", True),
         ("12347", True),
@@ -165,7 +165,7 @@ def test_002_37_a_transaction_with_nothing_after_it_is_seen_whole_when_it_has_se
         assert seen(made) == NONE
         watch.point(2)
         assert seen(made) == WHOLE
-    points = made.table(layout.POINTS).sort_by("point").to_pylist()
+    points = made.table(log_tables.POINTS).sort_by("point").to_pylist()
     assert [(point["sources"][0]["transaction"], point["complete"]) for point in points] == [
         ("12347", True),
         ("12350", False),

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.ingest import Report
 from changeling.pipelines.listener import SilentListener
 from changeling.replicas.merge import Report as Merged
@@ -105,8 +105,8 @@ def check(made: Shop, last: int) -> None:
         {(row["source"], row["position"]) for row in log}
     )
     assert len(log) == 2 * (3 * last - 1)
-    assert len(made.rows(layout.REJECTS)) == 2 * last
-    versions = made.rows(layout.SCHEMAS)
+    assert len(made.rows(log_tables.REJECTS)) == 2 * last
+    versions = made.rows(log_tables.SCHEMAS)
     assert sorted(row["id"] for row in versions) == list(range(1, len(versions) + 1))
     known = {row["id"]: (row["source"], row["table"]) for row in versions}
     assert all(known[row["schema_id"]] == (row["source"], row["table"]) for row in log)

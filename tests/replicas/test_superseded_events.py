@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from changeling.iceberg.parquet_files import WriteSpec
-from changeling.log.layout import QUARANTINE
+from changeling.log.log_tables import QUARANTINE
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode

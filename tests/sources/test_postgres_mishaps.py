@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FailpointReached
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.position import encode
 from changeling.pipelines.listener import SilentListener
@@ -150,7 +150,7 @@ def test_a_rule_that_names_no_column_is_refused(spark: SparkSession, tmp_path: P
     made = capture(tmp_path, database, tables=[{"name": "public.users", "exclude": ["pass*", "pw*"]}])
     made.pipeline.run(once=True)
     assert replica(made, "users") == [{"id": 1, "phone": "7"}]
-    assert "SECRET" not in str(made.table(layout.CHANGES).to_pylist())
+    assert "SECRET" not in str(made.table(log_tables.CHANGES).to_pylist())
     database.execute("ALTER TABLE users DROP COLUMN pass", "UPDATE users SET phone = '8'")
     made.pipeline.run(once=True)
     assert replica(made, "users") == [{"id": 1, "phone": "8"}]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.postgres.connection import connect
 from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Snapshot, Stream, parse_plan
@@ -83,11 +83,11 @@ def test_new_names_of_columns_are_shown_although_no_row_changed(
 
     def agree(*statements: str) -> list[str]:
         """The kinds of the changes that came: a schema and nothing else where the rows are not read again."""
-        before = max(row["batch"] for row in made.table(layout.CHANGES).to_pylist())
+        before = max(row["batch"] for row in made.table(log_tables.CHANGES).to_pylist())
         database.execute(*statements)
         made.pipeline.run(once=True)
         assert_equal(made, database, "users", "items", "parts", "bag")
-        return sorted(row["op"] for row in made.table(layout.CHANGES).to_pylist() if row["batch"] > before)
+        return sorted(row["op"] for row in made.table(log_tables.CHANGES).to_pylist() if row["batch"] > before)
 
     assert agree(
         "ALTER TABLE users RENAME COLUMN name TO called",

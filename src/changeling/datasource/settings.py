@@ -11,7 +11,7 @@ from changeling.files.reading import Carrier
 from changeling.formats import registry
 from changeling.formats.format import read_options
 from changeling.formats.options import ReadOptions
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import UsageError, nearest
 from changeling.spark.outcome import Part
 
@@ -72,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True):
     @property
     def layout(self) -> pa.Schema:
         """The columns of the rows."""
-        return layout.CHANGES if self.rejects is Rejects.FAIL else self.part.layout(layout.CHANGES)
+        return arrow_layouts.CHANGES if self.rejects is Rejects.FAIL else self.part.layout(arrow_layouts.CHANGES)
 
 
 def parse(options: Mapping[str, str]) -> Settings:

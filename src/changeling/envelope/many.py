@@ -19,7 +19,7 @@ from changeling.envelope.objects import are_objects, are_shallow
 from changeling.envelope.positions import are_positions, positions
 from changeling.envelope.shapes import decoded
 from changeling.envelope.text_columns import as_mask, byte_lengths, contained, cut, every, first_bytes, quoted
-from changeling.model import json_text, layout
+from changeling.model import arrow_layouts, json_text
 
 _SOLE = r'^\{"[^"\\]*":(?P<value>"[^"\\]*"|[^",{\[]+)\}$'
 _NATURAL = "^(?:0|[1-9][0-9]{0,18})$"
@@ -271,4 +271,4 @@ def _transactions(ids: pa.Array, *parts: pa.Array) -> pa.Array:
     if mask is not None:
         # What a null transaction would have is of no concern, and differs from reader to reader if it is kept.
         ids = pc.fill_null(ids, "")
-    return pa.StructArray.from_arrays([ids, *parts], fields=list(layout.TRANSACTION), mask=mask)
+    return pa.StructArray.from_arrays([ids, *parts], fields=list(arrow_layouts.TRANSACTION), mask=mask)

@@ -22,7 +22,7 @@ from changeling.formats.encoding import Encoded, Encoder, Numbering
 from changeling.formats.format import Counts
 from changeling.formats.options import build
 from changeling.formats.transaction_progress import TransactionProgress
-from changeling.model import json_text, layout, position
+from changeling.model import arrow_layouts, json_text, position
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.table import Column, TableName, TableSchema
@@ -74,7 +74,7 @@ class FeedEncoder:
     def encode(self, changes: Sequence[Outgoing], source: str, counts: Counts, before: int) -> Published:
         """The records of some changes; `before` and `counts` say how many the feed has published already."""
         parts, numbered = self._partitions(changes), _numbered(changes)
-        found, rejects = [RECORDS.empty_table()], [layout.REJECTS.empty_table()]
+        found, rejects = [RECORDS.empty_table()], [arrow_layouts.REJECTS.empty_table()]
         for start in range(0, len(changes), SLICE):
             part = list(islice(numbered, SLICE))
             numbering = Numbering(before + start, counts, progress=[TransactionProgress()] * len(part))
@@ -86,7 +86,7 @@ class FeedEncoder:
                     values = self._with_users(values, [changes[place].user for place in own])
                 columns = [pa.array(parts[own], pa.int32()), encoded.records.column("key"), values]
                 found.append(pa.table([*columns, encoded.records.column("headers")], schema=RECORDS))
-                rejects.append(pa.Table.from_batches([encoded.rejects], layout.REJECTS))
+                rejects.append(pa.Table.from_batches([encoded.rejects], arrow_layouts.REJECTS))
             counts = numbering.counts_after(batch)
         return Published(pa.concat_tables(found), pa.concat_tables(rejects), counts, before + len(changes))
 
@@ -130,8 +130,8 @@ class FeedEncoder:
         return self._control(change, source)
 
     def _control(self, change: Change, source: str) -> bytes:
-        batch = layout.changes_batch([change], pa.nulls(1, layout.ORIGIN), source, "canonical")
-        (record,) = layout.records(self._encoder(0)(batch).records)
+        batch = arrow_layouts.changes_batch([change], pa.nulls(1, arrow_layouts.ORIGIN), source, "canonical")
+        (record,) = arrow_layouts.records(self._encoder(0)(batch).records)
         assert record.value is not None
         return record.value
 
@@ -161,9 +161,9 @@ class FeedEncoder:
         places = [self._place(one, before + number) for number, one in enumerate(changes, 1)]
         transactions = [one.transaction for one in places]
         given = {
-            **dict.fromkeys(layout.CHANGES.names),
+            **dict.fromkeys(arrow_layouts.CHANGES.names),
             "source": source,
-            "table": layout.tables_array([self._table]).take(cells.array(0)),
+            "table": arrow_layouts.tables_array([self._table]).take(cells.array(0)),
             "op": [one.op for one in shown],
             "key": self._keys([one.change for one in changes]),
             "before": self._images(before_sides),
@@ -176,12 +176,12 @@ class FeedEncoder:
             "transaction": cells.transaction(
                 *([one and getattr(one, name) for one in transactions] for name in Transaction.__struct_fields__)
             ),
-            "origin": pa.nulls(len(changes), layout.ORIGIN),
+            "origin": pa.nulls(len(changes), arrow_layouts.ORIGIN),
             "schema": self._text,
             "arrived": False,
         }
-        columns = [cells.array(given[field.name], field.type) for field in layout.CHANGES]
-        return pa.record_batch(columns, schema=layout.CHANGES)
+        columns = [cells.array(given[field.name], field.type) for field in arrow_layouts.CHANGES]
+        return pa.record_batch(columns, schema=arrow_layouts.CHANGES)
 
     def _place(self, one: Outgoing, number: int) -> "_Place":
         """The position, the time and the transaction that records of the dialect have."""

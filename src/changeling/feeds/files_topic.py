@@ -20,7 +20,7 @@ from changeling.files.output import Output, remove_unfinished
 from changeling.files.paths import NoFileFound, expand
 from changeling.files.writing import write
 from changeling.iceberg.failpoints import reach
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import ChangelingError, UsageError
 
 FILE_BYTES = 32 * 1024 * 1024
@@ -152,9 +152,9 @@ class FilesTopicWriter:
             shown = part.filter(part.column("value").is_valid())
             columns = [
                 shown.column(field.name) if field.name in ("value", "headers") else pa.nulls(shown.num_rows, field.type)
-                for field in layout.RECORDS
+                for field in arrow_layouts.RECORDS
             ]
-            yield from pa.table(columns, schema=layout.RECORDS).combine_chunks().to_batches()
+            yield from pa.table(columns, schema=arrow_layouts.RECORDS).combine_chunks().to_batches()
 
     def _parts(self, partition: int, first: int, until: int) -> Iterator[pa.Table]:
         """The records of a range, none of which may be missing, in parts that fit into memory."""

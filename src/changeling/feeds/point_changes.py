@@ -17,7 +17,7 @@ from pyiceberg.expressions import And, BooleanExpression, GreaterThan, GreaterTh
 
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import CHANGES
+from changeling.log.log_tables import CHANGES
 from changeling.model import position as positions
 from changeling.replicas.change_order import ARRIVAL, arrivals
 from changeling.replicas.points import Point, SourcePoint

@@ -35,7 +35,7 @@ from changeling.feeds.topic import (
 from changeling.formats.decoding import gc_paused
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import Writer
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError
 from changeling.model.operation import Operation
 from changeling.replicas.points import Point, Points
@@ -321,10 +321,10 @@ class FeedPublisher:
             }
             for number, row in enumerate(rejects.to_pylist())
         ]
-        known = set(self._shared.tables.rows(layout.REJECTS, columns=("id",)).column("id").to_pylist())
+        known = set(self._shared.tables.rows(log_tables.REJECTS, columns=("id",)).column("id").to_pylist())
         fresh = [row for row in rows if row["id"] not in known]
         if fresh:
-            self._shared.lake.append_rows(layout.REJECTS, fresh, moment)
+            self._shared.lake.append_rows(log_tables.REJECTS, fresh, moment)
         return len(rows)
 
     def _commit(self, state: FeedState, records: pa.Table, barrier: Stamp | None, report: FeedReport) -> FeedReport:

@@ -11,7 +11,7 @@ from pyiceberg.table.snapshots import Snapshot
 from changeling.feeds.feed import Feed
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import CHANGES
+from changeling.log.log_tables import CHANGES
 from changeling.replicas.points import Point, points_of
 from changeling.replicas.replica_reader import FORMER, STATE, ReplicaState, replicas
 from changeling.replicas.shape import Shape

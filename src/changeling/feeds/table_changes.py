@@ -15,7 +15,7 @@ from changeling.feeds.feed import Feed
 from changeling.feeds.point_changes import ROW_OPERATIONS, PointChanges, Stamped
 from changeling.feeds.row_values import Values
 from changeling.formats.key_changes import old_key_of
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Transaction
 from changeling.model.operation import Operation
 from changeling.replicas.change_order import ARRIVAL
@@ -64,7 +64,7 @@ class TableChanges:
         """Completed changes with what records show of them: stamp, time, transaction and user."""
         names = ("commit_time", "encoding", "meta") if self._feed.user_sids else ("commit_time",)
         columns = {name: self._rows.column(name).to_pylist() for name in names}
-        transactions = layout.transactions(self._rows.column("transaction"))
+        transactions = arrow_layouts.transactions(self._rows.column("transaction"))
         numbers = {int(place): number for number, place in enumerate(self._own)}
         for one in changes:
             if one.place is None:
@@ -78,7 +78,7 @@ class TableChanges:
     def rejects(self, incomplete: Sequence[Incomplete]) -> pa.Table:
         """Changes that cannot be published, as the log has them."""
         rows = [{"reason": f"key {one.key}: {one.why}", "raw": self._text(one.place)} for one in incomplete]
-        return pa.Table.from_pylist(rows, layout.REJECTS)
+        return pa.Table.from_pylist(rows, arrow_layouts.REJECTS)
 
     def _text(self, place: int) -> bytes:
         return msgspec.json.encode(self._changes.rows.slice(place, 1).select(list(_KEPT)).to_pylist()[0])

@@ -23,7 +23,7 @@ from changeling.formats.format import Counts
 from changeling.iceberg.conditions import at_least, below, equals
 from changeling.iceberg.reader import Tables, summaries_of
 from changeling.iceberg.table import Table
-from changeling.model import layout
+from changeling.model import arrow_layouts
 
 VERSION = 1
 STATE = "changeling.feed"
@@ -35,7 +35,7 @@ COLUMNS = pa.schema(
         ("offset", pa.int64()),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", layout.HEADERS),
+        ("headers", arrow_layouts.HEADERS),
         ("published_at", MOMENT),
         ("point", pa.int64()),
     ]
@@ -111,7 +111,7 @@ def in_every_partition(value: bytes, partitions: int) -> pa.Table:
             pa.array(range(partitions), pa.int32()),
             pa.nulls(partitions, pa.binary()),
             pa.array([value] * partitions, pa.binary()),
-            pa.nulls(partitions, layout.HEADERS),
+            pa.nulls(partitions, arrow_layouts.HEADERS),
         ],
         schema=RECORDS,
     )

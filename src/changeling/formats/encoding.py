@@ -29,7 +29,7 @@ from changeling.formats.transaction_progress import (
 )
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
-from changeling.model import json_text, layout, position
+from changeling.model import arrow_layouts, json_text, position
 from changeling.model.change import Change, Record
 from changeling.model.errors import CannotCarry
 from changeling.model.line import lines
@@ -155,7 +155,7 @@ class Encoder:
         rest = batch if len(others) == count else batch.take(pa.array(others))
         columns = zip(
             others.tolist(),
-            layout.changes(rest),
+            arrow_layouts.changes(rest),
             self._lacking(rest),
             *(rest.column(name).to_pylist() for name in ("source", "encoding", "number")),
             zip(*(total.to_pylist() for total in rest.column("counts").flatten()), strict=True),
@@ -201,7 +201,7 @@ class Encoder:
             if counted is not None:
                 counted.add(place, progress, sum(record.value is not None for record in made))
         origin_column = batch.column("origin").take(pa.array(places, pa.int64()))
-        written = layout.records_batch(records, origin_column)
+        written = arrow_layouts.records_batch(records, origin_column)
         if plain is not None:
             written, places = _merged(plain, written, places)
         native = pc.equal(batch.column("encoding"), self._format.name)
@@ -338,7 +338,7 @@ def typed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         for name in pc.unique(batch.column("encoding")).to_pylist()
     }
     for place, (change, encoding) in enumerate(
-        zip(layout.changes(batch), batch.column("encoding").to_pylist(), strict=True)
+        zip(arrow_layouts.changes(batch), batch.column("encoding").to_pylist(), strict=True)
     ):
         try:
             changes.append(transcoders[encoding](change) if change.schema else change)
@@ -349,16 +349,18 @@ def typed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     kept = batch.take(pa.array(places, pa.int64()))
     for name in ("key", "before", "after"):
         column = pa.array([getattr(change, name) for change in changes], pa.string())
-        kept = kept.set_column(kept.schema.get_field_index(name), layout.CHANGES.field(name), column)
+        kept = kept.set_column(kept.schema.get_field_index(name), arrow_layouts.CHANGES.field(name), column)
     known = pc.is_valid(kept.column("schema"))
     encoding_column = pc.if_else(known, pa.scalar("canonical"), kept.column("encoding"))
-    kept = kept.set_column(kept.schema.get_field_index("encoding"), layout.CHANGES.field("encoding"), encoding_column)
+    kept = kept.set_column(
+        kept.schema.get_field_index("encoding"), arrow_layouts.CHANGES.field("encoding"), encoding_column
+    )
     return kept, _rejects(batch, rejected)
 
 
 def _rejects(batch: pa.RecordBatch, rejected: dict[int, tuple[str, str | None]]) -> pa.RecordBatch:
     """The changes at these places as lines, with the reason and the feature of each."""
     rows = batch.take(pa.array(list(rejected), pa.int64())) if rejected else batch.slice(0, 0)
-    records = layout.records_batch([Record(line) for line in lines(rows)], rows.column("origin"))
+    records = arrow_layouts.records_batch([Record(line) for line in lines(rows)], rows.column("origin"))
     reasons = dict(enumerate(reason for reason, _ in rejected.values()))
-    return layout.rejects_batch(records, reasons, [feature for _, feature in rejected.values()])
+    return arrow_layouts.rejects_batch(records, reasons, [feature for _, feature in rejected.values()])

@@ -19,7 +19,7 @@ from changeling.formats import registry as formats
 from changeling.formats.options import ReadOptions
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import WriteSpec, discard
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.batch_plans import READ, REPLAY, BatchPlan
 from changeling.log.change_log import Log
 from changeling.log.ingest_task import OUTCOME, Batch, IngestKernel
@@ -240,7 +240,7 @@ class Ingest:
         self, plan: BatchPlan, given: Input, moment: datetime, is_replay: bool
     ) -> tuple[Outcome, tuple[Version, ...]]:
         """Reads until every schema in the batch is known: a new one makes its batch be read a second time."""
-        written = (layout.CHANGES,) if is_replay else (layout.CHANGES, layout.REJECTS)
+        written = (log_tables.CHANGES,) if is_replay else (log_tables.CHANGES, log_tables.REJECTS)
         specs = {table.name: self._lake.write_spec(table, moment) for table in written}
         seen = [
             Seen(one.table, one.schema, one.position, one.position, False)

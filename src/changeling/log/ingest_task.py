@@ -16,12 +16,12 @@ from changeling.formats import registry
 from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.options import ReadOptions
 from changeling.iceberg.parquet_files import Writer, WriteSpec
-from changeling.log.layout import MOMENT
+from changeling.log.log_tables import MOMENT
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
 from changeling.log.stats_counter import StatsCounter, placed_positions
 from changeling.log.task_result import Newest, Outcome, Refused
-from changeling.model import layout, position
+from changeling.model import arrow_layouts, position
 from changeling.model.change import Origin
 from changeling.sources.source import Reader
 
@@ -102,7 +102,7 @@ class _Task:
             changes = _with_topics(changes, self._batch.topics)
         ids, incompatible = self._schemas(changes)
         changes = changes.set_column(
-            changes.schema.get_field_index("schema_id"), layout.CHANGES.field("schema_id"), ids
+            changes.schema.get_field_index("schema_id"), arrow_layouts.CHANGES.field("schema_id"), ids
         )
         rejects = [no_records, decoded.rejects]
         if incompatible:
@@ -166,7 +166,7 @@ class _Task:
         if not rejects.num_rows:
             return
         self._rejected += rejects.num_rows
-        origins = layout.origins(rejects)
+        origins = arrow_layouts.origins(rejects)
         if self._refused is None:
             self._refused = Refused(rejects.column("reason")[0].as_py(), str(origins[0]))
         if self._rejects is None or self._schemas.unknown:
@@ -193,7 +193,7 @@ def _as_they_are(changes: pa.RecordBatch) -> Decoded:
     return Decoded(changes, _NO_REJECTS)
 
 
-_NO_REJECTS = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
+_NO_REJECTS = pa.RecordBatch.from_pylist([], schema=arrow_layouts.REJECTS)
 
 
 def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:
@@ -214,11 +214,11 @@ def _split_incompatible(
     changes: pa.RecordBatch, records: pa.RecordBatch, incompatible: dict[int, str]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """The other changes, and the complete records of those whose schema is incompatible."""
-    places = {origin: place for place, origin in enumerate(layout.origins(records))}
-    origins = layout.origins(changes)
+    places = {origin: place for place, origin in enumerate(arrow_layouts.origins(records))}
+    origins = arrow_layouts.origins(changes)
     reasons = {places[origins[row]]: reason for row, reason in incompatible.items()}
     kept = np.array([places[origin] not in reasons for origin in origins], bool)
-    return changes.filter(pa.array(kept)), layout.rejects_batch(records, reasons)
+    return changes.filter(pa.array(kept)), arrow_layouts.rejects_batch(records, reasons)
 
 
 REJECT_ID = (

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from changeling.iceberg.catalog import NAME
 from changeling.iceberg.lake import Lake, quoted
 from changeling.iceberg.table import Table
-from changeling.log import layout
-from changeling.log.layout import DROPPED, TABLES
+from changeling.log import log_tables
+from changeling.log.log_tables import DROPPED, TABLES
 from changeling.log.source_state import PROPERTY, STATE_TAG
 
 READER_TAG = "reader-"
@@ -41,7 +41,7 @@ def maintain(
     keep_changes: datetime | None = None,
 ) -> list[Done]:
     """Maintains every table of a pipeline; only the log has a retention. Changes since `keep_changes` stay in any case."""
-    if not lake.has(layout.CHANGES):
+    if not lake.has(log_tables.CHANGES):
         return []
     there = set(lake.names())
     wanted = [table for table in TABLES if table.name in there]
@@ -62,7 +62,7 @@ def _maintain(
     slowest = _slowest_reader(lake, table)
     before = lake.size(table)
     dropped = 0
-    if table is layout.CHANGES:
+    if table is log_tables.CHANGES:
         before_day = _earlier(_earlier(now - timedelta(milliseconds=retention_millis), slowest), keep_changes)
         dropped = _drop_days(lake, table, before_day)
     rewritten = compact(lake, table)

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from changeling.files import paths, s3
 from changeling.files.paths import NoFileFound
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.source_state import stored_state
 from changeling.model.errors import ChangelingError, nearest
 from changeling.model.extras import naming_extras
@@ -118,7 +118,7 @@ def _lake(loaded: Loaded) -> Finding:
     elif "://" not in loaded.warehouse:
         _check_writable(Path(loaded.warehouse))
     tables = tables_of(loaded)
-    if tables.load(layout.CHANGES.name) is None:
+    if tables.load(log_tables.CHANGES.name) is None:
         return Finding(f"{place}: the first run makes its tables")
     count = len(tables.names()) + len(tables.in_namespace(f"{loaded.definition.name}_replica").names())
     return Finding(f"{place}: {counted(count, 'table')}")
@@ -190,8 +190,8 @@ def _database(loaded: Loaded, source: PostgresSource) -> Finding:
     from changeling.sources.postgres_probe import check_capture
 
     tables = tables_of(loaded)
-    log = tables.load(layout.CHANGES.name)
-    begun = stored_state(tables, layout.CHANGES).batch(source.name) > 0
+    log = tables.load(log_tables.CHANGES.name)
+    begun = stored_state(tables, log_tables.CHANGES).batch(source.name) > 0
     # A log that does not exist yet is not the one that has claimed a slot.
     reader = str(uuid4()) if log is None else str(log.metadata.table_uuid)
     found = check_capture(dataclasses.replace(capture_settings(loaded, source), reader=reader), begun=begun)

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from changeling.feeds import retention as feeds_retention
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log import maintenance as log_maintenance
 from changeling.log.maintenance import Done
 from changeling.model.errors import NotAllDropped
@@ -19,7 +19,7 @@ from changeling.replicas import maintenance as replicas_maintenance
 def maintain(loaded: Loaded) -> list[Done]:
     """What was done to each table; nothing where the pipeline has no log yet."""
     tables = tables_of(loaded)
-    if tables.load(layout.CHANGES.name) is None:
+    if tables.load(log_tables.CHANGES.name) is None:
         return []
     lake, feeds = lake_of(loaded), definitions_of(loaded).all()
     retention = span_millis(loaded.definition.retention)
@@ -34,7 +34,7 @@ def remove(loaded: Loaded) -> list[str]:
     """Drops all that a pipeline has, and returns the names; raises `NotAllDropped` where something remains on a server."""
     dropped, left = [], []
     lake = lake_of(loaded)
-    written = lake if lake.has(layout.CHANGES) else None
+    written = lake if lake.has(log_tables.CHANGES) else None
     for source in postgres_sources(loaded):
         # PostgreSQL's driver is an extra.
         from changeling.sources import postgres_removal

@@ -96,22 +96,22 @@ class Pipeline:
 
     def rejects(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
         """The records that were rejected, oldest first; needs no Spark."""
-        from changeling.log import layout
+        from changeling.log import log_tables
 
         with self._redacted():
-            rows = tables_of(self._loaded).rows(layout.REJECTS).sort_by("ingested_at")
+            rows = tables_of(self._loaded).rows(log_tables.REJECTS).sort_by("ingested_at")
         for batch in rows.slice(0, limit).to_batches():
             yield from batch.to_pylist()
 
     def history(self, table: str, key: str, *, source: str | None = None) -> "list[RowChange]":
         """The history of one row, oldest first; the key is a JSON object. Needs no Spark."""
-        from changeling.log import layout
+        from changeling.log import log_tables
         from changeling.pipelines.states import no_log
         from changeling.replicas.row_history import life
 
         with self._redacted():
             tables = tables_of(self._loaded)
-            if tables.load(layout.CHANGES.name) is None:
+            if tables.load(log_tables.CHANGES.name) is None:
                 raise no_log(self._loaded)
             return list(life(tables, WantedTable(TableName.parse(table), source), key))
 
@@ -327,17 +327,17 @@ class Pipeline:
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted(), naming_extras():
             before_spark(lock)
-            from changeling.log import layout
+            from changeling.log import log_tables
 
             lake = lake_of(self._loaded)
-            lake.create(layout.TABLES, layout.VERSION)
-            lake.claim(lock.holder, layout.BATCHES, take_over)
+            lake.create(log_tables.TABLES, log_tables.VERSION)
+            lake.claim(lock.holder, log_tables.BATCHES, take_over)
             try:
                 yield lake, lock
             finally:
                 # Spark may have ended with the run; on this machine, the claim in the lake does not matter.
                 with suppress(ChangelingError):
-                    lake.release(layout.BATCHES)
+                    lake.release(log_tables.BATCHES)
 
     def _redacted(self) -> AbstractContextManager[None]:
         """Removes secrets from errors."""

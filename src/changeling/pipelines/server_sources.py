@@ -54,9 +54,9 @@ def capture_settings(loaded: Loaded, source: PostgresSource, lake: "Lake | None"
             filters.append((pattern, rule.where))
     reader = ""
     if lake is not None:
-        from changeling.log import layout
+        from changeling.log import log_tables
 
-        reader = lake.load(layout.CHANGES).uuid().toString()
+        reader = lake.load(log_tables.CHANGES).uuid().toString()
     return CaptureSettings(
         name=source.name,
         url=source.url,

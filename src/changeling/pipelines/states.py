@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.table import StoredTables
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import UsageError
 from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lake_of, tables_of
@@ -48,7 +48,7 @@ def on_spark(loaded: Loaded, asked: AskedState, table: WantedTable) -> "State[Da
 
     with translated_errors():
         lake = lake_of(loaded)
-        if not lake.has(layout.CHANGES):
+        if not lake.has(log_tables.CHANGES):
             raise no_log(loaded)
         return asked.of(_states(loaded, SparkStore(Log(lake)), lake), table)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from changeling.iceberg.lock import is_held, last_holder
 from changeling.iceberg.reader import Tables
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.batch_plans import BatchPlan, stored_plans
 from changeling.log.source_state import SourceState, stored_state
 from changeling.model import times
@@ -28,7 +28,7 @@ _NANOS = 1_000_000_000
 def status(loaded: Loaded) -> list[dict[str, Any]]:
     """One object for each source, then for each table with a known schema, each feed, each target."""
     tables = tables_of(loaded)
-    state = stored_state(tables, layout.CHANGES)
+    state = stored_state(tables, log_tables.CHANGES)
     file = lock_file(loaded)
     holder = last_holder(file)
     errors = {} if holder is None else holder.errors
@@ -141,7 +141,7 @@ def _seconds(nanos: int | None) -> float | None:
 def _tables(tables: Tables, held: Mapping[Identity, Replica]) -> list[dict[str, Any]]:
     """Each table with the newest version of its schema, by id, and the counts of its replica."""
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sorted(tables.rows(layout.SCHEMAS).to_pylist(), key=lambda row: int(row["id"])):
+    for row in sorted(tables.rows(log_tables.SCHEMAS).to_pylist(), key=lambda row: int(row["id"])):
         newest[row["source"], *row["table"].values()] = row
     merged = {_place(identity): one.state for identity, one in held.items()}
     stale, aside = _quarantined(tables)
@@ -175,7 +175,7 @@ def _quarantined(tables: Tables) -> tuple[Counter[tuple[Any, ...]], Counter[tupl
     """How many rows of each table are stale, and how many values and changes are quarantined."""
     stale: set[tuple[Any, ...]] = set()
     aside: Counter[tuple[Any, ...]] = Counter()
-    for row in tables.rows(layout.QUARANTINE, columns=("source", "table", "row", "column", "value")).to_pylist():
+    for row in tables.rows(log_tables.QUARANTINE, columns=("source", "table", "row", "column", "value")).to_pylist():
         place = (row["source"], *row["table"].values())
         if row["value"] is None and row["column"] is None:
             stale.add((*place, row["row"]))

@@ -7,7 +7,7 @@ from itertools import count
 
 from changeling.iceberg.lock import is_held
 from changeling.iceberg.reader import Tables
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.log.source_state import stored_state
 from changeling.model.errors import ChangelingError, UsageError
@@ -152,7 +152,7 @@ def _compared(
 def _behind(loaded: Loaded, source: PostgresSource, point: TablesAtPoint) -> set[TableName]:
     """The tables that were altered or created before the point, while their rows are in the log only after it."""
     tables = tables_of(loaded)
-    state = stored_state(tables, layout.CHANGES).of(source.name)
+    state = stored_state(tables, log_tables.CHANGES).of(source.name)
     known = KnownTables(state.own_state)
     later: set[str] = set()
     for plan in _plans_read(tables, source, state.batch).values():
@@ -167,7 +167,7 @@ def _behind(loaded: Loaded, source: PostgresSource, point: TablesAtPoint) -> set
 
 def _plans_read(tables: Tables, source: PostgresSource, last: int) -> dict[int, PostgresPlan]:
     """The plans of a source's batches up to `last`, each of its last attempt."""
-    rows = sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
+    rows = sorted(tables.rows(log_tables.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
     return {
         row["batch"]: plans.parse_plan(row["plan"])
         for row in rows
@@ -176,7 +176,7 @@ def _plans_read(tables: Tables, source: PostgresSource, last: int) -> dict[int, 
 
 
 def _quarantined(loaded: Loaded, source: PostgresSource, table: TableName) -> int:
-    rows = tables_of(loaded).rows(layout.QUARANTINE, columns=("source", "table", "column")).to_pylist()
+    rows = tables_of(loaded).rows(log_tables.QUARANTINE, columns=("source", "table", "column")).to_pylist()
     own = {"catalog": table.catalog, "schema": table.schema, "name": table.name}
     return sum(row["source"] == source.name and row["table"] == own and row["column"] is not None for row in rows)
 
@@ -188,7 +188,7 @@ def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
         if not is_held(lock_file(loaded)):
             raise ChangelingError("the run ended in between: verify again")
         tables = tables_of(loaded)
-        plans_read = _plans_read(tables, source, stored_state(tables, layout.CHANGES).batch(source.name))
+        plans_read = _plans_read(tables, source, stored_state(tables, log_tables.CHANGES).batch(source.name))
         read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end > lsn]
         merged = points_of(tables).last.of(source.name).last_complete_batch
         if read and merged >= min(read) and not _snapshot_is_running(plans_read):

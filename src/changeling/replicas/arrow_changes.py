@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from changeling.iceberg.conditions import EVERYTHING, Condition, all_of, columns_in, equals, is_set, one_of
 from changeling.iceberg.measured_scan import BoundedReads
 from changeling.iceberg.row_matching import matching
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model import json_text
 from changeling.replicas.change_order import arrivals
 from changeling.replicas.fold_task import OUTCOME
@@ -126,7 +126,7 @@ def _column(rows: pa.Table, name: str) -> pa.ChunkedArray:
 
 def _type_of(name: str) -> pa.DataType:
     whole, _, member = name.partition(".")
-    kind = layout.CHANGES.columns.field(whole).type
+    kind = log_tables.CHANGES.columns.field(whole).type
     return kind.field(member).type if member else kind
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from changeling.iceberg.measured_scan import Budget, MeasuredTable, NeedsSpark
 from changeling.iceberg.parquet_files import WrittenFile
 from changeling.iceberg.reader import Tables
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.schema_registry import Registry
 from changeling.replicas import replica_reader
 from changeling.replicas.arrow_changes import ArrowChanges
@@ -35,7 +35,7 @@ class ArrowStore:
         self._log, self._budget = log.table, log.budget
         self.changes: Changes = ArrowChanges(log)
         self.points = points_of(tables)
-        self.registry = Registry.from_rows(tables.rows(layout.SCHEMAS).to_pylist())
+        self.registry = Registry.from_rows(tables.rows(log_tables.SCHEMAS).to_pylist())
         found = list(loaded_replicas(tables, pipeline))
         self.replicas: Mapping[Identity, Replica] = {replica.identity: replica for replica, _ in found}
         self._tables = {replica.identity: table for replica, table in found}
@@ -43,7 +43,7 @@ class ArrowStore:
     @staticmethod
     def of(tables: Tables, pipeline: str) -> "ArrowStore | None":
         """What a pipeline has; None where it has no log yet."""
-        log = tables.load(layout.CHANGES.name)
+        log = tables.load(log_tables.CHANGES.name)
         return None if log is None else ArrowStore(tables, pipeline, MeasuredTable(log, Budget()))
 
     def log_properties(self) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from changeling.iceberg.conditions import at_least, equals
 from changeling.iceberg.parquet_files import WriteSpec, WrittenFile
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.schema_registry import Registry
 from changeling.model import times
 from changeling.model.errors import UsageError
@@ -335,7 +335,7 @@ class States(Generic[Rows]):
                 changes,
                 [folded],
                 prepared,
-                WriteSpec(f"{place}/quarantine", layout.QUARANTINE.columns),
+                WriteSpec(f"{place}/quarantine", log_tables.QUARANTINE.columns),
                 0,
                 lambda one, kinds: self._inference.widened(one, kinds, key, version),
             )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from changeling.log.layout import DROPPED
+from changeling.log.log_tables import DROPPED
 from changeling.replicas.points import Points
 from changeling.replicas.replica_reader import Replica
 

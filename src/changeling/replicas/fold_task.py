@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from changeling.formats.decoding import gc_paused
 from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile, discard
-from changeling.model.layout import conform
+from changeling.model.arrow_layouts import conform
 from changeling.replicas.change_order import Rank, ranks
 from changeling.replicas.fold import Fold, RowEvent
 from changeling.replicas.repeated_events import repeated

@@ -11,7 +11,7 @@ from changeling.iceberg.file_parts import FileParts
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.planned_scan import PlannedTable
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.replicas.arrow_changes import ArrowChanges
 from changeling.replicas.logged_changes import Changes, MarkedReads
 from changeling.replicas.row_events import LOG_COLUMNS, fold_input
@@ -36,7 +36,7 @@ class LocalOrSparkChanges:
     @staticmethod
     def of(lake: Lake) -> "LocalOrSparkChanges":
         """All changes of the log as it is now."""
-        log = lake.planned(layout.CHANGES)
+        log = lake.planned(log_tables.CHANGES)
         return LocalOrSparkChanges(lake, log, ArrowChanges(log))
 
     def where(self, *conditions: Condition) -> "LocalOrSparkChanges":

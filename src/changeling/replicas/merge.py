@@ -17,7 +17,7 @@ import msgspec
 
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import WriteSpec, discard
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
@@ -144,7 +144,7 @@ class Merge:
         if not tasks:
             return delta, []
         places = {(task.folded.source, task.folded.table, task.folded.history): task for task in tasks}
-        staging = place_of_merge(self._lake.load(layout.POINTS).location(), delta.point.number)
+        staging = place_of_merge(self._lake.load(log_tables.POINTS).location(), delta.point.number)
 
         def prepared(table: FoldTable) -> tuple[FoldTable, WriteSpec]:
             task = places[table.source, table.table, table.history]
@@ -298,7 +298,7 @@ class Merge:
         tables = {known.name: known.snapshot for known in self._tables.known.values() if known.is_current}
         point, row = self._points.next(msgspec.structs.replace(delta.point, made_at=datetime.now(UTC), tables=tables))
         reach("point.before")
-        self._lake.append_rows(layout.POINTS, [row], point.made_at, {BASE: str(point.first_row)})
+        self._lake.append_rows(log_tables.POINTS, [row], point.made_at, {BASE: str(point.first_row)})
         reach("point.after")
         self._points.add(point)
         if self._staging is not None:

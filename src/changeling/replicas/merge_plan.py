@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from changeling.iceberg.conditions import Condition, above, all_of, any_of, at_least, at_most, equals, one_of
 from changeling.iceberg.lake import Lake
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.replicas.bases import Base, Bases
@@ -41,7 +41,7 @@ class Planner:
         self, lake: Lake, points: Points, tables: ReplicaTables, inference: SchemaInference, mode: Modes
     ) -> None:
         self._lake, self._points, self._tables, self._inference, self._mode = lake, points, tables, inference, mode
-        self._bases = Bases(points, lambda: lake.entries(lake.load(layout.CHANGES).properties()))
+        self._bases = Bases(points, lambda: lake.entries(lake.load(log_tables.CHANGES).properties()))
         self._warnings: list[str] = []
         self.unordered: set[str] = set()
         """The sources whose changes came in several places at one position."""

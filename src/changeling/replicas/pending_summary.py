@@ -15,7 +15,7 @@ from changeling.iceberg.conditions import Condition
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.spark_conditions import spark_condition
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.batch_stats import OF_TABLES
 from changeling.log.stats_counter import placed_positions
 from changeling.model.table import TableName
@@ -102,9 +102,9 @@ class NewChanges(Protocol):
 def new_changes(lake: Lake, condition: Condition) -> NewChanges:
     """The changes of the log for which a condition holds."""
     try:
-        return FewChanges(lake.planned(layout.CHANGES).rows(condition, _READ))
+        return FewChanges(lake.planned(log_tables.CHANGES).rows(condition, _READ))
     except NeedsSpark:
-        return ManyChanges(lake.frame(layout.CHANGES).where(spark_condition(condition)))
+        return ManyChanges(lake.frame(log_tables.CHANGES).where(spark_condition(condition)))
 
 
 @dataclass(frozen=True)

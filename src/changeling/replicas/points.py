@@ -15,7 +15,7 @@ import msgspec
 
 from changeling.iceberg.conditions import EVERYTHING, Condition, at_least, below
 from changeling.iceberg.table import StoredTables
-from changeling.log.layout import POINTS
+from changeling.log.log_tables import POINTS
 from changeling.replicas.point_tables import TableSnapshots
 
 BASE = "changeling.base-point"

@@ -14,7 +14,7 @@ from changeling.iceberg.data_files import DataFile, OpenFile, listed
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile
 from changeling.iceberg.row_delta import RowDelta
-from changeling.log.layout import QUARANTINE
+from changeling.log.log_tables import QUARANTINE
 from changeling.replicas import staged_rows
 from changeling.replicas.replica_reader import Identity
 from changeling.replicas.row_effect import Effect

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.table import TableName
 from changeling.replicas.change_order import ARRIVAL, START, Rank, Truncate, arrivals
 from changeling.replicas.key_moves import Moved
@@ -71,7 +71,7 @@ COMPARED = "compared"
 
 def fold_input(rows: pa.Table) -> pa.Table:
     """`READ_COLUMNS` and `ARRIVAL`, given `LOG_COLUMNS`."""
-    read = [rows.column(name).cast(layout.CHANGES.columns.field(name).type) for name in READ_COLUMNS]
+    read = [rows.column(name).cast(log_tables.CHANGES.columns.field(name).type) for name in READ_COLUMNS]
     return pa.table([*read, *arrivals(rows)], names=[*READ_COLUMNS, *ARRIVAL])
 
 

@@ -10,8 +10,8 @@ from changeling.formats.key_changes import old_key_of
 from changeling.formats.meta_template import filled
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import CHANGES
-from changeling.model import json_text, layout
+from changeling.log.log_tables import CHANGES
+from changeling.model import arrow_layouts, json_text
 from changeling.model.change import Change, Origin
 from changeling.model.errors import UsageError
 from changeling.model.operation import Operation
@@ -51,7 +51,7 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
     table, several of that name, or no such key.
     """
     batch, ranks = _changes_of(log, table)
-    changes = layout.changes(batch)
+    changes = arrow_layouts.changes(batch)
     encodings = batch.column("encoding").to_pylist()
     events = [_event(change, encoding) for change, encoding in zip(changes, encodings, strict=True)]
     moves = _delete_and_create_moves(changes, events)
@@ -61,7 +61,7 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
     places = [
         place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or origins[place] & family
     ]
-    snapshots = [_snapshot_of(origin) for origin in layout.origins(batch)]
+    snapshots = [_snapshot_of(origin) for origin in arrow_layouts.origins(batch)]
     fold, met, last = Fold(), Repetitions(), None
     # A new snapshot that replaces the table, and has not shown the row yet.
     emptied: RowChange | None = None
@@ -75,7 +75,7 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
                 last = _place(change)
                 yield RowChange(batch.slice(place, 1), before, None)
             continue
-        if emptied is not None and snapshots[place] != _snapshot_of(layout.origins(emptied.row)[0]):
+        if emptied is not None and snapshots[place] != _snapshot_of(arrow_layouts.origins(emptied.row)[0]):
             yield emptied
             emptied = None
         if change.op is Operation.TRUNCATE:
@@ -233,8 +233,8 @@ def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[R
 def _as_changes(found: pa.Table) -> pa.Table:
     """The log's columns in the layout of changes; it keeps no schema texts."""
     nothing = pa.nulls(found.num_rows, pa.string())
-    columns = [nothing if name == "schema" else found.column(name) for name in layout.CHANGES.names]
-    return pa.table(columns, names=layout.CHANGES.names).cast(layout.CHANGES)
+    columns = [nothing if name == "schema" else found.column(name) for name in arrow_layouts.CHANGES.names]
+    return pa.table(columns, names=arrow_layouts.CHANGES.names).cast(arrow_layouts.CHANGES)
 
 
 def _of_tables(found: pa.Table) -> pa.Table:

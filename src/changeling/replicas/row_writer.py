@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.iceberg.parquet_files import Writer, WrittenFile
-from changeling.log.layout import QUARANTINE
-from changeling.model.layout import tables_array
+from changeling.log.log_tables import QUARANTINE
+from changeling.model.arrow_layouts import tables_array
 from changeling.replicas import staged_rows
 from changeling.replicas.fold import Row
 from changeling.replicas.keys import object_text

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from changeling.iceberg.conditions import Condition, is_set
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.spark_conditions import spark_condition
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.event_bundles import BUNDLES, Bundling, Unbundling
 from changeling.replicas.fold_task import OUTCOME
@@ -34,7 +34,7 @@ class SparkChanges:
     @staticmethod
     def of(lake: Lake) -> "SparkChanges":
         """All changes of the log."""
-        return SparkChanges(lake.frame(layout.CHANGES))
+        return SparkChanges(lake.frame(log_tables.CHANGES))
 
     def where(self, *conditions: Condition) -> "SparkChanges":
         """Those of them for which all conditions hold."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame
 
 from changeling.iceberg.parquet_files import WrittenFile
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.replicas.commits import Committer
 from changeling.replicas.full_load import base_rows
@@ -35,7 +35,7 @@ class SparkStore:
 
     def log_properties(self) -> Mapping[str, str]:
         """The properties of the log's table."""
-        return self._lake.entries(self._lake.load(layout.CHANGES).properties())
+        return self._lake.entries(self._lake.load(log_tables.CHANGES).properties())
 
     def snapshots(self, replica: Replica) -> set[int]:
         """Those that a replica still has."""
@@ -56,7 +56,7 @@ class SparkStore:
     @contextmanager
     def staging(self) -> Iterator[str]:
         """A place for the files of a fold, alongside the points: tasks on other machines write there."""
-        place = place_of_reader(self._lake.load(layout.POINTS).location())
+        place = place_of_reader(self._lake.load(log_tables.POINTS).location())
         try:
             yield place
         finally:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from changeling.iceberg.lake import PROPERTIES, Lake, quoted
 from changeling.iceberg.parquet_files import WriteSpec
 from changeling.iceberg.table import Table
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.replicas.metadata_columns import SERVICE, service_names
 from changeling.replicas.replica_names import replica_names
 from changeling.replicas.replica_reader import (
@@ -121,7 +121,7 @@ class ReplicaTables:
         is_left = any(name in known.former for known in self.known.values())
         if _PLAIN.fullmatch(name) and not name.startswith(".") and len(name) <= _LONGEST and not is_left:
             return ""
-        place = str(self._log.load(layout.CHANGES).location()).rsplit("/", 2)[0]
+        place = str(self._log.load(log_tables.CHANGES).location()).rsplit("/", 2)[0]
         # With letters that plain names do not have, so that no two names have one folder.
         folder = quote(name, safe="").replace(".", "%2E").replace("~", "%7E").replace("%", "!")
         if len(folder) > _LONGEST:

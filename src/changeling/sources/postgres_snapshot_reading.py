@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import ChangelingError
 from changeling.model.position import encode
 from changeling.postgres.catalog import Connection
@@ -121,20 +121,20 @@ class _PartChanges:
         columns = {
             **given,
             "source": same(self.source, pa.string()),
-            "table": layout.tables_array([self.part.table]).take(pa.array(np.zeros(len(offsets), np.int32))),
+            "table": arrow_layouts.tables_array([self.part.table]).take(pa.array(np.zeros(len(offsets), np.int32))),
             "op": same(op, pa.string()),
             "before_image": same("none", pa.string()),
             "after_image": same(after_image, pa.string()),
             "encoding": same("canonical", pa.string()),
             "commit_time": same(self.plan.moment, pa.int64()),
             "origin": pa.StructArray.from_arrays(
-                [place[one.name] for one in layout.ORIGIN], fields=list(layout.ORIGIN)
+                [place[one.name] for one in arrow_layouts.ORIGIN], fields=list(arrow_layouts.ORIGIN)
             ),
             "arrived": same(False, pa.bool_()),
         }
         return pa.RecordBatch.from_arrays(
-            [columns.get(one.name, pa.nulls(len(offsets), one.type)) for one in layout.CHANGES],
-            names=layout.CHANGES.names,
+            [columns.get(one.name, pa.nulls(len(offsets), one.type)) for one in arrow_layouts.CHANGES],
+            names=arrow_layouts.CHANGES.names,
         )
 
 

@@ -11,7 +11,7 @@ from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.format import read_options, write_options
 from changeling.formats.options import ReadOptions, WriteOptions
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.spark.adapter import run
 from changeling.spark.frames import OriginFiller, numbered_changes, wire_records
 from changeling.spark.numbering import NumberedEncoder
@@ -67,12 +67,12 @@ def encode_both(frame: DataFrame, format: str, **options: Any) -> DataFrame:
 
 def _decoded(frame: DataFrame, format: str, options: dict[str, Any], part: Part) -> DataFrame:
     kernel = DecodeKernel(format, read_options(registry.get(format), options), part)
-    return run(wire_records(frame), kernel, part.layout(layout.CHANGES))
+    return run(wire_records(frame), kernel, part.layout(arrow_layouts.CHANGES))
 
 
 def _encoded(frame: DataFrame, format: str, options: dict[str, Any], part: Part) -> DataFrame:
     kernel = EncodeKernel(format, write_options(registry.get(format), options), part)
-    return run(numbered_changes(frame), kernel, part.layout(layout.RECORDS))
+    return run(numbered_changes(frame), kernel, part.layout(arrow_layouts.RECORDS))
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class DecodeKernel:
         decoder = Decoder(registry.get(self.format), self.options)
         fill_origins = OriginFiller()
         for batch in batches:
-            decoded = decoder(fill_origins(layout.conform(batch, layout.RECORDS)))
+            decoded = decoder(fill_origins(arrow_layouts.conform(batch, arrow_layouts.RECORDS)))
             yield self.part.of(decoded.changes, decoded.rejects)
 
 

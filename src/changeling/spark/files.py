@@ -15,7 +15,7 @@ from changeling.formats.decoding import Decoder
 from changeling.formats.format import read_options
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import run
 from changeling.spark.dialects import Decoded
@@ -83,7 +83,7 @@ class FilePart:
 
 
 def _decoded(spark: SparkSession, reader: "FilesReader", part: Part) -> DataFrame:
-    return run(reader.frame(spark), FilesKernel(reader, part), part.layout(layout.CHANGES))
+    return run(reader.frame(spark), FilesKernel(reader, part), part.layout(arrow_layouts.CHANGES))
 
 
 def _tasks(
@@ -223,7 +223,7 @@ class FilesKernel:
                 yield self.part.of(decoded.changes.slice(0, 0), rejects)
 
 
-_NO_REJECTS = pa.RecordBatch.from_pylist([], layout.REJECTS)
+_NO_REJECTS = pa.RecordBatch.from_pylist([], arrow_layouts.REJECTS)
 
 
 def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
@@ -241,13 +241,14 @@ def _records(values: pa.Array, part: FilePart, first: int) -> pa.RecordBatch:
     origin = origins(count, known)
     columns = {"value": values, "origin": origin}
     return pa.record_batch(
-        [columns.get(field.name, pa.nulls(count, field.type)) for field in layout.RECORDS], schema=layout.RECORDS
+        [columns.get(field.name, pa.nulls(count, field.type)) for field in arrow_layouts.RECORDS],
+        schema=arrow_layouts.RECORDS,
     )
 
 
 def _with_ordinal(batch: pa.RecordBatch, ordinal: int) -> pa.RecordBatch:
     """The batch of one file with its place among all of them: its reader knew of no other file."""
     at = batch.schema.get_field_index("origin")
-    known = dict(zip((field.name for field in layout.ORIGIN), batch.column(at).flatten(), strict=True))
+    known = dict(zip((field.name for field in arrow_layouts.ORIGIN), batch.column(at).flatten(), strict=True))
     known["ordinal"] = pa.repeat(pa.scalar(ordinal, pa.int64()), batch.num_rows)
     return batch.set_column(at, batch.schema.field(at), origins(batch.num_rows, known))

@@ -6,11 +6,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 
 REJECT = "reject"
 """The column of the reject in a frame of both; null in every other row."""
-_REJECT_TYPE = pa.struct(list(layout.REJECTS))
+_REJECT_TYPE = pa.struct(list(arrow_layouts.REJECTS))
 
 
 class Part(Enum):
@@ -26,7 +26,7 @@ class Part(Enum):
             case Part.ROWS:
                 return rows
             case Part.REJECTS:
-                return layout.REJECTS
+                return arrow_layouts.REJECTS
             case Part.BOTH:
                 return rows.append(pa.field(REJECT, _REJECT_TYPE))
 
@@ -45,7 +45,7 @@ def _joined(rows: pa.RecordBatch, rejects: pa.RecordBatch) -> pa.RecordBatch:
     columns = [*rows.columns, pa.nulls(rows.num_rows, _REJECT_TYPE)]
     if rejects.num_rows:
         rest = [pa.nulls(rejects.num_rows, field.type) for field in rows.schema]
-        rest.append(pa.StructArray.from_arrays(rejects.columns, fields=list(layout.REJECTS)))
+        rest.append(pa.StructArray.from_arrays(rejects.columns, fields=list(arrow_layouts.REJECTS)))
         columns = [pa.concat_arrays(pair) for pair in zip(columns, rest, strict=True)]
     return pa.record_batch(columns, schema=Part.BOTH.layout(rows.schema))
 

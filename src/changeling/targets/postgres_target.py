@@ -15,7 +15,7 @@ from psycopg import sql
 
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError
 from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.points import Point, points_of
@@ -123,13 +123,13 @@ class PostgresTarget:
 
     def _log(self) -> str | None:
         """The id of the pipeline's log; None where it has none yet."""
-        if self._known_log is None and layout.POINTS.name in self._lake.names():
-            self._known_log = self._lake.load(layout.POINTS).uuid().toString()
+        if self._known_log is None and log_tables.POINTS.name in self._lake.names():
+            self._known_log = self._lake.load(log_tables.POINTS).uuid().toString()
         return self._known_log
 
     def _state(self) -> int | None:
         """The snapshot of the table `points`; None where it is empty."""
-        snapshot = self._lake.load(layout.POINTS).currentSnapshot()
+        snapshot = self._lake.load(log_tables.POINTS).currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
 
     def _move(

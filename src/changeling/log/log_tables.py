@@ -1,9 +1,9 @@
-"""The layout of a pipeline's tables: names, columns, what they are sorted and partitioned by."""
+"""The tables of the log: names, columns, what they are sorted and partitioned by."""
 
 import pyarrow as pa
 
 from changeling.iceberg.table import Table
-from changeling.model import layout
+from changeling.model import arrow_layouts
 
 VERSION = 3
 """The layout that this code writes; a table has its own in the property `changeling.layout`.
@@ -18,7 +18,7 @@ CHANGES = Table(
     "changes",
     pa.schema(
         [
-            *(field for field in layout.CHANGES if field.name != "schema"),
+            *(field for field in arrow_layouts.CHANGES if field.name != "schema"),
             ("batch", pa.int64()),
             ("ingested_at", MOMENT),
         ]
@@ -35,7 +35,7 @@ REJECTS = Table(
         [
             ("id", pa.string()),
             ("source", pa.string()),
-            *(field for field in layout.REJECTS if field.name != "feature"),
+            *(field for field in arrow_layouts.REJECTS if field.name != "feature"),
             ("batch", pa.int64()),
             ("ingested_at", MOMENT),
         ]
@@ -51,7 +51,7 @@ SCHEMAS = Table(
         [
             ("id", pa.int64()),
             ("source", pa.string()),
-            ("table", layout.TABLE),
+            ("table", arrow_layouts.TABLE),
             ("version", pa.int32()),
             ("position", pa.string()),
             ("origin", pa.string()),
@@ -123,7 +123,7 @@ QUARANTINE = Table(
     pa.schema(
         [
             ("source", pa.string()),
-            ("table", layout.TABLE),
+            ("table", arrow_layouts.TABLE),
             ("row", pa.string()),
             ("key", pa.string()),
             ("column", pa.string()),
