@@ -19,7 +19,7 @@ from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.time_travel import AskedState
 from changeling.replicas import merge_plan, replacement, superseded_events
-from changeling.replicas.pending_changes import Delta, PendingChanges
+from changeling.replicas.pending_changes import PendingChanges, PointPlan
 from changeling.replicas.points import Point
 from changeling.spark.adapter import Kernel, run
 from tests.log.lakes import Shop, shop
@@ -51,7 +51,7 @@ def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
         polled_at: Any = None,
         *,
         end: bool,
-    ) -> Delta | None:
+    ) -> PointPlan | None:
         found = following(self, last, batches, stats, polled_at, end=end)
         assert comparable(found) == comparable(following(self, last, batches, None, polled_at, end=end))
         return found
@@ -59,13 +59,13 @@ def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PendingChanges, "next", both)
 
 
-def comparable(delta: Delta | None) -> Any:
+def comparable(plan: PointPlan | None) -> Any:
     """Without the time at which it was created; which key it reports does not matter."""
-    if delta is None:
+    if plan is None:
         return None
-    tables = [msgspec.structs.replace(table, key=table.key and "some") for table in delta.tables]
-    point = msgspec.structs.replace(delta.point, made_at=datetime.fromtimestamp(0, UTC))
-    return msgspec.structs.replace(delta, point=point, tables=sorted(tables, key=lambda one: one.table.spelled()))
+    tables = [msgspec.structs.replace(table, key=table.key and "some") for table in plan.tables]
+    point = msgspec.structs.replace(plan.point, made_at=datetime.fromtimestamp(0, UTC))
+    return msgspec.structs.replace(plan, point=point, tables=sorted(tables, key=lambda one: one.table.spelled()))
 
 
 def database(seed: int, transactions: int) -> Database:

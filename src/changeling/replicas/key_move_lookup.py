@@ -14,8 +14,8 @@ from changeling.replicas.logged_changes import Changes, between, is_part, of_tab
 from changeling.replicas.row_events import FoldTable
 
 if TYPE_CHECKING:
-    from changeling.replicas.merge_tasks import MergeTask
-    from changeling.replicas.pending_changes import Delta
+    from changeling.replicas.pending_changes import PointPlan
+    from changeling.replicas.replica_merges import ReplicaMerge
 
 _COLUMNS = ("position", "key", "transaction", "meta")
 
@@ -101,35 +101,37 @@ def _halves(rows: pa.Table) -> Iterator[Half]:
         yield Half(position, key, Transaction(**transaction) if is_known else None, old_key_of(meta))
 
 
-def with_halves_merged_before(changes: Changes, delta: "Delta", tasks: "Iterable[MergeTask]") -> "Delta | None":
-    """The delta in which moves count as late if their delete was merged before their create arrived; None without such moves.
+def with_halves_merged_before(
+    changes: Changes, plan: "PointPlan", merges: "Iterable[ReplicaMerge]"
+) -> "PointPlan | None":
+    """The plan in which moves count as late if their delete was merged before their create arrived; None without such moves.
 
-    `tasks` are folded. What is late is folded from a state on that has the row under its old key.
+    `merges` are folded. What is late is folded from a state on that has the row under its old key.
     """
     found = {
-        (task.delta.source, task.delta.table): first
-        for task in tasks
-        if (first := _first_merged_before(changes, delta, task)) is not None
+        (merge.pending.source, merge.pending.table): first
+        for merge in merges
+        if (first := _first_merged_before(changes, plan, merge)) is not None
     }
     replace = msgspec.structs.replace
     tables = [
         replace(table, first_late=_earlier(table.first_late, found.get((table.source, table.table))))
-        for table in delta.tables
+        for table in plan.tables
     ]
-    if tables == delta.tables:
+    if tables == plan.tables:
         return None
-    sources = dict(delta.point.sources)
+    sources = dict(plan.point.sources)
     for (source, _), first in found.items():
         sources[source] = replace(sources[source], late=_earlier(sources[source].late, first))
-    return replace(delta, point=replace(delta.point, sources=sources), tables=tables)
+    return replace(plan, point=replace(plan.point, sources=sources), tables=tables)
 
 
-def _first_merged_before(changes: Changes, delta: "Delta", task: "MergeTask") -> str | None:
+def _first_merged_before(changes: Changes, plan: "PointPlan", merge: "ReplicaMerge") -> str | None:
     """The first delete that was merged before the fold began, and whose create the fold has."""
-    folded = task.folded
-    if task.from_scratch or folded.append_only or len(folded.moved.deletes) == len(folded.moved.origins):
+    folded = merge.folded
+    if merge.from_scratch or folded.append_only or len(folded.moved.deletes) == len(folded.moved.origins):
         return None
-    limit, batch = delta.limits.get(task.delta.source), delta.point.of(task.delta.source).batch
+    limit, batch = plan.limits.get(merge.pending.source), plan.point.of(merge.pending.source).batch
     whole = settled(changes.where(between("", limit, batch)), folded, folded.start_after.position)
     return min((position for position, _ in whole.deletes if position <= folded.start_after.position), default=None)
 

@@ -13,7 +13,7 @@ from changeling.replicas.pending_summary import NewChanges, TableSummary, new_ch
 from changeling.replicas.points import Point, SourcePoint
 
 
-class TableDelta(msgspec.Struct, frozen=True):
+class PendingTable(msgspec.Struct, frozen=True):
     """The new changes of one table."""
 
     source: str
@@ -37,14 +37,14 @@ class TableDelta(msgspec.Struct, frozen=True):
     """It has snapshot rows."""
 
 
-class Delta(msgspec.Struct, frozen=True):
+class PointPlan(msgspec.Struct, frozen=True):
     """The new changes of all tables."""
 
     point: Point
     """The point that the replicas reach with it; its tables are still those of the last one."""
     limits: dict[str, str | None]
     """Where each source ends: positions before this; None where all of it is taken."""
-    tables: list[TableDelta] = []
+    tables: list[PendingTable] = []
 
 
 class PendingChanges:
@@ -64,7 +64,7 @@ class PendingChanges:
         polled_at: Mapping[str, datetime] | None = None,
         *,
         end: bool,
-    ) -> Delta | None:
+    ) -> PointPlan | None:
         """What is new up to these batches; None where there is nothing, or nothing complete.
 
         With `end`, the end of the log is the end of every transaction in it. Where the stats of all these batches are known and
@@ -79,13 +79,13 @@ class PendingChanges:
             for name in fresh:
                 # What their partitions have is looked up where it matters again.
                 self._partitions.pop(name, None)
-            return delta_of(last, fresh, {name: one for name, one in known.items() if one is not None})
+            return plan_of_stats(last, fresh, {name: one for name, one in known.items() if one is not None})
         new = new_changes(self._lake, self._new(last, fresh))
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
         if not end:
             limits, complete = self._limits(new, last, fresh, polled_at or {})
-        return self._delta(new, last, fresh, limits, complete)
+        return self._plan(new, last, fresh, limits, complete)
 
     def _new(self, last: Point, batches: Mapping[str, int]) -> Condition:
         """The changes that are not in the last point."""
@@ -145,14 +145,14 @@ class PendingChanges:
             place = (one.topic, one.partition)
             places[place] = max(places.get(place, ""), one.last)
 
-    def _delta(
+    def _plan(
         self,
         new: NewChanges,
         last: Point,
         batches: Mapping[str, int],
         limits: Mapping[str, str | None],
         complete: bool,
-    ) -> Delta | None:
+    ) -> PointPlan | None:
         rows = new.tables(limits, {name: last.of(name).position for name in batches})
         sources = {
             name: _advanced(last.of(name), batch, [row for row in rows if row.source == name])
@@ -160,9 +160,9 @@ class PendingChanges:
         }
         if not any(row.seen for row in rows) and all(one.last_complete_batch < one.batch for one in sources.values()):
             return None
-        tables = [_table_delta(row) for row in rows if row.changes or row.altered]
+        tables = [_pending_table(row) for row in rows if row.changes or row.altered]
         point = Point(last.number + 1, datetime.now(UTC), complete, {**last.sources, **sources})
-        return Delta(point, dict(limits), tables)
+        return PointPlan(point, dict(limits), tables)
 
 
 def stats_since(before: SourcePoint, batch: int, known: Mapping[int, BatchStats]) -> BatchStats | None:
@@ -175,7 +175,7 @@ def stats_since(before: SourcePoint, batch: int, known: Mapping[int, BatchStats]
     return None if held is not None and any(table.first <= held for table in found.tables) else found
 
 
-def delta_of(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchStats]) -> Delta:
+def plan_of_stats(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchStats]) -> PointPlan:
     """The new changes by their statistics, where all of them are taken."""
     sources, tables = {}, []
     for name, batch in batches.items():
@@ -183,14 +183,14 @@ def delta_of(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchS
         position, transaction = _furthest(before, [] if found.last is None else [found.last])
         commit_time = max(filter(None, (before.commit_time, found.commit_time)), default=None)
         sources[name] = SourcePoint(batch, batch, position, transaction, commit_time)
-        tables += [_delta_of_stats(name, table) for table in found.tables]
+        tables += [_pending_of_stats(name, table) for table in found.tables]
     point = Point(last.number + 1, datetime.now(UTC), True, {**last.sources, **sources})
-    return Delta(point, dict.fromkeys(batches), tables)
+    return PointPlan(point, dict.fromkeys(batches), tables)
 
 
-def _delta_of_stats(source: str, stats: TableStats) -> TableDelta:
+def _pending_of_stats(source: str, stats: TableStats) -> PendingTable:
     position, version = stats.version or ("", None)
-    return TableDelta(
+    return PendingTable(
         source,
         stats.table,
         stats.changes,
@@ -226,8 +226,8 @@ def _furthest(before: SourcePoint, lasts: list[tuple[str, str | None]]) -> tuple
     return max([*lasts, *held], key=lambda one: one[0], default=(None, None))
 
 
-def _table_delta(row: TableSummary) -> TableDelta:
-    return TableDelta(
+def _pending_table(row: TableSummary) -> PendingTable:
+    return PendingTable(
         row.source,
         row.table,
         row.changes,

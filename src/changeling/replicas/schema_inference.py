@@ -16,7 +16,7 @@ from changeling.replicas.schema_reversion import PositionRange, may_revert, reve
 from changeling.replicas.shape import Columns, Shape, columns_of
 
 if TYPE_CHECKING:
-    from changeling.replicas.pending_changes import TableDelta
+    from changeling.replicas.pending_changes import PendingTable
 
 Policies = Callable[[str, TableName], Policy]
 Register = Callable[[Callable[[Registry], list[Version]]], list[Version]]
@@ -47,7 +47,7 @@ class SchemaInference:
         self._register(lambda registry: registry.meet(source, Sampled(table, sample, tuple(names))))
         return columns_of(declared, registry.undeclared(source, table), policy, names)
 
-    def look_for_reversions(self, changes: Changes, span: PositionRange, new: "TableDelta | None" = None) -> None:
+    def look_for_reversions(self, changes: Changes, span: PositionRange, new: "PendingTable | None" = None) -> None:
         """Registers the versions that hold again; `new`, if given, may show that there is nothing to look for."""
         if new is None or may_revert(self._registry, new):
             found = reversions(changes, self._registry, span)

@@ -1,4 +1,4 @@
-"""The task of a merge for one replica: the base on which it is folded, and the changes that this needs."""
+"""The merge of one replica: the base on which it is folded, and the changes that this needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from changeling.replicas.bases import Base
 from changeling.replicas.logged_changes import Changes
-from changeling.replicas.pending_changes import TableDelta
+from changeling.replicas.pending_changes import PendingTable
 from changeling.replicas.replica_reader import Replica
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_events import FoldTable
@@ -17,10 +17,10 @@ MANY = 20_000
 
 
 @dataclass
-class MergeTask:
+class ReplicaMerge:
     """One replica to be merged."""
 
-    delta: TableDelta
+    pending: PendingTable
     replica: Replica
     folded: FoldTable
     base: Base | None = None
