@@ -10,7 +10,7 @@ from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder, Numbering
 from changeling.formats.format import read_options, write_options
 from changeling.model import arrow_layouts
-from changeling.named_origins import drop_redundant_old_keys
+from changeling.named_old_keys import drop_redundant_old_keys
 
 Records: TypeAlias = pa.Table | pa.RecordBatch | Iterable[bytes | str | Mapping[str, Any]]
 

@@ -15,7 +15,7 @@ from changeling.formats.pairing import Pairing
 from changeling.losses import Losses, OutputOrder
 from changeling.model import arrow_layouts
 from changeling.model.errors import LossError
-from changeling.named_origins import drop_redundant_old_keys
+from changeling.named_old_keys import drop_redundant_old_keys
 from changeling.reading_changes import Report
 from changeling.rejects import RejectSink
 

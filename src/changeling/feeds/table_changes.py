@@ -26,7 +26,7 @@ from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, UNPLACED, U
 from changeling.replicas.shape import Columns, Shape
 
 _KEPT = ("op", "key", "before", "after", "position", "meta")
-_CONTENT = ("position", "key", "effect", "op", "values", "encoding", "schema", "origin", "images")
+_CONTENT = ("position", "key", "effect", "op", "values", "encoding", "schema", "moved_from", "images")
 _SLICE = 20_000
 """Events whose values are read at once."""
 _EFFECTS = {effect.value: effect for effect in Effect}
@@ -127,12 +127,12 @@ def _events(batch: pa.RecordBatch, read: Values) -> Iterator[Event | Incomplete]
         return
     texts, keys = batch.column("values").to_pylist(), batch.column("key").to_pylist()
     rows = read.rows(texts, keys, batch.column("encoding")[0].as_py(), batch.column("schema")[0].as_py())
-    parts = _columns(batch, "record", "key", "effect", "op", "origin")
-    for row, (place, key, effect, op, origin) in zip(rows, parts, strict=True):
+    parts = _columns(batch, "record", "key", "effect", "op", "moved_from")
+    for row, (place, key, effect, op, moved_from) in zip(rows, parts, strict=True):
         if row.unfit_key is not None:
             yield Incomplete(place, key, row.unfit_key)
         else:
-            yield Event(place, key, _EFFECTS[effect], _OPERATIONS[op], row.values, origin, not row.is_whole)
+            yield Event(place, key, _EFFECTS[effect], _OPERATIONS[op], row.values, moved_from, not row.is_whole)
 
 
 def _columns(batch: pa.RecordBatch | pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:

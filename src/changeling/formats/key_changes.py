@@ -30,7 +30,7 @@ def old_key_of(meta: str | bytes | None) -> str | None:
 def check_origin(out: Outgoing) -> None:
     """A new row in part whose record names the row that it was: another dialect has no place for that.
 
-    Names that say no more than the position of the delete are left out before (see `named_origins`).
+    Names that say no more than the position of the delete are left out before (see `named_old_keys`).
     """
     change = out.change
     if change.op in _NEW and change.after_image is Image.PARTIAL and (old := old_key_of(change.meta)) is not None:

@@ -159,7 +159,7 @@ class Committer:
             return recounted_frame(rows, base, shape)
         return completed_frame(rows, base if outcome.patched else None, shape)
 
-    def with_lost_origins(self, merge: ReplicaMerge, outcome: TableOutcome, point: int) -> TableOutcome:
+    def with_missing_old_rows(self, merge: ReplicaMerge, outcome: TableOutcome, point: int) -> TableOutcome:
         """The outcome in which rows that moved here from a stored row are stale where there is no such row."""
         if not outcome.moved or merge.folded.history:
             return outcome

@@ -30,7 +30,7 @@ class RowEvent(NamedTuple):
     effect: Effect
     cells: dict[str, Cell]
     """By column. Columns of the key need not be among them."""
-    origin: str | None = None
+    moved_from: str | None = None
     """The key that the row had before, where the change moves it."""
 
 
@@ -107,10 +107,10 @@ class Fold:
     def apply(self, event: RowEvent) -> None:
         """Applies the next event."""
         below = self.row(event.key)
-        if event.origin is not None and event.origin != event.key and event.effect is not Effect.DELETE:
+        if event.moved_from is not None and event.moved_from != event.key and event.effect is not Effect.DELETE:
             # Missing columns come from the row that moves here, not from an earlier row with this key.
-            below = self.row(event.origin)
-            self.rows[event.origin] = None
+            below = self.row(event.moved_from)
+            self.rows[event.moved_from] = None
         self.rows[event.key] = self._after(event, below)
 
     def row(self, key: str) -> Row | None:
@@ -129,7 +129,7 @@ class Fold:
             return None
         if event.effect is Effect.REPLACE:
             return Row(event.cells)
-        if event.effect is Effect.PARTIAL_INSERT and (event.origin is None or below is None):
+        if event.effect is Effect.PARTIAL_INSERT and (event.moved_from is None or below is None):
             return Row(event.cells, stale=True)
         below = below or Row(exists=False)
         if event.effect is Effect.TOUCH:

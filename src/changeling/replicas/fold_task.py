@@ -44,7 +44,7 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     moves: list[tuple[str, str]] = []
     """Keys between which rows with partial images moved, and that were not folded together."""
     unsettled: int = 0
-    """New rows with partial images whose origin is not known yet."""
+    """New rows with partial images whose old key is not known yet."""
     spans: list[PositionSpan] = []
     """Where events were left out that later ones supersede."""
 
@@ -222,7 +222,7 @@ class _TableFold:
         """A row whose last event contains all of it needs no other event; the rest is folded event by event."""
         effects = rows.column("effect").combine_chunks()
         decided = np.asarray(pc.is_in(effects, pa.array([Effect.REPLACE.value, Effect.DELETE.value])))
-        mixed = ~np.asarray(rows.column("origin").combine_chunks().is_null())
+        mixed = ~np.asarray(rows.column("moved_from").combine_chunks().is_null())
         mixed |= np.asarray(pc.is_in(effects, pa.array([UNPLACED, UNSETTLED])))
         if self._table.groups:
             mixed |= _differs(rows, "key") & ~starts
@@ -242,14 +242,14 @@ class _TableFold:
         last: dict[str, str] = {}
         for _, event in self._placed(rows):
             fold.apply(event)
-            last[event.key] = last[event.origin or event.key] = event.position
+            last[event.key] = last[event.moved_from or event.key] = event.position
         for key, row in fold.rows.items():
             self._row_writer.row(key, row, again, last.get(key, ""))
 
     def _placed(self, rows: pa.Table) -> Iterator[tuple[int, RowEvent]]:
         """The events of a group, each with its row's number; those without a place are quarantined."""
-        names = ("key", "position", "effect", "values", "encoding", "schema", "origin")
-        for number, (key, position, kind, values, encoding, schema, origin) in enumerate(
+        names = ("key", "position", "effect", "values", "encoding", "schema", "moved_from")
+        for number, (key, position, kind, values, encoding, schema, moved_from) in enumerate(
             zip(*(rows.column(name).to_pylist() for name in names), strict=True)
         ):
             if kind == UNPLACED:
@@ -258,10 +258,10 @@ class _TableFold:
             if kind == UNSETTLED:
                 self._unsettled += 1
                 continue
-            if origin is not None and self._table.groups.get(key) != self._table.groups.get(origin, ""):
-                self._moves.add((origin, key))
+            if moved_from is not None and self._table.groups.get(key) != self._table.groups.get(moved_from, ""):
+                self._moves.add((moved_from, key))
             cells = {} if values is None else self._row_writer.typed.cells(values, encoding, schema)
-            yield number, RowEvent(key, position, Effect(kind), cells, origin)
+            yield number, RowEvent(key, position, Effect(kind), cells, moved_from)
 
     def _write_states(self, rows: pa.Table) -> None:
         """Every state of each row of a group."""
@@ -287,7 +287,7 @@ class _TableFold:
             fold.apply(event)
             # A row that was only touched keeps its values, as far as is known.
             if event.effect is not Effect.TOUCH:
-                for key in {event.key, event.origin or event.key}:
+                for key in {event.key, event.moved_from or event.key}:
                     found = states.setdefault(key, passed[:1])
                     found.append((event.position, times[number], ops[number], fold.row(key)))
         pass_truncates(None)

@@ -129,7 +129,7 @@ def with_halves_merged_before(
 def _first_merged_before(changes: Changes, plan: "PointPlan", merge: "ReplicaMerge") -> str | None:
     """The first delete that was merged before the fold began, and whose create the fold has."""
     folded = merge.folded
-    if merge.from_scratch or folded.append_only or len(folded.moved.deletes) == len(folded.moved.origins):
+    if merge.from_scratch or folded.append_only or len(folded.moved.deletes) == len(folded.moved.old_keys):
         return None
     limit, batch = plan.limits.get(merge.pending.source), plan.point.of(merge.pending.source).batch
     whole = settled(changes.where(between("", limit, batch)), folded, folded.start_after.position)

@@ -35,14 +35,14 @@ class Half(NamedTuple):
 class Moved:
     """Creates and the deletes that belong to them."""
 
-    origins: dict[Place, str | None] = field(default_factory=dict)
+    old_keys: dict[Place, str | None] = field(default_factory=dict)
     """By create, the key that its row had; None where it is not known."""
     deletes: frozenset[Place] = frozenset()
     """Deletes that are part of a move."""
 
     def differing(self, other: "Moved") -> set[Place]:
         """The creates and deletes that do not belong together in the same way in both."""
-        creates = {place for place, _ in self.origins.items() ^ other.origins.items()}
+        creates = {place for place, _ in self.old_keys.items() ^ other.old_keys.items()}
         return creates | (self.deletes ^ other.deletes)
 
 
@@ -59,14 +59,14 @@ def moved(creates: Iterable[Half], deletes: Iterable[Half]) -> Moved:
     for place, delete in found.items():
         if delete is not None:
             claims[delete.place].append(place)
-    origins = {place: create.old for place, create in wanted.items()}
+    old_keys = {place: create.old for place, create in wanted.items()}
     taken = set()
     for at, claimed in claims.items():
         sure = [place for place in claimed if known.is_sure(wanted[place], at)] or claimed
         if len(sure) == 1:
-            origins[sure[0]] = at[1]
+            old_keys[sure[0]] = at[1]
             taken.add(at)
-    return Moved(origins, frozenset(taken))
+    return Moved(old_keys, frozenset(taken))
 
 
 class _Deletes:

@@ -176,7 +176,7 @@ class Merge:
             return self._merge(merges, _invalidating_bases(later, merges))
         plan_file = write_plan(staging, msgspec.json.encode(plan))
         found = [
-            (merge, self._committer.with_lost_origins(merge, outcome, plan.point.number))
+            (merge, self._committer.with_missing_old_rows(merge, outcome, plan.point.number))
             for merge, (_, outcome) in zip(merges, outcomes, strict=True)
         ]
         self._commit_all(found, plan_file, plan)

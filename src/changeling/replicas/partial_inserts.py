@@ -24,7 +24,7 @@ def without_deletes_of_moves(
 def settled(
     batch: pa.RecordBatch, effects: np.ndarray, moved: Moved, moves: dict[int, str], reader: KeyReader
 ) -> np.ndarray:
-    """The effects, with rows marked whose origin has not been looked up yet.
+    """The effects, with rows marked whose old key has not been looked up yet.
 
     What is known goes into `moves`: the key that the row had, by the number of the change.
     """
@@ -34,9 +34,9 @@ def settled(
     effects = effects.copy()
     for row in unknown:
         place = _place(batch, row)
-        if place not in moved.origins:
+        if place not in moved.old_keys:
             effects[row] = CODES[UNSETTLED]
-        elif (old := moved.origins[place]) is not None and (key := reader.one(old)) is not None:
+        elif (old := moved.old_keys[place]) is not None and (key := reader.one(old)) is not None:
             moves[row] = key
     return effects
 

@@ -28,7 +28,7 @@ _STAGED = (
     staged_rows.EFFECT,
     staged_rows.STALE,
     staged_rows.NEEDS_BASE,
-    staged_rows.ORIGIN,
+    staged_rows.MOVED_FROM,
     staged_rows.POSITION,
     staged_rows.MENTIONED,
 )
@@ -60,8 +60,8 @@ class RowsWritten:
         now: dict[str, dict[str, Any]] = {}
         for row in self._met(entries.column("row").combine_chunks()):
             by_row.setdefault(row[staged_rows.KEY], []).append(row)
-            if row[staged_rows.ORIGIN] is not None and self.moves:
-                now[row[staged_rows.ORIGIN]] = row
+            if row[staged_rows.MOVED_FROM] is not None and self.moves:
+                now[row[staged_rows.MOVED_FROM]] = row
         met = np.flatnonzero(np.asarray(pc.is_in(entries.column("row"), pa.array(list(by_row), pa.string()))))
         removed, moved = [], []
         for place, entry in zip(met.tolist(), entries.take(pa.array(met)).to_pylist(), strict=True):
@@ -78,7 +78,8 @@ class RowsWritten:
         names = [column.name for column in self.shape.columns]
         for rows in read_staged(self.files, self.shape, columns=_STAGED):
             here, before = (
-                pc.is_in(rows.column(name), entries, skip_nulls=True) for name in (staged_rows.KEY, staged_rows.ORIGIN)
+                pc.is_in(rows.column(name), entries, skip_nulls=True)
+                for name in (staged_rows.KEY, staged_rows.MOVED_FROM)
             )
             for row in rows.filter(pc.or_(here, before)).to_pylist():
                 flags = row[staged_rows.MENTIONED] or [False] * len(names)
@@ -200,7 +201,7 @@ def _is_resolved(entry: dict[str, Any], row: dict[str, Any], point: int, *, move
     # A row that moved here is not the row whose entries are there; what moved along with it has its position, and stays if this
     # is done twice.
     if moves:
-        return row[staged_rows.ORIGIN] is not None and bool(entry["position"] != row[staged_rows.POSITION])
+        return row[staged_rows.MOVED_FROM] is not None and bool(entry["position"] != row[staged_rows.POSITION])
     return bool(row[staged_rows.NEEDS_BASE]) and _is_mark(entry)
 
 

@@ -11,7 +11,7 @@ from changeling.replicas.change_order import Rank, ranks
 from changeling.replicas.fold import Repetitions
 from changeling.replicas.row_events import FoldTable
 
-_CONTENT = ("op", "effect", "values", "images", "origin", "encoding")
+_CONTENT = ("op", "effect", "values", "images", "moved_from", "encoding")
 
 
 def repeated(rows: pa.Table, alone: np.ndarray, table: FoldTable) -> tuple[np.ndarray, int]:

@@ -47,5 +47,5 @@ def keys_of(batches: Sequence[pa.RecordBatch], table: FoldTable) -> frozenset[st
     found: set[str] = set()
     for events in RowChangesKernel((table,))(batches):
         found.update(events.column("key").to_pylist())
-        found.update(events.column("origin").drop_null().to_pylist())
+        found.update(events.column("moved_from").drop_null().to_pylist())
     return frozenset(found)

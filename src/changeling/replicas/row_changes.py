@@ -69,7 +69,7 @@ class _TouchedRows(NamedTuple):
     """What changes do to rows."""
 
     keys: pa.Array
-    origins: pa.Array
+    moved_from: pa.Array
     effects: pa.Array
     values: pa.Array
 
@@ -128,14 +128,16 @@ class _RowChanges:
         # A row with a full image leaves one key and appears under another: two events that need not be folded together.
         leaving = [place for place in moves if effects[place] == CODES[Effect.REPLACE]]
         based = {place: old for place, old in moves.items() if effects[place] in _BASED}
-        origins = pa.array(map(based.get, range(len(keys))), pa.string()) if based else pa.nulls(len(keys), pa.string())
+        moved_from = (
+            pa.array(map(based.get, range(len(keys))), pa.string()) if based else pa.nulls(len(keys), pa.string())
+        )
         if leaving:
             nothing = pa.nulls(len(leaving), pa.string())
             batch = batch.take(pa.array([*range(len(keys)), *leaving], pa.int64()))
             keys = pa.concat_arrays([keys, pa.array([moves[place] for place in leaving], pa.string())])
-            origins, values = (pa.concat_arrays([column, nothing]) for column in (origins, values))
+            moved_from, values = (pa.concat_arrays([column, nothing]) for column in (moved_from, values))
             effects = np.append(effects, [CODES[Effect.DELETE]] * len(leaving))
-        rows = _TouchedRows(keys, origins, _kinds().take(pa.array(effects)), values)
+        rows = _TouchedRows(keys, moved_from, _kinds().take(pa.array(effects)), values)
         return self._made(batch, rows, version, len(leaving))
 
     def _counted_events(
@@ -170,8 +172,8 @@ class _RowChanges:
         ):
             values.append(_with_members(key, before if after is None else after))
             images.append(before_image if after is None else after_image)
-        keys, origins = pa.repeat("", batch.num_rows), pa.nulls(batch.num_rows, pa.string())
-        rows = _TouchedRows(keys, origins, pa.array(images, pa.string()), pa.array(values, pa.string()))
+        keys, moved_from = pa.repeat("", batch.num_rows), pa.nulls(batch.num_rows, pa.string())
+        rows = _TouchedRows(keys, moved_from, pa.array(images, pa.string()), pa.array(values, pa.string()))
         return self._made(batch, rows, version)
 
     def _content(self, text: str, encoding: str, version: int) -> str:
@@ -184,7 +186,7 @@ class _RowChanges:
 
     def _made(self, batch: pa.RecordBatch, rows: "_TouchedRows", version: int, leaving: int = 0) -> pa.RecordBatch:
         """Row events, given a change for each; the last ones of a table with a key may be of rows that leave theirs."""
-        keys, origins, effects, values = rows
+        keys, moved_from, effects, values = rows
         table, count = self.table, len(keys)
         groups = keys
         if table.groups:
@@ -194,14 +196,14 @@ class _RowChanges:
             groups,
             batch.column("position"),
             keys,
-            origins,
+            moved_from,
             effects,
             batch.column("op"),
             values,
             batch.column("encoding"),
             pa.repeat(pa.scalar(version if version >= 0 else None, pa.int64()), count),
             batch.column("commit_time"),
-            self._again(keys, origins),
+            self._again(keys, moved_from),
             image_sums(batch, leaving if self._keyed else count),
             *(batch.column(name) for name in ARRIVAL),
             self._attempts(batch, count),
@@ -219,11 +221,11 @@ class _RowChanges:
         # A row that may have left a key which is folded again.
         return events.filter(pc.or_(wanted, pc.equal(events.column("effect"), UNSETTLED)))
 
-    def _again(self, keys: pa.Array, origins: pa.Array) -> pa.Array:
+    def _again(self, keys: pa.Array, moved_from: pa.Array) -> pa.Array:
         """A row that left a key which is folded again appears there, so its new key is folded again too."""
         if not self.table.refold_keys:
             return pa.repeat(False, len(keys))
-        return pc.or_(pc.is_in(keys, self._folded_again), pc.is_in(origins, self._folded_again))
+        return pc.or_(pc.is_in(keys, self._folded_again), pc.is_in(moved_from, self._folded_again))
 
     @functools.cached_property
     def _folded_again(self) -> pa.Array:

@@ -19,7 +19,7 @@ from changeling.replicas.snapshot_attempts import Attempt
 
 PLUS, MINUS, UNPLACED, UNSETTLED = "plus", "minus", "unplaced", "unsettled"
 """In addition to the effects on rows with a key: one row more, one less, a change that has no place in the replica, and a new row
-with a partial image whose origin has not been looked up yet."""
+with a partial image whose old key has not been looked up yet."""
 
 KINDS = (*(one.value for one in Effect), UNPLACED, UNSETTLED)
 """The effects of changes of rows with a key; in the shuffle each is identified by its index."""
@@ -49,7 +49,7 @@ ROW_EVENTS = pa.schema(
         ("group", pa.string()),
         ("position", pa.string()),
         ("key", pa.string()),
-        ("origin", pa.string()),
+        ("moved_from", pa.string()),
         ("effect", pa.string()),
         ("op", pa.string()),
         ("values", pa.string()),
@@ -62,7 +62,7 @@ ROW_EVENTS = pa.schema(
         ("attempt", pa.int32()),
     ]
 )
-"""Row events. Those of one group are folded together; `again` marks rows that are folded from an earlier state on, `images` is a
+"""Row events. Those of one group are folded together; `moved_from` is the key that the row had before; `again` marks rows that are folded from an earlier state on, `images` is a
 checksum of images that `values` does not contain, `attempt` numbers the attempt at a snapshot."""
 
 COMPARED = "compared"
@@ -146,7 +146,7 @@ class FoldTable:
     groups: dict[str, str] = field(default_factory=dict)
     """Keys that must be folded together, since rows moved between them: one name for all of them."""
     moved: Moved = field(default_factory=Moved)
-    """The origins of new rows with a partial image, as far as they were looked up."""
+    """The old keys of new rows with a partial image, as far as they were looked up."""
     staged: bool = True
     """Rows are staged with their effects; otherwise they are written as final rows, which requires that nothing is stored."""
     history: bool = False

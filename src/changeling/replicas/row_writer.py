@@ -129,7 +129,7 @@ class RowWriter:
                 staged_rows.AGAIN: again,
                 staged_rows.STALE: row.stale,
                 staged_rows.NEEDS_BASE: needs_base,
-                staged_rows.ORIGIN: None if row.base == key else row.base,
+                staged_rows.MOVED_FROM: None if row.base == key else row.base,
                 staged_rows.POSITION: position,
             },
         )
@@ -267,7 +267,7 @@ _OWN = {
     staged_rows.AGAIN: pa.bool_(),
     staged_rows.STALE: pa.bool_(),
     staged_rows.NEEDS_BASE: pa.bool_(),
-    staged_rows.ORIGIN: pa.string(),
+    staged_rows.MOVED_FROM: pa.string(),
     staged_rows.POSITION: pa.string(),
     staged_rows.TIME: pa.int64(),
     staged_rows.OP: pa.string(),

@@ -7,7 +7,7 @@ from changeling.replicas.stored_types import arrow_type
 
 KEY, EFFECT, MENTIONED, AGAIN, STALE, COUNT = "key", "effect", "mentioned", "again", "stale", "count"
 NEEDS_BASE = "needs_base"
-ORIGIN = "origin"
+MOVED_FROM = "moved_from"
 """The key of the stored row that moved here."""
 POSITION, TIME, OP, UNTIL, UNTIL_TIME = "position", "time", "op", "until", "until_time"
 
@@ -33,7 +33,7 @@ def staged_layout(shape: Shape, history: bool = False) -> pa.Schema:
         (AGAIN, pa.bool_()),
         (STALE, pa.bool_()),
         (NEEDS_BASE, pa.bool_()),
-        (ORIGIN, pa.string()),
+        (MOVED_FROM, pa.string()),
         (COUNT, pa.int64()),
         (POSITION, pa.string()),
     ]

@@ -144,7 +144,7 @@ def without_superseded(events: pa.Table, table: FoldTable) -> pa.Table:
     decided = np.full(len(keys.dictionary), -1, np.int64)
     np.maximum.at(decided, codes[decides], ranks[decides])
     superseded = ranks < decided[codes]
-    superseded &= np.asarray(events.column("origin").is_null())
+    superseded &= np.asarray(events.column("moved_from").is_null())
     superseded &= ~np.asarray(pc.is_in(effects, pa.array([UNPLACED, UNSETTLED])))
     if table.groups:
         grouped = pc.is_in(keys.dictionary, pa.array(list(table.groups), pa.string()))
