@@ -192,7 +192,7 @@ class Registry:
                 raise
         return added
 
-    def again(self, version: Version, position: str) -> Version:
+    def reinstate(self, version: Version, position: str) -> Version:
         """Registers that a version holds again from a position on."""
         candidate = _Candidate(version.source, version.table, version.schema, "carried", position)
         return self._add(candidate, "evolve", with_all_rows=True)

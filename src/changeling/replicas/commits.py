@@ -144,7 +144,7 @@ class Committer:
         # Some columns were rewritten since: the base rows are converted in the same way.
         rows = staged_frame(self._spark, outcome.files)
         if not merge.from_scratch:
-            rows = rows.where(staged_rows.AGAIN)
+            rows = rows.where(staged_rows.REFOLDED)
         names = columns(shape)
         keys = key_places(shape) or names
         wanted = [staged_rows.base_name(place) for place in range(len(shape.key))] or names

@@ -82,6 +82,6 @@ def _joined(table: FoldTable, moves: Sequence[tuple[str, str]]) -> FoldTable:
         parents[other] = one
     groups = {key: root(key) for key in list(parents)}
     # With a key that is folded again, the keys that its rows moved to and from are folded again too.
-    again = {groups[key] for key in table.refold_keys if key in groups}
-    more = {key for key, name in groups.items() if name in again}
+    refolded = {groups[key] for key in table.refold_keys if key in groups}
+    more = {key for key, name in groups.items() if name in refolded}
     return replace(table, groups=groups, refold_keys=table.refold_keys | more)

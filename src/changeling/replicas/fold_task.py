@@ -237,14 +237,14 @@ class _TableFold:
             self._fold_group(rows.slice(start, last + 1 - start))
 
     def _fold_group(self, rows: pa.Table) -> None:
-        again = bool(rows.column("again")[0].as_py())
+        refolded = bool(rows.column("refolded")[0].as_py())
         fold = Fold(self._table.stored)
         last: dict[str, str] = {}
         for _, event in self._placed(rows):
             fold.apply(event)
             last[event.key] = last[event.moved_from or event.key] = event.position
         for key, row in fold.rows.items():
-            self._row_writer.row(key, row, again, last.get(key, ""))
+            self._row_writer.row(key, row, refolded, last.get(key, ""))
 
     def _placed(self, rows: pa.Table) -> Iterator[tuple[int, RowEvent]]:
         """The events of a group, each with its row's number; those without a place are quarantined."""
@@ -268,8 +268,8 @@ class _TableFold:
         fold = Fold(self._table.stored)
         times, ops = (rows.column(name).to_pylist() for name in ("commit_time", "op"))
         states: dict[str, list[State]] = {}
-        again = bool(rows.column("again")[0].as_py())
-        truncates = self._table.truncates_of(again)
+        refolded = bool(rows.column("refolded")[0].as_py())
+        truncates = self._table.truncates_of(refolded)
         places = list(ranks(rows)) if truncates else []
         passed: list[State] = []
 
@@ -292,7 +292,7 @@ class _TableFold:
                     found.append((event.position, times[number], ops[number], fold.row(key)))
         pass_truncates(None)
         for key, found in states.items():
-            self._row_writer.states(key, found, again)
+            self._row_writer.states(key, found, refolded)
 
     def _count(self, rows: pa.Table, starts: np.ndarray) -> None:
         """How many more or fewer rows of each kind there are."""

@@ -18,7 +18,7 @@ from changeling.replicas.row_replacement import (
     Stored,
     base_names,
     completed,
-    is_again,
+    is_refolded,
     lookup_columns,
     own_names,
     standing,
@@ -75,11 +75,11 @@ class _Lookup:
 
     def __init__(self, rows: pa.Table, stored: Stored, span: HistoryRange) -> None:
         self._span, self._rows = span, rows
-        again = is_again(rows)
+        refolded = is_refolded(rows)
         effect = rows.column(staged.EFFECT)
         self._closing = np.flatnonzero(np.asarray(pc.equal(effect, CLOSE)))
         patched = np.flatnonzero(np.asarray(pc.equal(effect, Effect.PATCH.value)))
-        self._again, self._patched = again, patched
+        self._refolded, self._patched = refolded, patched
         self._own = lookup_columns(rows.take(self._closing), own_names(stored), stored.key_columns)
         self._bases = lookup_columns(rows.take(patched), base_names(stored), stored.key_columns)
         self._touched = lookup_columns(rows, own_names(stored), stored.key_columns)
@@ -99,14 +99,14 @@ class _Lookup:
         current, first, last = self._service(states)
         pairs = matching(self._own.columns, states.columns[: self._key])
         rows = self._closing[pairs.wanted]
-        again = self._again[rows]
+        refolded = self._refolded[rows]
         behind = last[pairs.stored] > self._span.start
-        taken = live[pairs.stored] & np.where(again, behind, current[pairs.stored])
-        rows, places, again = rows[taken], pairs.stored[taken], again[taken]
+        taken = live[pairs.stored] & np.where(refolded, behind, current[pairs.stored])
+        rows, places, refolded = rows[taken], pairs.stored[taken], refolded[taken]
         until = self._rows.column(staged.UNTIL).take(pa.array(rows)).to_pylist()
         times = self._rows.column(staged.UNTIL_TIME).take(pa.array(rows)).to_pylist()
-        made_again = again & (first[places] > self._span.start)
-        ends = np.array([_NOTHING if gone else end for gone, end in zip(made_again, until, strict=True)], object)
+        made_by_refold = refolded & (first[places] > self._span.start)
+        ends = np.array([_NOTHING if gone else end for gone, end in zip(made_by_refold, until, strict=True)], object)
         moments = np.array(times, object)
         if self._span.truncate is not None:
             untouched = np.ones(len(live), bool)
@@ -125,7 +125,7 @@ class _Lookup:
         pairs = matching(self._bases.columns, states.columns[: self._key])
         rows = self._patched[pairs.wanted]
         held = (first[pairs.stored] <= self._span.start) & (last[pairs.stored] > self._span.start)
-        taken = live[pairs.stored] & np.where(self._again[rows], held, current[pairs.stored])
+        taken = live[pairs.stored] & np.where(self._refolded[rows], held, current[pairs.stored])
         return pairs.stored[taken], rows[taken]
 
     def _service(self, states: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from changeling.replicas.stored_merge import columns, completed, placed
 
 _SERVICE_COLUMNS = (
     staged_rows.KEY,
-    staged_rows.AGAIN,
+    staged_rows.REFOLDED,
     staged_rows.POSITION,
     staged_rows.TIME,
     staged_rows.OP,

@@ -203,7 +203,7 @@ class _RowChanges:
             batch.column("encoding"),
             pa.repeat(pa.scalar(version if version >= 0 else None, pa.int64()), count),
             batch.column("commit_time"),
-            self._again(keys, moved_from),
+            self._refolded(keys, moved_from),
             image_sums(batch, leaving if self._keyed else count),
             *(batch.column(name) for name in ARRIVAL),
             self._attempts(batch, count),
@@ -217,11 +217,11 @@ class _RowChanges:
             events = events.filter(pc.greater_equal(events.column("position"), table.contained))
         if not table.applied_up_to:
             return events
-        wanted = pc.or_(events.column("again"), pc.greater(events.column("position"), table.applied_up_to))
+        wanted = pc.or_(events.column("refolded"), pc.greater(events.column("position"), table.applied_up_to))
         # A row that may have left a key which is folded again.
         return events.filter(pc.or_(wanted, pc.equal(events.column("effect"), UNSETTLED)))
 
-    def _again(self, keys: pa.Array, moved_from: pa.Array) -> pa.Array:
+    def _refolded(self, keys: pa.Array, moved_from: pa.Array) -> pa.Array:
         """A row that left a key which is folded again appears there, so its new key is folded again too."""
         if not self.table.refold_keys:
             return pa.repeat(False, len(keys))

@@ -56,14 +56,15 @@ ROW_EVENTS = pa.schema(
         ("encoding", pa.string()),
         ("schema", pa.int64()),
         ("commit_time", pa.int64()),
-        ("again", pa.bool_()),
+        ("refolded", pa.bool_()),
         ("images", pa.int64()),
         *((name, pa.int64()) for name in ARRIVAL),
         ("attempt", pa.int32()),
     ]
 )
-"""Row events. Those of one group are folded together; `moved_from` is the key that the row had before; `again` marks rows that are folded from an earlier state on, `images` is a
-checksum of images that `values` does not contain, `attempt` numbers the attempt at a snapshot."""
+"""Row events. Those of one group are folded together; `moved_from` is the key that the row had before; `refolded` marks rows that
+are folded from an earlier state on; `images` is a checksum of images that `values` does not contain; `attempt` numbers the attempt
+at a snapshot."""
 
 COMPARED = "compared"
 """A column that changes may have: whether events of theirs may have to be told from others of the same row and position."""

@@ -88,12 +88,12 @@ def scan_keyed(rows: pa.Table, current: Stored, base: Stored | None = None) -> S
 
     Rows that are folded again stand on the rows of `base`, the others on those of `current`.
     """
-    again = is_again(rows)
+    refolded = is_refolded(rows)
     patched = _places(rows, Effect.PATCH)
     written = np.flatnonzero(np.asarray(pc.not_equal(rows.column(staged.EFFECT), Effect.TOUCH.value)))
     own = lookup_columns(rows.take(written), own_names(current), current.key_columns)
-    on_current = patched if base is None else patched[~again[patched]]
-    on_base = NO_ROWS if base is None else patched[again[patched]]
+    on_current = patched if base is None else patched[~refolded[patched]]
+    on_base = NO_ROWS if base is None else patched[refolded[patched]]
     parts = [_scan(current, own, rows, on_current)]
     if base is not None:
         parts.append(_scan(base, own.slice(0, 0), rows, on_base))
@@ -212,13 +212,13 @@ def recounted(rows: pa.Table, current: Stored, base: Stored | None = None) -> tu
     """Rows without a key: deletes or adds as many of each content as the fold counted."""
     names = [staged.column_name(place) for place in range(len(current.columns))]
     rows = added_up(rows, names)
-    again = is_again(rows) if base is not None else np.zeros(rows.num_rows, bool)
+    refolded = is_refolded(rows) if base is not None else np.zeros(rows.num_rows, bool)
     own = lookup_columns(rows, names, current.columns)
     held, places = _copies(own, current, np.arange(rows.num_rows))
     # The count of rows that are folded again starts with those of the base.
     before = held.copy()
-    if base is not None and again.any():
-        before[again] = _copies(own, base, np.flatnonzero(again))[0][again]
+    if base is not None and refolded.any():
+        before[refolded] = _copies(own, base, np.flatnonzero(refolded))[0][refolded]
     wanted = np.maximum(before + np.asarray(rows.column(staged.COUNT), np.int64), 0)
     deleted: dict[str, list[int]] = {}
     for row in np.flatnonzero(wanted < held).tolist():
@@ -273,9 +273,9 @@ def vectors(
     return [(by_path[path], vector) for path, vector in written.items()]
 
 
-def is_again(rows: pa.Table) -> np.ndarray:
+def is_refolded(rows: pa.Table) -> np.ndarray:
     """Which rows are folded from an earlier state on."""
-    found: np.ndarray = np.asarray(pc.fill_null(rows.column(staged.AGAIN), False), bool)
+    found: np.ndarray = np.asarray(pc.fill_null(rows.column(staged.REFOLDED), False), bool)
     return found
 
 

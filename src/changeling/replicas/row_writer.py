@@ -64,9 +64,9 @@ class RowWriter:
         for start in range(0, rows.num_rows, _FLUSH):
             part = rows.slice(start, _FLUSH)
             for encoding, version, alike in _alike(part):
-                keys, images, positions, again = _columns(alike, "key", "values", "position", "again")
+                keys, images, positions, refolded = _columns(alike, "key", "values", "position", "refolded")
                 arrays = self.typed.whole(images, keys, encoding, version)
-                self._write(arrays, keys, positions, {staged_rows.AGAIN: again})
+                self._write(arrays, keys, positions, {staged_rows.REFOLDED: refolded})
 
     def counted(self, rows: pa.Table, counts: np.ndarray) -> None:
         """Rows without a key, and how many more or fewer of each there are."""
@@ -76,10 +76,12 @@ class RowWriter:
                 self._count(alike, encoding, version)
 
     def _count(self, rows: pa.Table, encoding: str, version: int | None) -> None:
-        keys, images, positions, again, count = _columns(rows, "key", "values", "position", "again", staged_rows.COUNT)
+        keys, images, positions, refolded, count = _columns(
+            rows, "key", "values", "position", "refolded", staged_rows.COUNT
+        )
         arrays = self.typed.whole(images, keys, encoding, version)
         if self._table.staged:
-            self._write(arrays, keys, positions, {staged_rows.COUNT: count, staged_rows.AGAIN: again})
+            self._write(arrays, keys, positions, {staged_rows.COUNT: count, staged_rows.REFOLDED: refolded})
             return
         self._keep_unfit(keys, positions)
         self.typed.quarantined = []
@@ -102,17 +104,17 @@ class RowWriter:
         """Rows that no longer exist."""
         if not self._table.stored:
             return
-        again = rows.column("again").to_pylist()
-        for key, place in zip(rows.column("key").to_pylist(), again, strict=True):
+        refolded = rows.column("refolded").to_pylist()
+        for key, place in zip(rows.column("key").to_pylist(), refolded, strict=True):
             self.row(key, None, bool(place), "")
 
-    def row(self, key: str, row: Row | None, again: bool, position: str) -> None:
+    def row(self, key: str, row: Row | None, refolded: bool, position: str) -> None:
         """One row as its fold left it."""
         if row is None:
             if self._table.stored:
                 self._add(
                     Row(base=key),
-                    {staged_rows.KEY: key, staged_rows.EFFECT: Effect.DELETE.value, staged_rows.AGAIN: again},
+                    {staged_rows.KEY: key, staged_rows.EFFECT: Effect.DELETE.value, staged_rows.REFOLDED: refolded},
                 )
             return
         if not self._table.staged and not row.exists:
@@ -126,7 +128,7 @@ class RowWriter:
             {
                 staged_rows.KEY: key,
                 staged_rows.EFFECT: _effect(row),
-                staged_rows.AGAIN: again,
+                staged_rows.REFOLDED: refolded,
                 staged_rows.STALE: row.stale,
                 staged_rows.NEEDS_BASE: needs_base,
                 staged_rows.MOVED_FROM: None if row.base == key else row.base,
@@ -134,12 +136,14 @@ class RowWriter:
             },
         )
 
-    def states(self, key: str, states: list[State], again: bool) -> None:
+    def states(self, key: str, states: list[State], refolded: bool) -> None:
         """Every state of one row, each until the next begins."""
         if self._table.stored and states:
             position, time, _, _ = states[0]
             end = {staged_rows.UNTIL: position, staged_rows.UNTIL_TIME: time}
-            self._add(Row(base=key), {staged_rows.KEY: key, staged_rows.EFFECT: CLOSE, staged_rows.AGAIN: again, **end})
+            self._add(
+                Row(base=key), {staged_rows.KEY: key, staged_rows.EFFECT: CLOSE, staged_rows.REFOLDED: refolded, **end}
+            )
         for place, (position, time, op, row) in enumerate(states):
             if row is None:
                 continue
@@ -149,7 +153,7 @@ class RowWriter:
                 {
                     staged_rows.KEY: key,
                     staged_rows.EFFECT: _effect(row),
-                    staged_rows.AGAIN: again,
+                    staged_rows.REFOLDED: refolded,
                     staged_rows.POSITION: position,
                     staged_rows.TIME: time,
                     staged_rows.OP: op,
@@ -264,7 +268,7 @@ class RowWriter:
 
 _OWN = {
     staged_rows.EFFECT: pa.string(),
-    staged_rows.AGAIN: pa.bool_(),
+    staged_rows.REFOLDED: pa.bool_(),
     staged_rows.STALE: pa.bool_(),
     staged_rows.NEEDS_BASE: pa.bool_(),
     staged_rows.MOVED_FROM: pa.string(),

@@ -51,7 +51,7 @@ class SchemaInference:
         """Registers the versions that hold again; `new`, if given, may show that there is nothing to look for."""
         if new is None or may_revert(self._registry, new):
             found = reversions(changes, self._registry, span)
-            self._register(lambda registry: [registry.again(version, position) for version, position in found])
+            self._register(lambda registry: [registry.reinstate(version, position) for version, position in found])
 
     def widened(
         self, folded: FoldTable, kinds: dict[str, list[str]], key: str | None, version: int | None

@@ -5,7 +5,7 @@ import pyarrow as pa
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_types import arrow_type
 
-KEY, EFFECT, MENTIONED, AGAIN, STALE, COUNT = "key", "effect", "mentioned", "again", "stale", "count"
+KEY, EFFECT, MENTIONED, REFOLDED, STALE, COUNT = "key", "effect", "mentioned", "refolded", "stale", "count"
 NEEDS_BASE = "needs_base"
 MOVED_FROM = "moved_from"
 """The key of the stored row that moved here."""
@@ -30,7 +30,7 @@ def staged_layout(shape: Shape, history: bool = False) -> pa.Schema:
         (KEY, pa.string()),
         (EFFECT, pa.string()),
         (MENTIONED, pa.list_(pa.bool_())),
-        (AGAIN, pa.bool_()),
+        (REFOLDED, pa.bool_()),
         (STALE, pa.bool_()),
         (NEEDS_BASE, pa.bool_()),
         (MOVED_FROM, pa.string()),
