@@ -100,10 +100,10 @@ class ArrowChanges:
         """What a fold reads of them, of at most `most`."""
         return self._to_fold().slice(0, most)
 
-    def folded(self, spread: "Kernel", fold: "Kernel", small: Sequence[int] = ()) -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
-        events = pa.Table.from_batches(list(spread(self._to_fold().combine_chunks().to_batches())), ROW_EVENTS)
-        return pa.Table.from_batches(list(fold(sorted_events(events).combine_chunks().to_batches())), OUTCOME)
+    def folded(self, to_events: "Kernel", fold_events: "Kernel", one_bucket: Sequence[int] = ()) -> pa.Table:
+        """See `Changes.folded`."""
+        events = pa.Table.from_batches(list(to_events(self._to_fold().combine_chunks().to_batches())), ROW_EVENTS)
+        return pa.Table.from_batches(list(fold_events(sorted_events(events).combine_chunks().to_batches())), OUTCOME)
 
     def _to_fold(self) -> pa.Table:
         return fold_input(self._read(*LOG_COLUMNS))

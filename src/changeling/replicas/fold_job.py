@@ -55,7 +55,7 @@ def fold(
             if outcome.moves:
                 table = _joined(table, outcome.moves)
             if outcome.table in mixed:
-                table = replace(table, reduced=False)
+                table = replace(table, drops_superseded=False)
             folded[outcome.table] = table
 
 
@@ -63,8 +63,8 @@ def _run(
     changes: Changes, tables: Sequence[FoldTable], specs: Sequence[WriteSpec], quarantine: WriteSpec, point: int
 ) -> dict[int, TableOutcome]:
     kernel = FoldKernel(tuple(tables), tuple(specs), quarantine, point)
-    small = [number for number, table in enumerate(tables) if table.small]
-    rows = changes.folded(SupersededEvents(RowChangesKernel(tuple(tables))), kernel, small)
+    one_bucket = [number for number, table in enumerate(tables) if table.one_bucket]
+    rows = changes.folded(SupersededEvents(RowChangesKernel(tuple(tables))), kernel, one_bucket)
     return merged(msgspec.json.decode(row, type=TableOutcome) for row in rows.column("outcome").to_pylist())
 
 

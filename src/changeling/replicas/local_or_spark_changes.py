@@ -19,10 +19,10 @@ from changeling.replicas.spark_changes import SparkChanges, folded_by_tasks
 from changeling.spark.adapter import Kernel
 
 Answer = TypeVar("Answer")
-_SHARES_OF_A_CORE = 8
+_BUCKETS_OF_A_CORE = 8
 """Enough for Spark to make tasks of even size of them."""
-_SHARE_BYTES = 16 * 1024 * 1024
-"""What a share has of the log, as it is stored: a task holds the events of one share at a time."""
+_BUCKET_BYTES = 16 * 1024 * 1024
+"""What a bucket has of the log, as it is stored: a task holds the events of one bucket at a time."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,16 @@ class LocalOrSparkChanges:
         """What a fold reads of them, of at most `most`."""
         return self._asked(lambda changes: changes.to_fold(most))
 
-    def folded(self, spread: Kernel, fold: Kernel, small: Sequence[int] = ()) -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it.
-
-        Where Spark does it, tasks read the files of the log by themselves.
-        """
+    def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:
+        """See `Changes.folded`; where Spark does it, tasks read the files of the log by themselves."""
         try:
-            return self.local.folded(spread, fold, small)
+            return self.local.folded(to_events, fold_events, one_bucket)
         except NeedsSpark:
             spark = self.lake.spark
             cores = spark.sparkContext.defaultParallelism
             parts = self.log.parts(self.local.condition, LOG_COLUMNS, cores)
-            shares = max(_SHARES_OF_A_CORE * cores, parts.size // _SHARE_BYTES)
-            return folded_by_tasks(parts.frame(spark), _ReadByTasks(parts, spread), fold, small, shares)
+            buckets = max(_BUCKETS_OF_A_CORE * cores, parts.size // _BUCKET_BYTES)
+            return folded_by_tasks(parts.frame(spark), _ReadByTasks(parts, to_events), fold_events, one_bucket, buckets)
 
     def _asked(self, question: Callable[[Changes], Answer]) -> Answer:
         try:
@@ -105,10 +102,10 @@ class LocalOrSparkChanges:
 
 @dataclass(frozen=True)
 class _ReadByTasks:
-    """The numbers of tasks into what a kernel makes of the changes in their files."""
+    """Runs a kernel over the changes in the files of tasks, given the numbers of the tasks."""
 
     parts: FileParts
-    spread: Kernel
+    to_events: Kernel
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        return self.spread(part for rows in self.parts.rows(batches) for part in fold_input(rows).to_batches())
+        return self.to_events(part for rows in self.parts.rows(batches) for part in fold_input(rows).to_batches())

@@ -71,10 +71,10 @@ class Changes(Protocol):
     def to_fold(self, most: int) -> pa.Table:
         """What a fold reads of them, of at most `most`."""
 
-    def folded(self, spread: "Kernel", fold: "Kernel", small: Sequence[int]) -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it.
+    def folded(self, to_events: "Kernel", fold_events: "Kernel", one_bucket: Sequence[int]) -> pa.Table:
+        """Makes row events of the changes, puts those of a row together and in order, and folds them; returns the output of the fold.
 
-        The rows of a `small` table, by its number, are handed over together.
+        Tables with the numbers `one_bucket` are folded by one task each.
         """
 
 

@@ -156,7 +156,7 @@ class Merge:
             return table, self._tables.write_spec(merge.replica, table.shape)
 
         changes = LocalOrSparkChanges.of(self._lake).where(self._planner.changes(merges, plan))
-        wanted = [merge.folded.reduced for merge in merges]
+        wanted = [merge.folded.drops_superseded for merge in merges]
         outcomes = fold(
             changes,
             [merge.folded for merge in merges],
@@ -165,9 +165,9 @@ class Merge:
             plan.point.number,
             self._widened(plan, merges),
         )
-        for merge, reduced, (folded, _) in zip(merges, wanted, outcomes, strict=True):
+        for merge, wants_drop, (folded, _) in zip(merges, wanted, outcomes, strict=True):
             merge.folded = folded
-            if reduced and not folded.reduced:
+            if wants_drop and not folded.drops_superseded:
                 self._planner.unordered.add(folded.source)
         later = with_halves_merged_before(LocalOrSparkChanges.of(self._lake), plan, merges)
         if later is not None:

@@ -76,14 +76,14 @@ class Planner:
                 if replica.state.point < plan.point.number:
                     merge, last = self._merge_of(table, replica, plan), _version(table, replica)
                     version = merge.folded.columns.version_at(*last)
-                    small = self._takes_new(merge) and table.changes <= _FEW_CHANGES
+                    few = self._takes_new(merge) and table.changes <= _FEW_CHANGES
                     merge.folded = replace(
-                        merge.folded, small=small, reduced=not small and self._is_reduced(merge.folded)
+                        merge.folded, one_bucket=few, drops_superseded=not few and self._drops_superseded(merge.folded)
                     )
                     made.append(replace(merge, version=version, version_at=last[1]))
         return made
 
-    def _is_reduced(self, folded: FoldTable) -> bool:
+    def _drops_superseded(self, folded: FoldTable) -> bool:
         """Whether events that others supersede may be left out: of rows with a key and columns that a schema declares.
 
         Of a source whose changes do not come in the order of their positions, they were not left out before.

@@ -55,14 +55,14 @@ class RowChangesKernel:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batch by batch."""
-        spreads = [_RowChanges(number, table) for number, table in enumerate(self.tables)]
+        kernels = [_RowChanges(number, table) for number, table in enumerate(self.tables)]
         known: dict[Place, list[_RowChanges]] = {}
-        for spread in spreads:
-            known.setdefault(place_of(spread.table.source, spread.table.table), []).append(spread)
+        for one in kernels:
+            known.setdefault(place_of(one.table.source, one.table.table), []).append(one)
         for batch in batches:
             for wanted, rows in by_table(batch, known):
-                for spread in wanted:
-                    yield from (events for events in spread(rows) if events.num_rows)
+                for one in wanted:
+                    yield from (events for events in one(rows) if events.num_rows)
 
 
 class _TouchedRows(NamedTuple):
@@ -87,16 +87,17 @@ class _RowChanges:
         if not rows.all():
             batch, effects = batch.filter(pa.array(rows)), effects[rows]
         versions = self._versions(batch)
-        spread = self._keyed_events if self._keyed else self._counted_events
+        to_events = self._keyed_events if self._keyed else self._counted_events
         if self.table.append_only:
-            spread = self._appended_events
-        if self.table.reduced:
+            to_events = self._appended_events
+        if self.table.drops_superseded:
             batch = batch.append_column(COMPARED, pa.array(_may_share_position(batch.column("position"))))
         made = [
-            spread(part, kinds, encoding, version) for encoding, version, part, kinds in alike(batch, versions, effects)
+            to_events(part, kinds, encoding, version)
+            for encoding, version, part, kinds in alike(batch, versions, effects)
         ]
         # What is looked at for superseded events has all that a batch says of a position.
-        yield from made if not self.table.reduced or len(made) < 2 else [pa.concat_batches(made)]
+        yield from made if not self.table.drops_superseded or len(made) < 2 else [pa.concat_batches(made)]
 
     def _versions(self, batch: pa.RecordBatch) -> np.ndarray:
         """The version of each change; -1 where there is none. A change that carries none has that of its position."""

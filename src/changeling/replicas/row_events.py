@@ -161,9 +161,9 @@ class FoldTable:
     """What was folded before: all of the batches up to the first number, and of those up to the second the changes up to the position."""
     truncates: tuple[Truncate, ...] = ()
     """In order; histories have all of them. Other folds begin after the last one, and have only that."""
-    reduced: bool = False
+    drops_superseded: bool = False
     """Events that later ones supersede are left out before the events of a row come together."""
-    small: bool = False
+    one_bucket: bool = False
     """So few changes that one task folds all of its rows: tasks write files of their own."""
 
     @property

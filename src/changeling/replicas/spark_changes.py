@@ -21,7 +21,7 @@ from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, lane_of
 from changeling.spark.adapter import Kernel, run
 from changeling.spark.errors import SPARK_ERRORS, translate_error
 
-SHARES = 64
+BUCKETS = 64
 """Of a table whose changes are not measured before they are read."""
 
 
@@ -116,23 +116,22 @@ class SparkChanges:
         """What a fold reads of them, of at most `most`."""
         return read_columns(self.frame).limit(most).toArrow()
 
-    def folded(self, spread: Kernel, fold: Kernel, small: Sequence[int] = ()) -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it.
-
-        The rows of a `small` table, by its number, are handed to one task: each task writes files of its own.
-        """
-        return folded_by_tasks(read_columns(self.frame), spread, fold, small, SHARES)
+    def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:
+        """See `Changes.folded`: each task writes files of its own."""
+        return folded_by_tasks(read_columns(self.frame), to_events, fold_events, one_bucket, BUCKETS)
 
 
-def folded_by_tasks(changes: DataFrame, spread: Kernel, fold: Kernel, small: Sequence[int], shares: int) -> pa.Table:
-    """What a kernel makes of row events that another one makes of changes, those of a row together and in order.
+def folded_by_tasks(
+    changes: DataFrame, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int], buckets: int
+) -> pa.Table:
+    """Makes row events of changes, and folds them in tasks: those of a row together and in order.
 
-    The groups of a table are divided into so many shares, which tasks take one after another; a `small` table is one share.
+    The groups of a table are divided into so many buckets, which tasks take one after another; a table of `one_bucket` has one.
     """
-    bundles = run(changes, Bundling(spread, shares, frozenset(small)), BUNDLES)
-    together = bundles.repartition("table", "share").sortWithinPartitions("table", "share")
+    bundles = run(changes, Bundling(to_events, buckets, frozenset(one_bucket)), BUNDLES)
+    together = bundles.repartition("table", "bucket").sortWithinPartitions("table", "bucket")
     try:
-        return run(together, Unbundling(fold), OUTCOME).toArrow()
+        return run(together, Unbundling(fold_events), OUTCOME).toArrow()
     except SPARK_ERRORS as error:
         raise translate_error(error) from error
 

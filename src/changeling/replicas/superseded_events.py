@@ -35,27 +35,27 @@ class PositionSpan(msgspec.Struct, frozen=True):
 class SupersededEvents:
     """The events that a kernel makes of changes, without those that are superseded, and with the ranges that this is true for."""
 
-    spread: RowChangesKernel
+    to_events: RowChangesKernel
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """`ROW_EVENTS`. Ranges are events of tables with negative numbers: the first table has -1."""
-        tables = self.spread.tables
+        tables = self.to_events.tables
         parts: dict[int, _Part] = {}
-        for events in self.spread(batches):
+        for events in self.to_events(batches):
             number = events.column("table")[0].as_py()
-            if not tables[number].reduced:
+            if not tables[number].drops_superseded:
                 yield events
                 continue
             bounds = pc.min_max(events.column("position")).as_py()
             first, last = bounds["min"], bounds["max"]
             if number in parts and not parts[number].takes(first, last):
-                yield from parts.pop(number).reduced()
+                yield from parts.pop(number).kept()
             part = parts.setdefault(number, _Part(number, tables[number]))
             part.add(events, first, last)
             if part.is_full:
-                yield from parts.pop(number).reduced()
+                yield from parts.pop(number).kept()
         for part in parts.values():
-            yield from part.reduced()
+            yield from part.kept()
 
 
 class _Part:
@@ -81,21 +81,21 @@ class _Part:
         insort(self._ranges, (first, last))
         self._new.append(events)
         if _rows(self._left) + _rows(self._new) >= MOST_EVENTS:
-            self._reduce()
+            self._drop_superseded()
 
     @property
     def is_full(self) -> bool:
         """Whether most of its events stay."""
         return not self._new and _rows(self._left) > MOST_EVENTS // 2
 
-    def reduced(self) -> Iterator[pa.RecordBatch]:
+    def kept(self) -> Iterator[pa.RecordBatch]:
         """The events that stay, and the ranges of all."""
         if self._new:
-            self._reduce()
+            self._drop_superseded()
         yield _marker(self._number, [PositionSpan(self._name, first, last) for first, last in self._ranges])
         yield from self._left
 
-    def _reduce(self) -> None:
+    def _drop_superseded(self) -> None:
         events = pa.Table.from_batches([*self._left, *self._new])
         self._left, self._new = without_superseded(events, self._table).to_batches(), []
 
