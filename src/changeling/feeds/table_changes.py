@@ -22,7 +22,7 @@ from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.key_moves import Half, Moved, moved
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
+from changeling.replicas.row_events import OLD_KEY_UNKNOWN, READ_COLUMNS, ROW_EVENTS, UNIDENTIFIED, FoldTable
 from changeling.replicas.shape import Columns, Shape
 
 _KEPT = ("op", "key", "before", "after", "position", "meta")
@@ -119,7 +119,7 @@ def _without_repetitions(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.Recor
 
 def _events(batch: pa.RecordBatch, read: Values) -> Iterator[Event | Incomplete]:
     """Events of one encoding and version of the schema; `record` is the place of the change among those of the point."""
-    is_lost = pc.is_in(batch.column("effect"), pa.array([UNPLACED, UNSETTLED]))
+    is_lost = pc.is_in(batch.column("effect"), pa.array([UNIDENTIFIED, OLD_KEY_UNKNOWN]))
     for place, key, values in _columns(batch.filter(is_lost), "record", "key", "values"):
         yield Incomplete(place, str(values or key), "its key does not fit the columns of the table")
     batch = batch.filter(pc.invert(is_lost))

@@ -36,7 +36,7 @@ class ArrowChanges:
         """Those of them for which all conditions hold."""
         return replace(self, condition=all_of([self.condition, *conditions]))
 
-    def held(self) -> "ArrowChanges":
+    def cached(self) -> "ArrowChanges":
         """The same changes, read with all columns that a fold needs."""
         return replace(self, known=self._read(*LOG_COLUMNS))
 

@@ -285,7 +285,7 @@ class States(Generic[Rows]):
             elif given is None and reads.cut_by(base.position):
                 base = self._base(identity, replica, reads.first, "the snapshot of a table without a key")
         span = between(base.position, limit, batch), at_least("position", reads.contain)
-        changes = self._changes.where(of_table(source, table), *span).held()
+        changes = self._changes.where(of_table(source, table), *span).cached()
         truncated = last_truncate(changes)
         if truncated is not None:
             base, given = Base(), None

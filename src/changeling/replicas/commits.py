@@ -83,7 +83,7 @@ class Committer:
         if merge.folded.staged:
             return self._on_top(merge, outcome, state)
         reach("replica.before")
-        is_added = merge.replica.snapshot is None or (merge.folded.append_only and not merge.from_scratch)
+        is_added = merge.replica.snapshot is None or (merge.folded.is_change_list and not merge.from_scratch)
         committed = (self._rows.add if is_added else self._rows.overwrite)(merge.replica, outcome.files, state)
         reach("replica.after")
         return committed
@@ -194,7 +194,7 @@ class Committer:
         if merge.folded.history or (merge.folded.staged and not outcome.files):
             return None
         # A list of changes only grows, and so does its quarantine.
-        any_before = (merge.replica.state.quarantined > 0 or resumed) and not merge.folded.append_only
+        any_before = (merge.replica.state.quarantined > 0 or resumed) and not merge.folded.is_change_list
         # From an earlier state on, rows move once more: what was quarantined of them is where they are already.
         moves = not (merge.from_scratch or merge.folded.refold_keys)
         written = RowsWritten(outcome.files, merge.folded.shape, moves) if merge.folded.staged else None

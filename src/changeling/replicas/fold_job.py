@@ -7,7 +7,7 @@ import msgspec
 
 from changeling.iceberg.parquet_files import WriteSpec, discard
 from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
-from changeling.replicas.key_move_lookup import settled
+from changeling.replicas.key_move_lookup import look_up_moves
 from changeling.replicas.logged_changes import Changes
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_events import FoldTable
@@ -41,7 +41,7 @@ def fold(
         odd = [
             outcome
             for place, outcome in found.items()
-            if outcome.wider or outcome.moves or outcome.unsettled or place in mixed
+            if outcome.wider or outcome.moves or outcome.unknown_old_keys or place in mixed
         ]
         if not odd:
             return [(table, found.get(place, TableOutcome(table=place))) for place, table in enumerate(folded)]
@@ -50,8 +50,8 @@ def fold(
             table = folded[outcome.table]
             if outcome.wider:
                 table = widen(table, outcome.wider)
-            if outcome.unsettled:
-                table = replace(table, moved=settled(changes, table))
+            if outcome.unknown_old_keys:
+                table = replace(table, moved=look_up_moves(changes, table))
             if outcome.moves:
                 table = _joined(table, outcome.moves)
             if outcome.table in mixed:

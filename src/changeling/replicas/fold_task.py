@@ -16,7 +16,7 @@ from changeling.replicas.change_order import Rank, ranks
 from changeling.replicas.fold import Fold, RowEvent
 from changeling.replicas.repeated_events import repeated
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import PLUS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
+from changeling.replicas.row_events import OLD_KEY_UNKNOWN, PLUS, ROW_EVENTS, UNIDENTIFIED, FoldTable
 from changeling.replicas.row_writer import RowWriter, State
 from changeling.replicas.snapshot_attempts import deciding
 from changeling.replicas.superseded_events import PositionSpan, marked_table, spans_in
@@ -43,7 +43,7 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     wider: dict[str, list[str]] = {}
     moves: list[tuple[str, str]] = []
     """Keys between which rows with partial images moved, and that were not folded together."""
-    unsettled: int = 0
+    unknown_old_keys: int = 0
     """New rows with partial images whose old key is not known yet."""
     spans: list[PositionSpan] = []
     """Where events were left out that later ones supersede."""
@@ -116,7 +116,7 @@ def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
         quarantine_files=one.quarantine_files + other.quarantine_files,
         wider=wider,
         moves=one.moves + other.moves,
-        unsettled=one.unsettled + other.unsettled,
+        unknown_old_keys=one.unknown_old_keys + other.unknown_old_keys,
         spans=one.spans + other.spans,
     )
 
@@ -182,13 +182,13 @@ class _TableFold:
         self._row_writer = RowWriter(table, Writer(spec), Writer(quarantine), point)
         self._events = self._ties = 0
         self._moves: set[tuple[str, str]] = set()
-        self._unsettled = 0
+        self._unknown_old_keys = 0
 
     def take(self, rows: pa.Table) -> None:
         """Folds complete groups."""
         self._events += rows.num_rows
-        if self._table.append_only:
-            self._row_writer.append(rows)
+        if self._table.is_change_list:
+            self._row_writer.write_changes(rows)
             return
         starts = _starts(rows)
         alone = starts | _differs(rows, "position")
@@ -223,7 +223,7 @@ class _TableFold:
         effects = rows.column("effect").combine_chunks()
         decided = np.asarray(pc.is_in(effects, pa.array([Effect.REPLACE.value, Effect.DELETE.value])))
         mixed = ~np.asarray(rows.column("moved_from").combine_chunks().is_null())
-        mixed |= np.asarray(pc.is_in(effects, pa.array([UNPLACED, UNSETTLED])))
+        mixed |= np.asarray(pc.is_in(effects, pa.array([UNIDENTIFIED, OLD_KEY_UNKNOWN])))
         if self._table.groups:
             mixed |= _differs(rows, "key") & ~starts
         bounds = np.flatnonzero(starts)
@@ -231,8 +231,8 @@ class _TableFold:
         plain = decided[lasts] & ~np.logical_or.reduceat(mixed, bounds)
         winners = rows.take(pa.array(lasts[plain], pa.int64()))
         gone = np.asarray(pc.equal(winners.column("effect").combine_chunks(), Effect.DELETE.value))
-        self._row_writer.wholes(winners.filter(pa.array(~gone)))
-        self._row_writer.gone(winners.filter(pa.array(gone)))
+        self._row_writer.write_whole_rows(winners.filter(pa.array(~gone)))
+        self._row_writer.write_deletes(winners.filter(pa.array(gone)))
         for start, last in zip(bounds[~plain].tolist(), lasts[~plain].tolist(), strict=True):
             self._fold_group(rows.slice(start, last + 1 - start))
 
@@ -240,23 +240,23 @@ class _TableFold:
         refolded = bool(rows.column("refolded")[0].as_py())
         fold = Fold(self._table.stored)
         last: dict[str, str] = {}
-        for _, event in self._placed(rows):
+        for _, event in self._identified(rows):
             fold.apply(event)
             last[event.key] = last[event.moved_from or event.key] = event.position
         for key, row in fold.rows.items():
-            self._row_writer.row(key, row, refolded, last.get(key, ""))
+            self._row_writer.write_row(key, row, refolded, last.get(key, ""))
 
-    def _placed(self, rows: pa.Table) -> Iterator[tuple[int, RowEvent]]:
-        """The events of a group, each with its row's number; those without a place are quarantined."""
+    def _identified(self, rows: pa.Table) -> Iterator[tuple[int, RowEvent]]:
+        """The events of a group, each with its row's number; changes that do not identify their row are quarantined."""
         names = ("key", "position", "effect", "values", "encoding", "schema", "moved_from")
         for number, (key, position, kind, values, encoding, schema, moved_from) in enumerate(
             zip(*(rows.column(name).to_pylist() for name in names), strict=True)
         ):
-            if kind == UNPLACED:
-                self._row_writer.unplaced(values, encoding, schema, position)
+            if kind == UNIDENTIFIED:
+                self._row_writer.quarantine_change(values, encoding, schema, position)
                 continue
-            if kind == UNSETTLED:
-                self._unsettled += 1
+            if kind == OLD_KEY_UNKNOWN:
+                self._unknown_old_keys += 1
                 continue
             if moved_from is not None and self._table.groups.get(key) != self._table.groups.get(moved_from, ""):
                 self._moves.add((moved_from, key))
@@ -281,7 +281,7 @@ class _TableFold:
                 for found in states.values():
                     found.append(passed[-1])
 
-        for number, event in self._placed(rows):
+        for number, event in self._identified(rows):
             if truncates:
                 pass_truncates(places[number])
             fold.apply(event)
@@ -292,16 +292,16 @@ class _TableFold:
                     found.append((event.position, times[number], ops[number], fold.row(key)))
         pass_truncates(None)
         for key, found in states.items():
-            self._row_writer.states(key, found, refolded)
+            self._row_writer.write_states(key, found, refolded)
 
     def _count(self, rows: pa.Table, starts: np.ndarray) -> None:
         """How many more or fewer rows of each kind there are."""
         effects = rows.column("effect").combine_chunks()
-        unplaced = np.asarray(pc.equal(effects, UNPLACED))
-        for _ in self._placed(rows.filter(pa.array(unplaced))):
-            raise AssertionError("a change without a place makes no event")
-        if unplaced.any():
-            rows, effects = rows.filter(pa.array(~unplaced)), effects.filter(pa.array(~unplaced))
+        unidentified = np.asarray(pc.equal(effects, UNIDENTIFIED))
+        for _ in self._identified(rows.filter(pa.array(unidentified))):
+            raise AssertionError("a change that does not identify its row makes no event")
+        if unidentified.any():
+            rows, effects = rows.filter(pa.array(~unidentified)), effects.filter(pa.array(~unidentified))
             starts = _starts(rows)
         if not rows.num_rows:
             return
@@ -311,7 +311,7 @@ class _TableFold:
             counting = deciding(np.cumsum(starts).tolist(), attempts.to_pylist(), self._table.attempts)
             signs[~np.array(counting, bool)] = 0
         firsts = np.flatnonzero(starts)
-        self._row_writer.counted(rows.take(pa.array(firsts, pa.int64())), np.add.reduceat(signs, firsts))
+        self._row_writer.write_counts(rows.take(pa.array(firsts, pa.int64())), np.add.reduceat(signs, firsts))
 
     def finished(self) -> TableOutcome:
         """Closes the files."""
@@ -328,9 +328,9 @@ class _TableFold:
             ties=self._ties,
             wider={name: sorted(kinds) for name, kinds in row_writer.typed.wider.items()},
             moves=sorted(self._moves),
-            unsettled=self._unsettled,
+            unknown_old_keys=self._unknown_old_keys,
         )
-        if found.wider or found.moves or found.unsettled:
+        if found.wider or found.moves or found.unknown_old_keys:
             # The table is folded again with what was found: these files are useless.
             self.abandon()
             return found

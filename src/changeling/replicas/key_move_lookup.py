@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("position", "key", "transaction", "meta")
 
 
-def settled(changes: Changes, table: FoldTable, after: str = "") -> Moved:
+def look_up_moves(changes: Changes, table: FoldTable, after: str = "") -> Moved:
     """The moves of one table that appear as a delete and a create, whose create is after a position."""
     own = changes.where(of_table(table.source, table.table), is_set("key"))
     creates = list(_halves(own.where(is_part(), above("position", after)).rows(*_COLUMNS)))
@@ -129,10 +129,10 @@ def with_halves_merged_before(
 def _first_merged_before(changes: Changes, plan: "PointPlan", merge: "ReplicaMerge") -> str | None:
     """The first delete that was merged before the fold began, and whose create the fold has."""
     folded = merge.folded
-    if merge.from_scratch or folded.append_only or len(folded.moved.deletes) == len(folded.moved.old_keys):
+    if merge.from_scratch or folded.is_change_list or len(folded.moved.deletes) == len(folded.moved.old_keys):
         return None
     limit, batch = plan.limits.get(merge.pending.source), plan.point.of(merge.pending.source).batch
-    whole = settled(changes.where(between("", limit, batch)), folded, folded.start_after.position)
+    whole = look_up_moves(changes.where(between("", limit, batch)), folded, folded.start_after.position)
     return min((position for position, _ in whole.deletes if position <= folded.start_after.position), default=None)
 
 

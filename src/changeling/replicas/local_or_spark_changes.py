@@ -43,10 +43,10 @@ class LocalOrSparkChanges:
         """Those of them for which all conditions hold."""
         return replace(self, local=self.local.where(*conditions))
 
-    def held(self) -> "LocalOrSparkChanges":
+    def cached(self) -> "LocalOrSparkChanges":
         """The same changes, read once where they are few."""
         try:
-            return replace(self, local=self.local.held())
+            return replace(self, local=self.local.cached())
         except NeedsSpark:
             return self
 

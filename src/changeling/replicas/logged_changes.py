@@ -41,7 +41,7 @@ class Changes(Protocol):
     def where(self, *conditions: Condition) -> Self:
         """Those of them for which all conditions hold."""
 
-    def held(self) -> Self:
+    def cached(self) -> Self:
         """The same changes, for several questions: in this process they are read once."""
 
     def least(self, column: str, *others: str) -> tuple[Any, ...] | None:

@@ -88,7 +88,7 @@ class Planner:
 
         Of a source whose changes do not come in the order of their positions, they were not left out before.
         """
-        is_kept = folded.history or folded.append_only or not folded.shape.key or not folded.columns.shapes
+        is_kept = folded.history or folded.is_change_list or not folded.shape.key or not folded.columns.shapes
         return not is_kept and folded.source not in self.unordered
 
     def changes(self, merges: Sequence[ReplicaMerge], plan: PointPlan) -> Condition:
@@ -124,7 +124,7 @@ class Planner:
         """Whether a table needs only changes that the last point does not have: all of them where it has nothing of the source."""
         last = self._points.last.of(merge.pending.source)
         on_top = merge.folded.start_after == Rank(last.position or "")
-        return not last.batch or (not merge.from_scratch and (merge.folded.append_only or on_top))
+        return not last.batch or (not merge.from_scratch and (merge.folded.is_change_list or on_top))
 
     def _own_changes(self, merge: ReplicaMerge, plan: PointPlan) -> Condition:
         source = merge.pending.source
@@ -174,7 +174,7 @@ class Planner:
         already_folded = last.last_complete_batch, last.batch, last.position or ""
         folded = FoldTable(table.source, table.table, columns, shape, stored=True, already_folded=already_folded)
         if replica.identity.kind == "changes":
-            return replace(folded, shape=Shape(shape.columns), stored=False, append_only=True)
+            return replace(folded, shape=Shape(shape.columns), stored=False, is_change_list=True)
         return replace(folded, history=replica.identity.kind == "history")
 
     def _merge_of(self, table: PendingTable, replica: Replica, plan: PointPlan) -> ReplicaMerge:
@@ -188,7 +188,7 @@ class Planner:
             # Rows that are no longer in the log keep their column names.
             named = folded.columns.identified(replica.shape, replica.state.version)
             replica = self._tables.note(replace(replica, shape=named))
-        if folded.append_only:
+        if folded.is_change_list:
             return ReplicaMerge(table, replica, folded)
         folded = replace(folded, start_after=Rank(held))
         if folded.history:
@@ -215,13 +215,13 @@ class Planner:
         """All changes, or those after the last truncate, or from the last complete snapshot of a table without a key on."""
         folded = replace(self._folded(table, replica, plan), stored=False, already_folded=(0, 0, ""))
         before = self._points.last.of(table.source).batch
-        if not (folded.shape.key or folded.append_only) and (table.reads or before):
+        if not (folded.shape.key or folded.is_change_list) and (table.reads or before):
             reads = self._reads(table, plan)
             folded = replace(folded, attempts=reads.attempts, contained=reads.contain)
         truncates = self._truncates(table, plan, "")
         if folded.history:
             folded = replace(folded, truncates=truncates)
-        elif truncates and not folded.append_only:
+        elif truncates and not folded.is_change_list:
             folded = replace(folded, start_after=truncates[-1].rank, truncates=truncates[-1:])
         if not (folded.start_after.position or folded.contained or self._bases.log_is_whole()):
             self._warnings.append(

@@ -6,7 +6,7 @@ import pyarrow as pa
 from changeling.replicas.key_moves import Moved, Place
 from changeling.replicas.keys import KeyReader
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import CODES, UNSETTLED
+from changeling.replicas.row_events import CODES, OLD_KEY_UNKNOWN
 
 
 def without_deletes_of_moves(
@@ -21,7 +21,7 @@ def without_deletes_of_moves(
     return batch.filter(pa.array(kept)), effects[kept]
 
 
-def settled(
+def with_known_moves(
     batch: pa.RecordBatch, effects: np.ndarray, moved: Moved, moves: dict[int, str], reader: KeyReader
 ) -> np.ndarray:
     """The effects, with rows marked whose old key has not been looked up yet.
@@ -35,7 +35,7 @@ def settled(
     for row in unknown:
         place = _place(batch, row)
         if place not in moved.old_keys:
-            effects[row] = CODES[UNSETTLED]
+            effects[row] = CODES[OLD_KEY_UNKNOWN]
         elif (old := moved.old_keys[place]) is not None and (key := reader.one(old)) is not None:
             moves[row] = key
     return effects

@@ -28,10 +28,10 @@ from changeling.replicas.row_events import (
     COMPARED,
     KINDS,
     MINUS,
+    OLD_KEY_UNKNOWN,
     PLUS,
     ROW_EVENTS,
-    UNPLACED,
-    UNSETTLED,
+    UNIDENTIFIED,
     FoldTable,
     image_sums,
 )
@@ -88,7 +88,7 @@ class _RowChanges:
             batch, effects = batch.filter(pa.array(rows)), effects[rows]
         versions = self._versions(batch)
         to_events = self._keyed_events if self._keyed else self._counted_events
-        if self.table.append_only:
+        if self.table.is_change_list:
             to_events = self._appended_events
         if self.table.drops_superseded:
             batch = batch.append_column(COMPARED, pa.array(_may_share_position(batch.column("position"))))
@@ -119,12 +119,12 @@ class _RowChanges:
         reader = KeyReader(self.table.columns, self.table.shape, encoding, None if version < 0 else version)
         keys = reader(batch.column("key"))
         moves = old_keys(batch, np.isin(effects, _WRITING), keys, reader)
-        effects = partial_inserts.settled(batch, effects, self.table.moved, moves, reader)
+        effects = partial_inserts.with_known_moves(batch, effects, self.table.moved, moves, reader)
         values = _plain(batch.column("after"))
         if keys.null_count:
-            unplaced = keys.is_null()
-            effects = np.where(np.asarray(unplaced), CODES[UNPLACED], effects)
-            values = pc.if_else(unplaced, _plain(batch.column("key")), values)
+            unidentified = keys.is_null()
+            effects = np.where(np.asarray(unidentified), CODES[UNIDENTIFIED], effects)
+            values = pc.if_else(unidentified, _plain(batch.column("key")), values)
             keys = pc.fill_null(keys, "")
         # A row with a full image leaves one key and appears under another: two events that need not be folded together.
         leaving = [place for place in moves if effects[place] == CODES[Effect.REPLACE]]
@@ -156,7 +156,7 @@ class _RowChanges:
                 key = None if text is None else self._content(text, encoding, version)
                 places.append(place)
                 keys.append(key or "")
-                kinds.append(kind if key is not None else UNPLACED)
+                kinds.append(kind if key is not None else UNIDENTIFIED)
                 values.append(text)
         own, effect_names, texts = (pa.array(column, pa.string()) for column in (keys, kinds, values))
         rows = _TouchedRows(own, pa.nulls(len(keys), pa.string()), effect_names, texts)
@@ -220,7 +220,7 @@ class _RowChanges:
             return events
         wanted = pc.or_(events.column("refolded"), pc.greater(events.column("position"), table.applied_up_to))
         # A row that may have left a key which is folded again.
-        return events.filter(pc.or_(wanted, pc.equal(events.column("effect"), UNSETTLED)))
+        return events.filter(pc.or_(wanted, pc.equal(events.column("effect"), OLD_KEY_UNKNOWN)))
 
     def _refolded(self, keys: pa.Array, moved_from: pa.Array) -> pa.Array:
         """A row that left a key which is folded again appears there, so its new key is folded again too."""
@@ -234,7 +234,7 @@ class _RowChanges:
 
     def _attempts(self, batch: pa.RecordBatch, count: int) -> pa.Array:
         """The attempts at a snapshot that rows belong to."""
-        if not self.table.attempts or self._keyed or self.table.append_only:
+        if not self.table.attempts or self._keyed or self.table.is_change_list:
             return pa.nulls(count, pa.int32())
         places = zip(*(batch.column(name).to_pylist() for name in ("op", *ARRIVAL)), strict=True)
         return pa.array([self._attempt(*place) if op == Operation.READ else None for op, *place in places], pa.int32())
@@ -277,12 +277,12 @@ def _counted(
     if op is Operation.DELETE and goes:
         return [(MINUS, before)]
     if op is Operation.DELETE or not (goes or comes):
-        return [(UNPLACED, before or after)]
+        return [(UNIDENTIFIED, before or after)]
     if goes and comes:
         return [(MINUS, before), (PLUS, after)]
     if halves and (before is None or after is None):
         return [(MINUS, before) if goes else (PLUS, after)]
-    return [(UNPLACED, before or after)]
+    return [(UNIDENTIFIED, before or after)]
 
 
 def _spelled(value: bytes, reader: Reader) -> bytes:

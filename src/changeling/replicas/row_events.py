@@ -17,11 +17,11 @@ from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.snapshot_attempts import Attempt
 
-PLUS, MINUS, UNPLACED, UNSETTLED = "plus", "minus", "unplaced", "unsettled"
-"""In addition to the effects on rows with a key: one row more, one less, a change that has no place in the replica, and a new row
-with a partial image whose old key has not been looked up yet."""
+PLUS, MINUS, UNIDENTIFIED, OLD_KEY_UNKNOWN = "plus", "minus", "unidentified", "old_key_unknown"
+"""In addition to the effects on rows with a key: one row more, one less, a change that does not identify its row, and a new row with a
+partial image whose old key has not been looked up yet."""
 
-KINDS = (*(one.value for one in Effect), UNPLACED, UNSETTLED)
+KINDS = (*(one.value for one in Effect), UNIDENTIFIED, OLD_KEY_UNKNOWN)
 """The effects of changes of rows with a key; in the shuffle each is identified by its index."""
 CODES = {kind: place for place, kind in enumerate(KINDS)}
 
@@ -151,7 +151,7 @@ class FoldTable:
     staged: bool = True
     """Rows are staged with their effects; otherwise they are written as final rows, which requires that nothing is stored."""
     history: bool = False
-    append_only: bool = False
+    is_change_list: bool = False
     """Nothing is folded: every change is a row."""
     attempts: tuple[Attempt, ...] = ()
     """Attempts at a snapshot of a table without a key: the rows of each count, and one attempt counts for all."""

@@ -59,7 +59,7 @@ class RowWriter:
         self._waiting: list[dict[str, Any]] = []
         self._cells: list[Row] = []
 
-    def wholes(self, rows: pa.Table) -> None:
+    def write_whole_rows(self, rows: pa.Table) -> None:
         """Rows whose last event contains all of them."""
         for start in range(0, rows.num_rows, _FLUSH):
             part = rows.slice(start, _FLUSH)
@@ -68,7 +68,7 @@ class RowWriter:
                 arrays = self.typed.whole(images, keys, encoding, version)
                 self._write(arrays, keys, positions, {staged_rows.REFOLDED: refolded})
 
-    def counted(self, rows: pa.Table, counts: np.ndarray) -> None:
+    def write_counts(self, rows: pa.Table, counts: np.ndarray) -> None:
         """Rows without a key, and how many more or fewer of each there are."""
         for start in range(0, rows.num_rows, _FLUSH):
             part = rows.slice(start, _FLUSH).append_column(staged_rows.COUNT, pa.array(counts[start : start + _FLUSH]))
@@ -88,7 +88,7 @@ class RowWriter:
         copies = pa.array(np.repeat(np.arange(len(keys)), np.maximum(count.to_numpy(), 0)), pa.int64())
         self._write([array.take(copies) for array in arrays], keys.slice(0, 0), positions.slice(0, 0), {})
 
-    def append(self, rows: pa.Table) -> None:
+    def write_changes(self, rows: pa.Table) -> None:
         """Changes, each a row of its own."""
         service = service_names(self._table.shape, "changes")
         for start in range(0, rows.num_rows, _FLUSH):
@@ -100,15 +100,15 @@ class RowWriter:
                 moments = pc.divide(times, 1000).cast(pa.timestamp("us", "UTC"))
                 self._write(arrays, keys, values[-1], dict(zip(service, [*values, moments], strict=True)))
 
-    def gone(self, rows: pa.Table) -> None:
+    def write_deletes(self, rows: pa.Table) -> None:
         """Rows that no longer exist."""
         if not self._table.stored:
             return
         refolded = rows.column("refolded").to_pylist()
         for key, place in zip(rows.column("key").to_pylist(), refolded, strict=True):
-            self.row(key, None, bool(place), "")
+            self.write_row(key, None, bool(place), "")
 
-    def row(self, key: str, row: Row | None, refolded: bool, position: str) -> None:
+    def write_row(self, key: str, row: Row | None, refolded: bool, position: str) -> None:
         """One row as its fold left it."""
         if row is None:
             if self._table.stored:
@@ -136,7 +136,7 @@ class RowWriter:
             },
         )
 
-    def states(self, key: str, states: list[State], refolded: bool) -> None:
+    def write_states(self, key: str, states: list[State], refolded: bool) -> None:
         """Every state of one row, each until the next begins."""
         if self._table.stored and states:
             position, time, _, _ = states[0]
@@ -162,8 +162,8 @@ class RowWriter:
                 },
             )
 
-    def unplaced(self, image: str | None, encoding: str, version: int | None, position: str) -> None:
-        """A change that has no place in the replica: a key that does not fit, or no key and no full image."""
+    def quarantine_change(self, image: str | None, encoding: str, version: int | None, position: str) -> None:
+        """Quarantines a change that does not identify its row: a key that does not fit, or no key and no full image."""
         if self._table.shape.key and image is not None:
             before = {name: len(kinds) for name, kinds in self.typed.wider.items()}
             self._meet_key(image, encoding, version)

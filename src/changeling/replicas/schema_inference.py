@@ -72,4 +72,4 @@ class SchemaInference:
                 "declare the table's columns in the pipeline file, with `schema: ignore`"
             )
         shape = columns.shape(version)
-        return replace(folded, columns=columns, shape=Shape(shape.columns) if folded.append_only else shape)
+        return replace(folded, columns=columns, shape=Shape(shape.columns) if folded.is_change_list else shape)

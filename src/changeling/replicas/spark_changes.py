@@ -43,7 +43,7 @@ class SparkChanges:
             frame = frame.where(spark_condition(condition))
         return SparkChanges(frame)
 
-    def held(self) -> "SparkChanges":
+    def cached(self) -> "SparkChanges":
         """The same: Spark reads them for each question, and only what it asks for."""
         return self
 

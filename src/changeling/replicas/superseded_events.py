@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
+from changeling.replicas.row_events import OLD_KEY_UNKNOWN, ROW_EVENTS, UNIDENTIFIED, FoldTable
 
 MOST_EVENTS = 150_000
 """Events of one table that are looked at together: they are some 400 bytes each. Where few of them stay, more are added."""
@@ -145,7 +145,7 @@ def without_superseded(events: pa.Table, table: FoldTable) -> pa.Table:
     np.maximum.at(decided, codes[decides], ranks[decides])
     superseded = ranks < decided[codes]
     superseded &= np.asarray(events.column("moved_from").is_null())
-    superseded &= ~np.asarray(pc.is_in(effects, pa.array([UNPLACED, UNSETTLED])))
+    superseded &= ~np.asarray(pc.is_in(effects, pa.array([UNIDENTIFIED, OLD_KEY_UNKNOWN])))
     if table.groups:
         grouped = pc.is_in(keys.dictionary, pa.array(list(table.groups), pa.string()))
         superseded &= ~np.asarray(grouped)[codes]
