@@ -20,9 +20,10 @@ from changeling.model.position import encode
 from changeling.model.table import Column, TableName, TableSchema
 from changeling.replicas.change_order import ARRIVAL, Truncate, ranks, truncates_in_order
 from changeling.replicas.fold_job import _joined
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
 from changeling.replicas.row_changes import RowChangesKernel
-from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, FoldTable, sorted_events
+from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, sorted_events
 from changeling.replicas.shape import columns_of
 from tests.replicas.test_fold import COLUMNS, Database, Rows, apply
 

@@ -18,9 +18,10 @@ from changeling.model.operation import Image, Operation
 from changeling.model.position import encode
 from changeling.replicas import superseded_events
 from changeling.replicas.fold_job import fold
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.fold_task import OUTCOME, TableOutcome
 from changeling.replicas.logged_changes import Changes
-from changeling.replicas.row_events import FoldTable, sorted_events
+from changeling.replicas.row_events import sorted_events
 from changeling.replicas.shape import columns_of
 from changeling.replicas.superseded_events import PositionSpan, overlap
 from tests.replicas.test_fold import COLUMNS, Database, Rows

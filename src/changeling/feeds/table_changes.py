@@ -19,10 +19,11 @@ from changeling.model import arrow_layouts
 from changeling.model.change import Transaction
 from changeling.model.operation import Operation
 from changeling.replicas.change_order import ARRIVAL
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.key_moves import Half, Moved, moved
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import OLD_KEY_UNKNOWN, READ_COLUMNS, ROW_EVENTS, UNIDENTIFIED, FoldTable
+from changeling.replicas.row_events import OLD_KEY_UNKNOWN, READ_COLUMNS, ROW_EVENTS, UNIDENTIFIED
 from changeling.replicas.shape import Columns, Shape
 
 _KEPT = ("op", "key", "before", "after", "position", "meta")

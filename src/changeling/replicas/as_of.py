@@ -19,6 +19,7 @@ from changeling.model.table import TableName
 from changeling.replicas.bases import Base, Bases
 from changeling.replicas.change_order import START
 from changeling.replicas.fold_job import fold
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.gaps import Unknown, UnknownOf, nothing_unknown
 from changeling.replicas.logged_changes import (
     Changes,
@@ -36,7 +37,6 @@ from changeling.replicas.logged_changes import (
 )
 from changeling.replicas.points import Point, Points
 from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.schema_inference import Policies, SchemaInference
 from changeling.replicas.schema_reversion import PositionRange
 from changeling.replicas.shape import Shape

@@ -6,11 +6,11 @@ from dataclasses import replace
 import msgspec
 
 from changeling.iceberg.parquet_files import WriteSpec, discard
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
 from changeling.replicas.key_move_lookup import look_up_moves
 from changeling.replicas.logged_changes import Changes
 from changeling.replicas.row_changes import RowChangesKernel
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.superseded_events import SupersededEvents, overlap
 
 Widen = Callable[[FoldTable, dict[str, list[str]]], FoldTable]

@@ -14,9 +14,10 @@ from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile, dis
 from changeling.model.arrow_layouts import conform
 from changeling.replicas.change_order import Rank, ranks
 from changeling.replicas.fold import Fold, RowEvent
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.repeated_events import repeated
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import OLD_KEY_UNKNOWN, PLUS, ROW_EVENTS, UNIDENTIFIED, FoldTable
+from changeling.replicas.row_events import OLD_KEY_UNKNOWN, PLUS, ROW_EVENTS, UNIDENTIFIED
 from changeling.replicas.row_writer import RowWriter, State
 from changeling.replicas.snapshot_attempts import deciding
 from changeling.replicas.superseded_events import PositionSpan, marked_table, spans_in

@@ -9,9 +9,9 @@ import pyarrow as pa
 from changeling.formats.key_changes import old_key_of
 from changeling.iceberg.conditions import Condition, above, all_of, equals, is_set, one_of
 from changeling.model.change import Transaction
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.key_moves import Half, Moved, moved
 from changeling.replicas.logged_changes import Changes, between, is_part, of_table
-from changeling.replicas.row_events import FoldTable
 
 if TYPE_CHECKING:
     from changeling.replicas.pending_changes import PointPlan

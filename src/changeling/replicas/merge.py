@@ -23,6 +23,7 @@ from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.replicas.commits import Committer
 from changeling.replicas.fold_job import fold
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.fold_task import TableOutcome
 from changeling.replicas.key_move_lookup import with_halves_merged_before
 from changeling.replicas.local_or_spark_changes import LocalOrSparkChanges
@@ -33,7 +34,6 @@ from changeling.replicas.points import BASE, Point, Points, points_of
 from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_merges import ReplicaMerge
 from changeling.replicas.replica_reader import Identity, ReplicaState
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.schema_inference import Policies, SchemaInference
 from changeling.replicas.staged_rows import staged_layout
 from changeling.replicas.staging_folder import place_of_merge, read_plan, remove_place, write_plan

@@ -10,6 +10,7 @@ from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
 from changeling.replicas.bases import Base, Bases
 from changeling.replicas.change_order import Rank, Truncate
+from changeling.replicas.fold_table import NOTHING_FOLDED, AlreadyFolded, FoldTable
 from changeling.replicas.key_move_lookup import reassigned
 from changeling.replicas.local_or_spark_changes import LocalOrSparkChanges
 from changeling.replicas.logged_changes import all_truncates, between, is_part, of_table
@@ -18,7 +19,6 @@ from changeling.replicas.pending_changes import PendingTable, PointPlan
 from changeling.replicas.points import Points, SourcePoint
 from changeling.replicas.replica_merges import ReplicaMerge, late_keys
 from changeling.replicas.replica_reader import Identity, Replica
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.schema_inference import SchemaInference
 from changeling.replicas.schema_reversion import PositionRange
 from changeling.replicas.shape import Shape
@@ -171,7 +171,7 @@ class Planner:
         columns = self._inference.columns(table.source, table.table, table.key, key)
         shape = columns.shape(columns.version_at(*_version(table, replica)))
         last = self._points.last.of(table.source)
-        already_folded = last.last_complete_batch, last.batch, last.position or ""
+        already_folded = AlreadyFolded(last.last_complete_batch, last.batch, last.position or "")
         folded = FoldTable(table.source, table.table, columns, shape, stored=True, already_folded=already_folded)
         if replica.identity.kind == "changes":
             return replace(folded, shape=Shape(shape.columns), stored=False, is_change_list=True)
@@ -213,7 +213,7 @@ class Planner:
 
     def _from_scratch(self, table: PendingTable, replica: Replica, plan: PointPlan) -> ReplicaMerge:
         """All changes, or those after the last truncate, or from the last complete snapshot of a table without a key on."""
-        folded = replace(self._folded(table, replica, plan), stored=False, already_folded=(0, 0, ""))
+        folded = replace(self._folded(table, replica, plan), stored=False, already_folded=NOTHING_FOLDED)
         before = self._points.last.of(table.source).batch
         if not (folded.shape.key or folded.is_change_list) and (table.reads or before):
             reads = self._reads(table, plan)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from changeling.model.operation import Operation
 from changeling.replicas.change_order import Rank, ranks
 from changeling.replicas.fold import Repetitions
-from changeling.replicas.row_events import FoldTable
+from changeling.replicas.fold_table import FoldTable
 
 _CONTENT = ("op", "effect", "values", "images", "moved_from", "encoding")
 

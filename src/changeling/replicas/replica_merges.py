@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from changeling.replicas.bases import Base
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.logged_changes import Changes
 from changeling.replicas.pending_changes import PendingTable
 from changeling.replicas.replica_reader import Replica
 from changeling.replicas.row_changes import RowChangesKernel
-from changeling.replicas.row_events import FoldTable
 
 MANY = 20_000
 """With more keys than this, the whole table is folded again instead of single keys."""

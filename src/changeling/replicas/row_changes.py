@@ -20,6 +20,7 @@ from changeling.model.operation import Image, Operation
 from changeling.replicas import partial_inserts
 from changeling.replicas.change_groups import Place, alike, by_table, effects_of, place_of
 from changeling.replicas.change_order import ARRIVAL
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
 from changeling.replicas.old_keys import old_keys
 from changeling.replicas.row_effect import Effect
@@ -32,7 +33,6 @@ from changeling.replicas.row_events import (
     PLUS,
     ROW_EVENTS,
     UNIDENTIFIED,
-    FoldTable,
     image_sums,
 )
 from changeling.replicas.snapshot_attempts import Assignment

@@ -12,10 +12,10 @@ from changeling.log.log_tables import QUARANTINE
 from changeling.model.arrow_layouts import tables_array
 from changeling.replicas import staged_rows
 from changeling.replicas.fold import Row
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.keys import object_text
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.shape import Shape
 from changeling.replicas.typed_rows import TypedRows
 

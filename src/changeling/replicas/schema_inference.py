@@ -10,8 +10,8 @@ from changeling.log.task_result import Sampled
 from changeling.model import json_text
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.logged_changes import Changes
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.schema_reversion import PositionRange, may_revert, reversions
 from changeling.replicas.shape import Columns, Shape, columns_of
 

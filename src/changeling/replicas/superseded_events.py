@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import OLD_KEY_UNKNOWN, ROW_EVENTS, UNIDENTIFIED, FoldTable
+from changeling.replicas.row_events import OLD_KEY_UNKNOWN, ROW_EVENTS, UNIDENTIFIED
 
 MOST_EVENTS = 150_000
 """Events of one table that are looked at together: they are some 400 bytes each. Where few of them stay, more are added."""
