@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from changeling.iceberg.catalog import catalog
 from changeling.iceberg.reader import Tables
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.log import log_tables
 from changeling.model.table import TableName
 from changeling.replicas.points import Point
@@ -31,7 +31,7 @@ def add_replica(tables: Tables, source: str, table: str, point: int = 0, shape: 
     identity = Identity(source, TableName.parse(table))
     properties = {name: msgspec.json.encode(one).decode() for name, one in ((IDENTITY, identity), (SHAPE, shape))}
     replicas = tables.in_namespace(f"{NAMESPACE}_replica")
-    rows = Table(f"{source}_{identity.table.name}", pa.schema([("id", pa.int64())]))
+    rows = TableDefinition(f"{source}_{identity.table.name}", pa.schema([("id", pa.int64())]))
     made = _add(replicas, rows, (), properties)
     state = msgspec.json.encode(ReplicaState(point=point)).decode()
     made.append(pa.table({"id": [1]}), snapshot_properties={STATE: state})
@@ -55,7 +55,10 @@ def add_points(tables: Tables, *numbers: int) -> None:
 
 
 def _add(
-    tables: Tables, table: Table, rows: Iterable[Mapping[str, Any]], properties: Mapping[str, str] | None = None
+    tables: Tables,
+    table: TableDefinition,
+    rows: Iterable[Mapping[str, Any]],
+    properties: Mapping[str, str] | None = None,
 ) -> Any:
     opened = tables.catalog()
     opened.create_namespace_if_not_exists(tables.namespace)

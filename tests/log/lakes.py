@@ -9,7 +9,7 @@ import pyarrow as pa
 import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.log import log_tables
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
@@ -43,7 +43,7 @@ class Shop:
         path.write_bytes(b"".join(text.rstrip(b"\n") + b"\n" for text in texts))
         return path
 
-    def table(self, table: Table) -> pa.Table:
+    def table(self, table: TableDefinition) -> pa.Table:
         """A table as PyIceberg reads it, moments left out."""
         catalog = SqlCatalog("lake", uri=f"sqlite:///{self.folder}/lake/catalog.db", warehouse=f"{self.folder}/lake")
         try:
@@ -52,7 +52,7 @@ class Shop:
             catalog.close()
         return found.select([name for name in found.column_names if name not in MOMENTS])
 
-    def rows(self, table: Table) -> list[dict[str, Any]]:
+    def rows(self, table: TableDefinition) -> list[dict[str, Any]]:
         """The rows of a table in an order of their own, paths relative to the folder."""
         return sorted((_relative(row, str(self.folder)) for row in self.table(table).to_pylist()), key=repr)
 

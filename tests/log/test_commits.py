@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.log.batch_plans import READ, BatchPlan
 from changeling.log.batch_stats import BatchStats
 from changeling.log.change_log import Log
@@ -29,17 +29,19 @@ class Tables:
         self.said: dict[str, list[Mapping[str, str]]] = {}
         self.fails = False
 
-    def rows(self, table: Table) -> pa.Table:
+    def rows(self, table: TableDefinition) -> pa.Table:
         return pa.Table.from_pylist(self.kept.get(table.name, []), table.columns)
 
-    def summaries(self, table: Table, tag: str) -> Iterator[Mapping[str, str]]:
+    def summaries(self, table: TableDefinition, tag: str) -> Iterator[Mapping[str, str]]:
         return reversed(self.said.get(table.name, []))
 
-    def append_rows(self, table: Table, rows: list[dict[str, object]], moment: datetime) -> None:
+    def append_rows(self, table: TableDefinition, rows: list[dict[str, object]], moment: datetime) -> None:
         self.kept.setdefault(table.name, []).extend(rows)
         self._answer()
 
-    def append(self, table: Table, files: Sequence[Any], moment: datetime, summary: Mapping[str, str]) -> None:
+    def append(
+        self, table: TableDefinition, files: Sequence[Any], moment: datetime, summary: Mapping[str, str]
+    ) -> None:
         self.said.setdefault(table.name, []).append(summary)
         self._answer()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from changeling.iceberg.conditions import EVERYTHING, Condition
 from changeling.iceberg.lake import Lake
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.log.schema_registry import CarriedSchemas, Registry, Version
@@ -234,17 +234,21 @@ class Store(Lake):
         self.kept: list[dict[str, object]] = []
         self.connected = True
 
-    def create(self, tables: Sequence[Table], version: int) -> None:
+    def create(self, tables: Sequence[TableDefinition], version: int) -> None:
         pass
 
-    def summaries(self, table: Table, tag: str | None = None) -> Iterator[dict[str, str]]:
+    def summaries(self, table: TableDefinition, tag: str | None = None) -> Iterator[dict[str, str]]:
         return iter(())
 
-    def rows(self, table: Table, where: Condition = EVERYTHING) -> pa.Table:
+    def rows(self, table: TableDefinition, where: Condition = EVERYTHING) -> pa.Table:
         return pa.Table.from_pylist(self.kept if table is log_tables.SCHEMAS else [], table.columns)
 
     def append_rows(
-        self, table: Table, rows: list[dict[str, object]], moment: datetime, summary: Mapping[str, str] | None = None
+        self,
+        table: TableDefinition,
+        rows: list[dict[str, object]],
+        moment: datetime,
+        summary: Mapping[str, str] | None = None,
     ) -> None:
         if not self.connected:
             raise ChangelingError("the store cannot be reached")

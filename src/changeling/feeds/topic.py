@@ -22,7 +22,7 @@ from changeling.feeds.feed import Feed
 from changeling.formats.format import Counts
 from changeling.iceberg.conditions import at_least, below, equals
 from changeling.iceberg.reader import Tables, summaries_of
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.model import arrow_layouts
 
 VERSION = 1
@@ -86,9 +86,9 @@ class FeedState(msgspec.Struct, frozen=True, kw_only=True):
     """None without an initial scan."""
 
 
-def topic_table(name: str) -> Table:
+def topic_table(name: str) -> TableDefinition:
     """The table of a feed's topic, in the namespace of `namespace_of`."""
-    return Table(name, COLUMNS, sort=("partition", "offset"), without_bounds=frozenset({"value"}))
+    return TableDefinition(name, COLUMNS, sort=("partition", "offset"), without_bounds=frozenset({"value"}))
 
 
 def namespace_of(pipeline: str) -> str:

@@ -16,7 +16,7 @@ from changeling.iceberg.lock import Holder, holder_of
 from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile, numbered
 from changeling.iceberg.planned_scan import PlannedTable
 from changeling.iceberg.row_delta import registered
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
 from changeling.spark.errors import Conflict, translated_errors
@@ -85,7 +85,7 @@ class Lake:
         names[0] = namespace
         return self.jvm.org.apache.iceberg.catalog.Namespace.of(names)
 
-    def name(self, table: Table) -> str:
+    def name(self, table: TableDefinition) -> str:
         """The table's full name for SQL."""
         return f"{NAME}.`{self.namespace}`.{quoted(table.name)}"
 
@@ -103,7 +103,7 @@ class Lake:
             found = self._tables.listTables(self._namespace)
             return [found.get(place).name() for place in range(len(found))]
 
-    def create(self, tables: Sequence[Table], version: int) -> None:
+    def create(self, tables: Sequence[TableDefinition], version: int) -> None:
         """Creates the tables that are missing, and upgrades older ones to this layout; raises `ChangelingError` for newer ones."""
         with translated_errors():
             if not self._tables.namespaceExists(self._namespace):
@@ -115,19 +115,19 @@ class Lake:
                 else:
                     self._create(table, version)
 
-    def has(self, table: Table) -> bool:
+    def has(self, table: TableDefinition) -> bool:
         """Whether a table exists."""
         return table.name in self.names()
 
-    def _create(self, table: Table, version: int) -> None:
+    def _create(self, table: TableDefinition, version: int) -> None:
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in {**PROPERTIES, LAYOUT: version}.items())
-        partitioned = "" if table.days is None else f"PARTITIONED BY (days({table.days}))"
+        partitioned = "" if table.partition_by_day_of is None else f"PARTITIONED BY (days({table.partition_by_day_of}))"
         self.spark.sql(
             f"CREATE TABLE {self.name(table)} ({spark_schema(table.columns).toDDL()}) USING iceberg {partitioned} "
             f"TBLPROPERTIES ({properties})"
         )
 
-    def _upgrade(self, table: Table, version: int) -> None:
+    def _upgrade(self, table: TableDefinition, version: int) -> None:
         """An older layout lacks columns: they are added, and are null in what was written before."""
         java = self.load(table)
         stored = int(java.properties().get(LAYOUT) or 0)
@@ -145,7 +145,7 @@ class Lake:
                 )
         self.spark.sql(f"ALTER TABLE {self.name(table)} SET TBLPROPERTIES ('{LAYOUT}' = '{version}')")
 
-    def load(self, table: Table) -> Any:
+    def load(self, table: TableDefinition) -> Any:
         """The table as Iceberg's own library has it, as it is now."""
         return self._tables.loadTable(self._identifiers.of(self._namespace, table.name))
 
@@ -154,19 +154,23 @@ class Lake:
         found: dict[str, str] = msgspec.json.decode(self._json.writeValueAsString(java))
         return found
 
-    def write_spec(self, table: Table, moment: datetime) -> WriteSpec:
+    def write_spec(self, table: TableDefinition, moment: datetime) -> WriteSpec:
         """Where files with rows of that time are written."""
         with translated_errors():
             return self.write_spec_of(self.load(table), table, moment)
 
-    def write_spec_of(self, java: Any, table: Table, moment: datetime | None = None) -> WriteSpec:
+    def write_spec_of(self, java: Any, table: TableDefinition, moment: datetime | None = None) -> WriteSpec:
         """The same for a loaded table; an unpartitioned table needs no time."""
         schema = msgspec.json.decode(self.jvm.org.apache.iceberg.SchemaParser.toJson(java.schema()))
         partition = None if moment is None else _partition(table, moment)
         return WriteSpec(java.location(), numbered(table, schema), table.sort, partition, table.without_bounds)
 
     def append(
-        self, table: Table, files: Sequence[WrittenFile], moment: datetime, summary: Mapping[str, str] | None = None
+        self,
+        table: TableDefinition,
+        files: Sequence[WrittenFile],
+        moment: datetime,
+        summary: Mapping[str, str] | None = None,
     ) -> None:
         """Commits files, all or none, with these entries in the snapshot's summary."""
         with translated_errors():
@@ -179,20 +183,24 @@ class Lake:
             commit.commit()
 
     def append_rows(
-        self, table: Table, rows: list[dict[str, object]], moment: datetime, summary: Mapping[str, str] | None = None
+        self,
+        table: TableDefinition,
+        rows: list[dict[str, object]],
+        moment: datetime,
+        summary: Mapping[str, str] | None = None,
     ) -> None:
         """Commits a few rows that the driver has, with these entries in the snapshot's summary."""
         writer = Writer(self.write_spec(table, moment))
         writer.write(pa.RecordBatch.from_pylist(rows, table.columns))
         self.append(table, writer.close(), moment, summary)
 
-    def summaries(self, table: Table, tag: str | None = None) -> Iterator[dict[str, str]]:
+    def summaries(self, table: TableDefinition, tag: str | None = None) -> Iterator[dict[str, str]]:
         """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""
         with translated_errors():
             for _, summary in self._snapshots(table, tag):
                 yield summary
 
-    def _snapshots(self, table: Table, tag: str | None) -> Iterator[tuple[int, dict[str, str]]]:
+    def _snapshots(self, table: TableDefinition, tag: str | None) -> Iterator[tuple[int, dict[str, str]]]:
         java = self.load(table)
         snapshot = java.currentSnapshot()
         while snapshot is not None:
@@ -203,7 +211,7 @@ class Lake:
         if tagged is not None:
             yield tagged.snapshotId(), self.entries(java.snapshot(tagged.snapshotId()).summary())
 
-    def tag_newest(self, table: Table, tag: str, entry: str) -> None:
+    def tag_newest(self, table: TableDefinition, tag: str, entry: str) -> None:
         """Tags the newest snapshot whose summary has an entry."""
 
         def set_tag() -> None:
@@ -214,7 +222,7 @@ class Lake:
         # Iceberg retries commits of rows, and none of tags.
         self.repeated(set_tag)
 
-    def tags(self, table: Table) -> dict[str, datetime]:
+    def tags(self, table: TableDefinition) -> dict[str, datetime]:
         """The tags of a table, each with the time of its snapshot."""
         with translated_errors():
             java = self.load(table)
@@ -224,14 +232,14 @@ class Lake:
                 for name, number in refs.items()
             }
 
-    def size(self, table: Table) -> Size:
+    def size(self, table: TableDefinition) -> Size:
         """How many files the table has."""
         with translated_errors():
             snapshot = self.load(table).currentSnapshot()
             summary = {} if snapshot is None else self.entries(snapshot.summary())
             return Size(int(summary.get("total-data-files", 0)), int(summary.get("total-delete-files", 0)))
 
-    def expire(self, table: Table, before: datetime) -> int:
+    def expire(self, table: TableDefinition, before: datetime) -> int:
         """Expires snapshots older than a time, except the current one and those with a tag; returns how many."""
         with translated_errors():
             java = self.load(table)
@@ -239,7 +247,7 @@ class Lake:
             java.expireSnapshots().expireOlderThan(int(before.timestamp() * 1000)).retainLast(1).commit()
             return max(0, there - len(list(self.load(table).snapshots())))
 
-    def claim(self, holder: Holder, table: Table, take_over: bool = False) -> None:
+    def claim(self, holder: Holder, table: TableDefinition, take_over: bool = False) -> None:
         """Notes on a table who writes: other machines do not see the lock. Raises `ChangelingError` where one of them does.
 
         The catalog takes the note only if nobody wrote another one meanwhile.
@@ -259,7 +267,7 @@ class Lake:
             metadata = self.jvm.org.apache.iceberg.TableMetadata.buildFrom(base).setProperties(entry).build()
             operations.commit(base, metadata)
 
-    def release(self, table: Table) -> None:
+    def release(self, table: TableDefinition) -> None:
         """Removes the note."""
         with translated_errors():
             self.load(table).updateProperties().remove(HOLDER).commit()
@@ -274,20 +282,20 @@ class Lake:
                 self.spark.sql(f"DROP NAMESPACE {NAME}.`{self.namespace}`")
             return there
 
-    def rename(self, table: Table, to: Table) -> None:
+    def rename(self, table: TableDefinition, to: TableDefinition) -> None:
         """Gives a table another name; its files stay where they are."""
         self.retried(f"ALTER TABLE {self.name(table)} RENAME TO `{self.namespace}`.{quoted(to.name)}")
 
-    def frame(self, table: Table) -> DataFrame:
+    def frame(self, table: TableDefinition) -> DataFrame:
         """The table as a frame."""
         return self.spark.table(self.name(table))
 
-    def rows(self, table: Table, where: Condition = EVERYTHING) -> pa.Table:
+    def rows(self, table: TableDefinition, where: Condition = EVERYTHING) -> pa.Table:
         """The rows of a small table, or those that meet a condition."""
         with translated_errors():
             return PlannedTable(self.load(table), self.jvm, table, unbounded=True).rows(where)
 
-    def planned(self, table: Table) -> PlannedTable:
+    def planned(self, table: TableDefinition) -> PlannedTable:
         """The table as it is now, to be read in this process as long as that is little."""
         return PlannedTable(self.load(table), self.jvm, table)
 
@@ -317,5 +325,5 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _partition(table: Table, moment: datetime) -> str | None:
-    return None if table.days is None else f"{table.days}_day={moment:%Y-%m-%d}"
+def _partition(table: TableDefinition, moment: datetime) -> str | None:
+    return None if table.partition_by_day_of is None else f"{table.partition_by_day_of}_day={moment:%Y-%m-%d}"

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from changeling.files import s3
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 
 _GROUP_ROWS, _GROUP_BYTES = 128_000, 128 * 1024 * 1024
 _FILE_BYTES = 512 * 1024 * 1024
@@ -49,7 +49,7 @@ class WriteSpec:
     """Columns of which files keep no bounds."""
 
 
-def numbered(table: Table, iceberg: dict[str, Any]) -> pa.Schema:
+def numbered(table: TableDefinition, iceberg: dict[str, Any]) -> pa.Schema:
     """The columns of a table with the ids of its Iceberg schema, given as the JSON of Iceberg's specification."""
     return pa.schema(_fields(list(table.columns), iceberg["fields"]))
 

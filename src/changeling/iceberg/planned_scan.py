@@ -17,7 +17,7 @@ from changeling.iceberg.data_files import FIELD_ID, DataFile, OpenFile, listed
 from changeling.iceberg.file_parts import FileParts, shared_out
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.parquet_files import numbered
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 
 MOST_BYTES = 4 * 1024 * 1024
 """Size of the files that are read in this process: above it, the start of a Spark job is the smaller part of the work."""
@@ -30,7 +30,7 @@ class PlannedTable:
 
     java: Any
     jvm: Any
-    table: Table
+    table: TableDefinition
     unbounded: bool = False
     """Everything is read here, whatever its size."""
 
@@ -71,7 +71,9 @@ class PlannedTable:
         schema = msgspec.json.decode(self._schema_json)
         # A table of an earlier version, which nobody wrote since, lacks columns: an id of no column, so they are NULL.
         there = {field["name"] for field in schema["fields"]}
-        own = Table(self.table.name, pa.schema([field for field in self.table.columns if field.name in there]))
+        own = TableDefinition(
+            self.table.name, pa.schema([field for field in self.table.columns if field.name in there])
+        )
         known = {field.name: field for field in numbered(own, schema)}
         return pa.schema(
             [

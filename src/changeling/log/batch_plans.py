@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from changeling.iceberg.failpoints import reach
-from changeling.iceberg.table import StoredTables
+from changeling.iceberg.table_definition import StoredTables
 from changeling.log import log_tables
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.model import arrow_layouts
 
 VERSION = 3
@@ -14,7 +14,7 @@ DROPPED = "changeling.dropped"
 """The property of the log with the first day of which it still has all changes; without it the log has every change."""
 
 
-CHANGES = Table(
+CHANGES = TableDefinition(
     "changes",
     pa.schema(
         [
@@ -23,13 +23,13 @@ CHANGES = Table(
             ("ingested_at", MOMENT),
         ]
     ),
-    days="ingested_at",
+    partition_by_day_of="ingested_at",
     sort=("table.name", "position"),
     without_bounds=frozenset({"before", "after", "meta"}),
 )
 """The log. `batch` numbers the batches of a source; `ingested_at` is when the batch was read."""
 
-REJECTS = Table(
+REJECTS = TableDefinition(
     "rejects",
     pa.schema(
         [
@@ -40,12 +40,12 @@ REJECTS = Table(
             ("ingested_at", MOMENT),
         ]
     ),
-    days="ingested_at",
+    partition_by_day_of="ingested_at",
     without_bounds=frozenset({"raw"}),
 )
 """Complete records that could not be decoded. `id` is the source and the place of the record in it."""
 
-SCHEMAS = Table(
+SCHEMAS = TableDefinition(
     "schemas",
     pa.schema(
         [
@@ -65,7 +65,7 @@ SCHEMAS = Table(
 )
 """The schema registry. `position` is where a version begins to hold, null from the start on; `version` counts per table."""
 
-BATCHES = Table(
+BATCHES = TableDefinition(
     "batches",
     pa.schema(
         [
@@ -81,7 +81,7 @@ BATCHES = Table(
 )
 """What each batch was to read, written before it was read. Of two attempts at one batch the later counts."""
 
-POINTS = Table(
+POINTS = TableDefinition(
     "points",
     pa.schema(
         [
@@ -118,7 +118,7 @@ Of a source: the last batch that was looked at, the last of which nothing is lef
 the latest commit time up to there, and the first position that came behind an earlier point. `complete` is false where a
 transaction without an end mark was taken for complete after a wait."""
 
-QUARANTINE = Table(
+QUARANTINE = TableDefinition(
     "asides",
     pa.schema(
         [

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from changeling.iceberg.table import StoredTables
+from changeling.iceberg.table_definition import StoredTables
 from changeling.log.batch_plans import READ, last_attempts, stored_plans
 from changeling.model.position import encode
 from changeling.model.table import TableName

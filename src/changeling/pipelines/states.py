@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from changeling.iceberg.measured_scan import NeedsSpark
-from changeling.iceberg.table import StoredTables
+from changeling.iceberg.table_definition import StoredTables
 from changeling.log import log_tables
 from changeling.model.errors import UsageError
 from changeling.pipelines.definition import PostgresSource

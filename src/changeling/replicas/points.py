@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from changeling.iceberg.conditions import EVERYTHING, Condition, at_least, below
-from changeling.iceberg.table import StoredTables
+from changeling.iceberg.table_definition import StoredTables
 from changeling.log.log_tables import POINTS
 from changeling.replicas.point_tables import TableSnapshots
 

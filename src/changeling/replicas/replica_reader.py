@@ -9,7 +9,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
 
 from changeling.iceberg.reader import Tables
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.model.table import TableName
 from changeling.replicas.metadata_columns import SERVICE, service_names
 from changeling.replicas.shape import Shape
@@ -79,9 +79,9 @@ class Replica:
         return self.snapshot is not None and not self.behind
 
     @property
-    def table(self) -> Table:
+    def table(self) -> TableDefinition:
         """As the lake knows it."""
-        return Table(self.name, columns_of(self.shape, self.identity.kind))
+        return TableDefinition(self.name, columns_of(self.shape, self.identity.kind))
 
 
 def columns_of(shape: Shape, kind: str) -> pa.Schema:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from changeling.iceberg.lake import PROPERTIES, Lake, quoted
 from changeling.iceberg.parquet_files import WriteSpec
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.log import log_tables
 from changeling.replicas.metadata_columns import SERVICE, service_names
 from changeling.replicas.replica_names import replica_names
@@ -57,7 +57,7 @@ class ReplicaTables:
                 self.known[found.identity] = found
 
     def _found(self, name: str) -> Replica | None:
-        java = self.lake.load(Table(name, pa.schema([])))
+        java = self.lake.load(TableDefinition(name, pa.schema([])))
         return found_replica(name, self.lake.entries(java.properties()), *self._state(java))
 
     def _state(self, java: Any) -> tuple[ReplicaState, int | None]:
