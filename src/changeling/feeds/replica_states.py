@@ -91,9 +91,9 @@ def _shapes(replica: IcebergTable) -> dict[int, Shape]:
     """By the first point that had each. Rows may have been stored otherwise after a point: that is the shape of the next one."""
     found: dict[int, Shape] = {}
     for snapshot in replica.snapshots():
-        said: Mapping[str, str] = {} if snapshot.summary is None else snapshot.summary.additional_properties
-        if STATE in said:
-            state = msgspec.json.decode(said[STATE], type=ReplicaState)
+        summary: Mapping[str, str] = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        if STATE in summary:
+            state = msgspec.json.decode(summary[STATE], type=ReplicaState)
             found.setdefault(state.point, state.shape)
     return found
 
@@ -102,8 +102,8 @@ def _state(replica: IcebergTable, snapshot: Snapshot) -> ReplicaState:
     """The state in a snapshot, or in the last one before it that has one."""
     at: Snapshot | None = snapshot
     while at is not None:
-        said: Mapping[str, str] = {} if at.summary is None else at.summary.additional_properties
-        if STATE in said:
-            return msgspec.json.decode(said[STATE], type=ReplicaState)
+        summary: Mapping[str, str] = {} if at.summary is None else at.summary.additional_properties
+        if STATE in summary:
+            return msgspec.json.decode(summary[STATE], type=ReplicaState)
         at = None if at.parent_snapshot_id is None else replica.snapshot_by_id(at.parent_snapshot_id)
     return ReplicaState()

@@ -49,12 +49,12 @@ def _delete_rows(topics: Lake, feed: Feed) -> None:
 
 def _drop_files(topics: Lake, table: TableDefinition, before: datetime) -> int:
     iceberg = topics.jvm.org.apache.iceberg
-    java = topics.load(table)
+    iceberg_table = topics.load(table)
     limit = int(before.timestamp() * 1_000_000)
-    column = java.schema().findField("published_at")
+    column = iceberg_table.schema().findField("published_at")
     expired = iceberg.expressions.Expressions.lessThan("published_at", limit)
-    commit, dropped = java.newDelete(), 0
-    tasks = java.newScan().filter(expired).includeColumnStats().planFiles()
+    commit, dropped = iceberg_table.newDelete(), 0
+    tasks = iceberg_table.newScan().filter(expired).includeColumnStats().planFiles()
     try:
         rest = tasks.iterator()
         while rest.hasNext():

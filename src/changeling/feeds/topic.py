@@ -212,9 +212,9 @@ class TopicView:
         before: tuple[int, int] | None = None
         snapshot = self._table.current_snapshot()
         while snapshot is not None:
-            said = {} if snapshot.summary is None else snapshot.summary.additional_properties
-            if STATE in said:
-                count = sum(msgspec.json.decode(said[STATE], type=FeedState).offsets)
+            summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            if STATE in summary:
+                count = sum(msgspec.json.decode(summary[STATE], type=FeedState).offsets)
                 newest = newest or (snapshot.timestamp_ms, count)
                 if snapshot.timestamp_ms < newest[0] - _MINUTE_MILLIS:
                     break

@@ -129,8 +129,8 @@ class Lake:
 
     def _upgrade(self, table: TableDefinition, version: int) -> None:
         """An older layout lacks columns: they are added, and are null in what was written before."""
-        java = self.load(table)
-        stored = int(java.properties().get(LAYOUT) or 0)
+        iceberg_table = self.load(table)
+        stored = int(iceberg_table.properties().get(LAYOUT) or 0)
         if stored > version:
             raise ChangelingError(
                 f"{self.name(table)} has layout {stored}, this version of Changeling knows {version}: install a newer one"
@@ -149,9 +149,9 @@ class Lake:
         """The table as Iceberg's own library has it, as it is now."""
         return self._tables.loadTable(self._identifiers.of(self._namespace, table.name))
 
-    def entries(self, java: Any) -> dict[str, str]:
+    def entries(self, java_map: Any) -> dict[str, str]:
         """The entries of a Java map of texts, such as a summary or properties: in one call, not in one for each entry."""
-        found: dict[str, str] = msgspec.json.decode(self._json.writeValueAsString(java))
+        found: dict[str, str] = msgspec.json.decode(self._json.writeValueAsString(java_map))
         return found
 
     def write_spec(self, table: TableDefinition, moment: datetime) -> WriteSpec:
@@ -159,11 +159,11 @@ class Lake:
         with translated_errors():
             return self.write_spec_of(self.load(table), table, moment)
 
-    def write_spec_of(self, java: Any, table: TableDefinition, moment: datetime | None = None) -> WriteSpec:
+    def write_spec_of(self, iceberg_table: Any, table: TableDefinition, moment: datetime | None = None) -> WriteSpec:
         """The same for a loaded table; an unpartitioned table needs no time."""
-        schema = msgspec.json.decode(self.jvm.org.apache.iceberg.SchemaParser.toJson(java.schema()))
+        schema = msgspec.json.decode(self.jvm.org.apache.iceberg.SchemaParser.toJson(iceberg_table.schema()))
         partition = None if moment is None else _partition(table, moment)
-        return WriteSpec(java.location(), numbered(table, schema), table.sort, partition, table.without_bounds)
+        return WriteSpec(iceberg_table.location(), numbered(table, schema), table.sort, partition, table.without_bounds)
 
     def append(
         self,
@@ -174,10 +174,10 @@ class Lake:
     ) -> None:
         """Commits files, all or none, with these entries in the snapshot's summary."""
         with translated_errors():
-            java = self.load(table)
-            commit = java.newAppend()
+            iceberg_table = self.load(table)
+            commit = iceberg_table.newAppend()
             for written in files:
-                commit.appendFile(registered(self.jvm, java, written, _partition(table, moment)))
+                commit.appendFile(registered(self.jvm, iceberg_table, written, _partition(table, moment)))
             for name, value in (summary or {}).items():
                 commit.set(name, value)
             commit.commit()
@@ -201,15 +201,15 @@ class Lake:
                 yield summary
 
     def _snapshots(self, table: TableDefinition, tag: str | None) -> Iterator[tuple[int, dict[str, str]]]:
-        java = self.load(table)
-        snapshot = java.currentSnapshot()
+        iceberg_table = self.load(table)
+        snapshot = iceberg_table.currentSnapshot()
         while snapshot is not None:
             yield snapshot.snapshotId(), self.entries(snapshot.summary())
             parent = snapshot.parentId()
-            snapshot = None if parent is None else java.snapshot(parent)
-        tagged = None if tag is None else java.refs().get(tag)
+            snapshot = None if parent is None else iceberg_table.snapshot(parent)
+        tagged = None if tag is None else iceberg_table.refs().get(tag)
         if tagged is not None:
-            yield tagged.snapshotId(), self.entries(java.snapshot(tagged.snapshotId()).summary())
+            yield tagged.snapshotId(), self.entries(iceberg_table.snapshot(tagged.snapshotId()).summary())
 
     def tag_newest(self, table: TableDefinition, tag: str, entry: str) -> None:
         """Tags the newest snapshot whose summary has an entry."""
@@ -225,10 +225,10 @@ class Lake:
     def tags(self, table: TableDefinition) -> dict[str, datetime]:
         """The tags of a table, each with the time of its snapshot."""
         with translated_errors():
-            java = self.load(table)
-            refs = {str(name): ref.snapshotId() for name, ref in dict(java.refs()).items() if ref.isTag()}
+            iceberg_table = self.load(table)
+            refs = {str(name): ref.snapshotId() for name, ref in dict(iceberg_table.refs()).items() if ref.isTag()}
             return {
-                name: datetime.fromtimestamp(java.snapshot(number).timestampMillis() / 1000, UTC)
+                name: datetime.fromtimestamp(iceberg_table.snapshot(number).timestampMillis() / 1000, UTC)
                 for name, number in refs.items()
             }
 
@@ -242,9 +242,9 @@ class Lake:
     def expire(self, table: TableDefinition, before: datetime) -> int:
         """Expires snapshots older than a time, except the current one and those with a tag; returns how many."""
         with translated_errors():
-            java = self.load(table)
-            there = len(list(java.snapshots()))
-            java.expireSnapshots().expireOlderThan(int(before.timestamp() * 1000)).retainLast(1).commit()
+            iceberg_table = self.load(table)
+            there = len(list(iceberg_table.snapshots()))
+            iceberg_table.expireSnapshots().expireOlderThan(int(before.timestamp() * 1000)).retainLast(1).commit()
             return max(0, there - len(list(self.load(table).snapshots())))
 
     def claim(self, holder: Holder, table: TableDefinition, take_over: bool = False) -> None:
@@ -253,8 +253,8 @@ class Lake:
         The catalog takes the note only if nobody wrote another one meanwhile.
         """
         with translated_errors():
-            java = self.load(table)
-            operations = java.operations()
+            iceberg_table = self.load(table)
+            operations = iceberg_table.operations()
             base = operations.current()
             other = holder_of(base.properties().get(HOLDER))
             if other is not None and other.host != holder.host and not take_over:

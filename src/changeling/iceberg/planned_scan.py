@@ -13,7 +13,7 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
 
 from changeling.iceberg.conditions import EVERYTHING, Condition, all_of, columns_in, is_set
-from changeling.iceberg.data_files import FIELD_ID, DataFile, OpenFile, listed
+from changeling.iceberg.data_files import FIELD_ID, DataFile, OpenFile, plan_files
 from changeling.iceberg.file_parts import FileParts, shared_out
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.parquet_files import numbered
@@ -28,7 +28,7 @@ MOST_FILES = 64
 class PlannedTable:
     """A table at its current snapshot, loaded by Iceberg's library."""
 
-    java: Any
+    iceberg_table: Any
     jvm: Any
     table: TableDefinition
     unbounded: bool = False
@@ -64,8 +64,8 @@ class PlannedTable:
         return expression_to_pyarrow(bind(self._schema, where, case_sensitive=True), self._schema)
 
     def _files(self, where: Condition) -> list[DataFile]:
-        snapshot = self.java.currentSnapshot()
-        return listed(self.java, self.jvm, None if snapshot is None else snapshot.snapshotId(), where)
+        snapshot = self.iceberg_table.currentSnapshot()
+        return plan_files(self.iceberg_table, self.jvm, None if snapshot is None else snapshot.snapshotId(), where)
 
     def _columns(self, names: set[str]) -> pa.Schema:
         schema = msgspec.json.decode(self._schema_json)
@@ -85,7 +85,7 @@ class PlannedTable:
 
     @cached_property
     def _schema_json(self) -> str:
-        return str(self.jvm.org.apache.iceberg.SchemaParser.toJson(self.java.schema()))
+        return str(self.jvm.org.apache.iceberg.SchemaParser.toJson(self.iceberg_table.schema()))
 
     @cached_property
     def _schema(self) -> Schema:

@@ -112,11 +112,11 @@ def _set_tags(tables: ReplicaTables, replica: Replica, kept: list[Point]) -> Non
     there = tables.snapshots(replica)
     wanted = {f"{TAG}{point.number}": replica.snapshot_in(point.tables) for point in kept}
     held = {name: snapshot for name, snapshot in wanted.items() if snapshot in there}
-    java = tables.lake.load(replica.table)
-    known = {str(name) for name, ref in dict(java.refs()).items() if ref.isTag() and str(name).startswith(TAG)}
+    iceberg_table = tables.lake.load(replica.table)
+    known = {str(name) for name, ref in dict(iceberg_table.refs()).items() if ref.isTag() and str(name).startswith(TAG)}
     if known == set(held):
         return
-    change = java.manageSnapshots()
+    change = iceberg_table.manageSnapshots()
     for name in sorted(known - set(held)):
         change = change.removeTag(name)
     for name, snapshot in held.items():

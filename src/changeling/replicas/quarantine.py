@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.iceberg import row_delta
-from changeling.iceberg.data_files import DataFile, OpenFile, listed
+from changeling.iceberg.data_files import DataFile, OpenFile, plan_files
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile
 from changeling.iceberg.row_delta import RowDelta
@@ -126,12 +126,12 @@ class Quarantine:
 
     def _take(self, updates: Sequence[QuarantineUpdate], point: int) -> None:
         with translated_errors():
-            java, jvm = self._lake.load(QUARANTINE), self._lake.jvm
-            current = java.currentSnapshot()
+            iceberg_table, jvm = self._lake.load(QUARANTINE), self._lake.jvm
+            current = iceberg_table.currentSnapshot()
             planned = None if current is None else current.snapshotId()
-            spec = self._lake.write_spec_of(java, QUARANTINE, datetime.now(UTC))
+            spec = self._lake.write_spec_of(iceberg_table, QUARANTINE, datetime.now(UTC))
             there = [update for update in updates if update.any_before]
-            files = listed(java, jvm, planned) if there else []
+            files = plan_files(iceberg_table, jvm, planned) if there else []
             removed, moved = _after(files, spec.columns, there, point)
             deleted = vectors(spec.location, files, removed)
             added = [file for update in updates for file in update.added]
@@ -140,7 +140,7 @@ class Quarantine:
                 writer.write(pa.RecordBatch.from_pylist(moved, QUARANTINE.columns))
                 added += writer.close()
             if added or deleted:
-                row_delta.commit(java, jvm, planned, RowDelta(added, deleted), {})
+                row_delta.commit(iceberg_table, jvm, planned, RowDelta(added, deleted), {})
 
 
 def _after(

@@ -131,9 +131,9 @@ def replicas(tables: Tables, pipeline: str) -> Iterator[Replica]:
 def state_at(table: IcebergTable, snapshot: Snapshot | None) -> ReplicaState:
     """The state in a snapshot, or in the last one before it that has one: snapshots of maintenance have none."""
     while snapshot is not None:
-        said = {} if snapshot.summary is None else snapshot.summary.additional_properties
-        if STATE in said:
-            return msgspec.json.decode(said[STATE], type=ReplicaState)
+        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        if STATE in summary:
+            return msgspec.json.decode(summary[STATE], type=ReplicaState)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
     return ReplicaState()
