@@ -18,7 +18,7 @@ from bench.measuring import Benchmark, Result, medians
 from changeling.iceberg.lake import Lake
 from changeling.log import log_tables
 from changeling.pipelines.lakehouse import lake_of
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
 from changeling.replicas.merge import Report
@@ -34,13 +34,13 @@ def benchmarks() -> dict[str, Benchmark]:
     return {"text-to-replica": text_to_replica}
 
 
-class _Merges(SilentListener):
+class _Merges(Listener):
     """Records how long each merge took."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    def merged(self, report: Report) -> None:
+    def on_merge_done(self, report: Report) -> None:
         self.seconds.append(report.seconds)
 
 

@@ -20,19 +20,19 @@ from changeling.iceberg.lock import Holder, held
 from changeling.log import log_tables
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of, lock_file
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import load
 from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 
 
-class Heard(SilentListener):
+class Heard(Listener):
     """Remembers the warnings of a run."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
-    def warns(self, source: str, text: str) -> None:
+    def on_warning(self, source: str, text: str) -> None:
         self.warnings.append(f"{source}: {text}")
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from changeling.log import log_tables
 from changeling.log.ingest import Report
 from changeling.model.errors import UsageError
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.replicas.merge import Report as Merged
 from tests.log.lakes import Shop, shop
 from tests.replicas.seeds import now, records, source, then
@@ -31,7 +31,7 @@ def first_order() -> str:
     return json.dumps(record)
 
 
-class Watch(SilentListener):
+class Watch(Listener):
     """Signals when a run has read what exists and has merged what it may."""
 
     def __init__(self) -> None:
@@ -39,17 +39,17 @@ class Watch(SilentListener):
         self._read = self._rested = 0
         self.points: list[int] = []
 
-    def done(self, report: Report) -> None:
+    def on_batch_done(self, report: Report) -> None:
         with self._changed:
             self._read += report.outcome.read
             self._rested = 0
 
-    def merged(self, report: Merged) -> None:
+    def on_merge_done(self, report: Merged) -> None:
         with self._changed:
             self.points.append(report.point.number)
             self._changed.notify_all()
 
-    def waits(self, seconds: float) -> None:
+    def on_wait(self, seconds: float) -> None:
         with self._changed:
             self._rested += 1
             self._changed.notify_all()

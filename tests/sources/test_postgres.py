@@ -12,7 +12,7 @@ from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import log_tables
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import tables_of
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import load
 from changeling.postgres.connection import connect
 from changeling.sources.source import PlanSize
@@ -370,8 +370,8 @@ def test_who_comes_to_alter_a_table_is_let_through(spark: SparkSession, tmp_path
     made = capture(tmp_path, database)
     seen = threading.Event()
 
-    class Listening(SilentListener):
-        def starts(self, source: str, batch: int, size: PlanSize) -> None:
+    class Listening(Listener):
+        def on_batch_start(self, source: str, batch: int, size: PlanSize) -> None:
             seen.set()
             time.sleep(1)
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.postgres import connection
 from changeling.postgres.connection import connect
 from changeling.sources import postgres_snapshot_reading
@@ -30,14 +30,14 @@ TABLES = (
 _WAITING = "SELECT FROM pg_locks WHERE NOT granted AND relation = 'users'::regclass"
 
 
-class Truncates(SilentListener):
+class Truncates(Listener):
     """Somebody comes to truncate a table whenever a batch begins: he waits for its lock before it is read."""
 
     def __init__(self, database: Database) -> None:
         self._database, self._came = database, list[threading.Thread]()
         self.warnings: list[str] = []
 
-    def starts(self, source: str, batch: int, size: PlanSize) -> None:
+    def on_batch_start(self, source: str, batch: int, size: PlanSize) -> None:
         if size.snapshot is not None:
             self._came.append(threading.Thread(target=self._truncate, args=(len(self._came),)))
             self._came[-1].start()
@@ -45,7 +45,7 @@ class Truncates(SilentListener):
             while not self._database.rows(_WAITING) and self._came[-1].is_alive() and time.monotonic() < end:
                 time.sleep(0.02)
 
-    def warns(self, source: str, text: str) -> None:
+    def on_warning(self, source: str, text: str) -> None:
         self.warnings.append(text)
 
     def _truncate(self, number: int) -> None:
@@ -68,7 +68,7 @@ def source(tmp_path: Path, database: Database) -> CaptureSettings:
 @contextmanager
 def waiting_truncate(database: Database) -> Iterator[None]:
     other = Truncates(database)
-    other.starts("pg", 1, PlanSize(snapshot=object()))  # type: ignore[arg-type]
+    other.on_batch_start("pg", 1, PlanSize(snapshot=object()))  # type: ignore[arg-type]
     yield
     assert other.went()
 

@@ -10,7 +10,7 @@ from changeling.iceberg.failpoints import FailpointReached
 from changeling.log import log_tables
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.position import encode
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Snapshot, Stream, parse_plan
 from changeling.sources.postgres_reading import StreamReader, Tables
@@ -21,13 +21,13 @@ from tests.sources.captures import assert_equal, capture, replica
 USERS = ("CREATE TABLE users (id int PRIMARY KEY, name text)", "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')")
 
 
-class Heard(SilentListener):
+class Heard(Listener):
     """Notes what a user is warned of."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
-    def warns(self, source: str, text: str) -> None:
+    def on_warning(self, source: str, text: str) -> None:
         self.warnings.append(text)
 
 

@@ -20,7 +20,7 @@ from changeling.pipelines.definition import FilesTopic, KafkaTopic
 from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.feed_sync import definitions_of, known_tables, sync_declared
 from changeling.pipelines.lakehouse import tables_of
-from changeling.pipelines.listener import FeedListener
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import Loaded
 from changeling.replicas.merge import Merge
 from changeling.replicas.points import Points
@@ -36,7 +36,7 @@ _EXPIRE_EVERY = 60.0
 class FeedRun:
     """All feeds of one run: those of the pipeline file, and those that statements create at any time."""
 
-    def __init__(self, loaded: Loaded, log: Log, lock: Lock, listener: FeedListener, policy: Policies) -> None:
+    def __init__(self, loaded: Loaded, log: Log, lock: Lock, listener: Listener, policy: Policies) -> None:
         self._loaded, self._log, self._listener, self._policy = loaded, log, listener, policy
         self._failures = Failures(loaded, lock, listener)
         self._tables = tables_of(loaded)
@@ -102,15 +102,15 @@ class FeedRun:
 
     def _publish(self, feed: Feed, merge: Merge, once: bool) -> None:
         for report in self._publisher(feed, merge).step(merge.points, end=once):
-            self._listener.published(report)
+            self._listener.on_feed_published(report)
         self.reached[feed.name] = self._publishers[feed.name].state.point
         copy = self._copy(feed)
         if copy is not None:
             for records, place, warnings in copy.step(once):
                 if records:
-                    self._listener.copied(feed.name, records, place)
+                    self._listener.on_feed_copied(feed.name, records, place)
                 for text in warnings:
-                    self._listener.warns(feed.name, self._loaded.redacted(text))
+                    self._listener.on_warning(feed.name, self._loaded.redacted(text))
 
     def _publisher(self, feed: Feed, merge: Merge) -> FeedPublisher:
         if self._shared is None or self._shared.replicas is not merge.tables:
@@ -169,11 +169,11 @@ class FeedRun:
 
 
 @contextmanager
-def _warned(listener: FeedListener, feed: str) -> Iterator[None]:
+def _warned(listener: Listener, feed: str) -> Iterator[None]:
     try:
         yield
     except ChangelingError as error:
-        listener.warns(feed, f"expired records could not be deleted: {error}")
+        listener.on_warning(feed, f"expired records could not be deleted: {error}")
 
 
 def _before_first(points: Points, replicas: ReplicaTables, source: str, table: TableName) -> int:

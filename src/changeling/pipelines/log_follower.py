@@ -55,11 +55,11 @@ class LogFollower:
         self.expire()
         before, self._followed = self._followed, self._log.state
         if end or self._followed is not before:
-            self._listener.merges()
+            self._listener.on_merge_start()
         moved = self._move(end)
         self.targets.step(self.points.last, self._merge.tables, once=end)
         self.feeds.step(self._merge, once=end)
-        self._listener.rests(_REPLICAS)
+        self._listener.on_idle(_REPLICAS)
         return moved and not end
 
     def expire(self) -> None:
@@ -83,9 +83,9 @@ class LogFollower:
             return moved
         try:
             while (report := self._merge.step(end=end)) is not None:
-                self._listener.merged(report)
+                self._listener.on_merge_done(report)
                 for text in report.warnings:
-                    self._listener.warns(_REPLICAS, self._loaded.redacted(text))
+                    self._listener.on_warning(_REPLICAS, self._loaded.redacted(text))
                 if report.point.number % _EXPIRE_AFTER == 0:
                     retention = timedelta(milliseconds=span_millis(self._loaded.definition.retention))
                     maintenance.expire(self._lake, retention, self.feeds.needed_points())

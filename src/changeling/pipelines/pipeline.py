@@ -13,7 +13,7 @@ from changeling.model.extras import naming_extras
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, start_of_spark, tables_of
-from changeling.pipelines.listener import Listener, Listeners, SilentListener
+from changeling.pipelines.listener import Listener, Listeners
 from changeling.pipelines.loading import Loaded
 from changeling.pipelines.run_log import RunLog
 from changeling.pipelines.secrets import without_secrets
@@ -77,7 +77,7 @@ class Pipeline:
 
         def before_spark(lock: Lock) -> None:
             check_servers(self._loaded, lock, listeners, once=once)
-            listeners.prepares(start_of_spark(self._loaded))
+            listeners.on_prepare(start_of_spark(self._loaded))
 
         with self._writing("run", take_over, before_spark) as (lake, lock):
             from changeling.pipelines.runner import Runner
@@ -262,7 +262,7 @@ class Pipeline:
 
         with self._writing("verify", take_over=False) as (lake, lock):
             ends = {} if position is None else {source: position}
-            Runner(self._loaded, lake, lock, SilentListener(), threading.Event()).run(once=True, ends=ends)
+            Runner(self._loaded, lake, lock, Listener(), threading.Event()).run(once=True, ends=ends)
 
     def repair(self, found: "Sequence[Verified]") -> bool:
         """Snapshots the tables that differ again; returns whether that is done, or left to the active run."""

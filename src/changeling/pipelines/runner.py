@@ -66,7 +66,7 @@ class Runner:
         that fails is tried again, after one second at first and then with exponential backoff, and the pipeline file is checked
         again: what has changed there is applied between two batches.
         """
-        self._listener.prepares("opening the log")
+        self._listener.on_prepare("opening the log")
         self._log = Log(self._lake)
         self._sources = self._sources_of(self._loaded)
         self._resnapshot = False
@@ -196,7 +196,7 @@ class Runner:
     def _tell_waiting(self, poll_seconds: float) -> None:
         if all(worker.is_waiting for worker in self._workers.values()):
             retries = (source.source_ingest.retry.remaining() for source in self._sources)
-            self._listener.waits(max(poll_seconds, min(retries)))
+            self._listener.on_wait(max(poll_seconds, min(retries)))
 
     def _look_at(self, file: WatchedFile, poll_seconds: float) -> None:
         """Applies what has changed in the pipeline file; where it cannot be used, the run continues as before, and reports that."""
@@ -207,10 +207,10 @@ class Runner:
             self._apply(change, poll_seconds)
         except (ChangelingError, OSError) as error:
             check_spark(error)
-            self._listener.reloads([], [self._loaded.redacted(str(error))])
+            self._listener.on_reload([], [self._loaded.redacted(str(error))])
         else:
             file.applied(change)
-            self._listener.reloads(change.taken, change.left)
+            self._listener.on_reload(change.taken, change.left)
 
     def _apply(self, change: FileChange, poll_seconds: float) -> None:
         """Continues with another pipeline file. Unchanged sources keep running."""

@@ -81,10 +81,10 @@ class SourceRun:
         else:
             self._failures.worked(self.name, retry)
         if report is None:
-            self._listener.rests(self.name)
+            self._listener.on_idle(self.name)
             return False
         self._totals.add(report, self.source_ingest.ingest.state)
-        self._listener.done(report)
+        self._listener.on_batch_done(report)
         on_batch()
         return True
 
@@ -100,11 +100,11 @@ class SourceRun:
     def _ingest(self) -> Report | None:
         ingest = self.source_ingest.ingest
         try:
-            self._listener.looks(self.name)
-            report = ingest.step(lambda batch, size: self._listener.starts(self.name, batch, size))
+            self._listener.on_poll(self.name)
+            report = ingest.step(lambda batch, size: self._listener.on_batch_start(self.name, batch, size))
         finally:
             for text in ingest.warnings():
-                self._listener.warns(self.name, self._loaded.redacted(text))
+                self._listener.on_warning(self.name, self._loaded.redacted(text))
             self._note_left_out()
         if (complete := self._log.progress.complete.get(self.name)) is not None:
             self._lock.has_all(complete, self.name)

@@ -30,7 +30,7 @@ def check_servers(loaded: Loaded, lock: Lock, listener: Listener, *, once: bool)
         if once and place < len(sources):
             failed.append(error)
         else:
-            listener.warns(name, f"{text}; it is tried again once Spark has started")
+            listener.on_warning(name, f"{text}; it is tried again once Spark has started")
     if failed:
         raise failed[0] if len(failed) == 1 else ChangelingError("\n".join(map(str, failed)))
 
