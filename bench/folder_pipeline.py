@@ -72,7 +72,7 @@ class FolderPipeline:
 
     def merge(self) -> None:
         """Merges the log into the replicas."""
-        while self._merge.step(end=True) is not None:
+        while self._merge.step(drain=True) is not None:
             pass
 
     def publish(self) -> int:

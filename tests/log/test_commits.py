@@ -115,7 +115,7 @@ def test_what_a_merge_is_given_does_not_change_under_it() -> None:
     given = log.progress
     batch(log, "a", 2)
     batch(log, "b", 1)
-    log.record_poll("a", MOMENT, all_read=True, ends=True)
+    log.record_poll("a", MOMENT, all_read=True, no_more=True)
     assert (given.state.batch("a"), list(given.stats), list(given.stats["a"]), given.polled_at) == (1, ["a"], [1], {})
     log.forget_stats({"a": 1})
     assert {source: list(known) for source, known in log.progress.stats.items()} == {"a": [2], "b": [1]}

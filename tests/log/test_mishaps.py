@@ -122,7 +122,7 @@ def test_a_file_that_keeps_growing_does_not_hold_up_the_others(
     made.write("b.json", event(2))
     from changeling.sources.files import FilesSource
 
-    planned = FilesSource.next
+    planned = FilesSource.plan_next
 
     def grown(source: FilesSource) -> str | None:
         plan = planned(source)
@@ -130,7 +130,7 @@ def test_a_file_that_keeps_growing_does_not_hold_up_the_others(
             file.write(event(3) + "\n")
         return plan
 
-    monkeypatch.setattr(FilesSource, "next", grown)
+    monkeypatch.setattr(FilesSource, "plan_next", grown)
     run(made)
     assert numbers(made) == [2]
     monkeypatch.undo()

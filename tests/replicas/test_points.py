@@ -31,7 +31,7 @@ class StoredPoints:
     def write(self, points: Points, made: list[Point]) -> None:
         last = 0
         for point in made:
-            kept, row = points.next(point)
+            kept, row = points.following(point)
             points.add(kept)
             self.rows.append(row)
             last = kept.first_row
@@ -117,5 +117,5 @@ def test_rows_without_a_base_are_whole(tmp_path: Path) -> None:
     opened.create_table(("shop", "points"), schema).append(pa.Table.from_pylist(rows, schema))
     points = points_of(tables)
     assert points.all() == [point_of(1, {"a": 1, "b": 2}), point_of(2, {"a": 3})]
-    kept, row = points.next(point_of(3, {"a": 4}))
+    kept, row = points.following(point_of(3, {"a": 4}))
     assert (kept.tables, kept.base, row["tables"]) == ({"a": 4}, None, [{"name": "a", "snapshot": 4}])

@@ -41,7 +41,7 @@ def _events_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is new by the statistics of batches is looked up in the log as well."""
-    following = PendingChanges.next
+    following = PendingChanges.next_plan
 
     def both(
         self: PendingChanges,
@@ -50,13 +50,13 @@ def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
         stats: Any = None,
         polled_at: Any = None,
         *,
-        end: bool,
+        drain: bool,
     ) -> PointPlan | None:
-        found = following(self, last, batches, stats, polled_at, end=end)
-        assert comparable(found) == comparable(following(self, last, batches, None, polled_at, end=end))
+        found = following(self, last, batches, stats, polled_at, drain=drain)
+        assert comparable(found) == comparable(following(self, last, batches, None, polled_at, drain=drain))
         return found
 
-    monkeypatch.setattr(PendingChanges, "next", both)
+    monkeypatch.setattr(PendingChanges, "next_plan", both)
 
 
 def comparable(plan: PointPlan | None) -> Any:

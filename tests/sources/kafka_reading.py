@@ -27,7 +27,7 @@ def kafka_source(spark: SparkSession, servers: str, *topics: str, **changed: Any
 def drain(source: KafkaSource, most: int = 50) -> list[str]:
     """All plans until there is nothing new, each remembered."""
     plans: list[str] = []
-    while (plan := source.next()) is not None:
+    while (plan := source.plan_next()) is not None:
         assert len(plans) < most, "there is no end of plans"
         source.remember(plan)
         plans.append(plan)

@@ -39,14 +39,14 @@ def test_a_slot_that_is_moved_while_a_run_goes_on_is_refused(tmp_path: Path, dat
     database.execute(*USERS)
     settings = CaptureSettings("pg", database.url, ("public.*",), f"slot_{database.name}", f"slot_{database.name}")
     made = PostgresSource(settings, Requests(tmp_path / "requests"))
-    plan = made.next()
+    plan = made.plan_next()
     assert plan is not None
     made.remember(plan)
-    assert made.next() is None
+    assert made.plan_next() is None
     database.execute("SET synchronous_commit = on", "INSERT INTO users VALUES (3, 'Cy')")
     advance(database, settings.slot)
     with pytest.raises(ChangelingError, match=r"somebody else read it.*--resnapshot"):
-        made.next()
+        made.plan_next()
     made.close()
     ((place,),) = database.rows(
         f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{settings.slot}'"
@@ -67,11 +67,11 @@ def test_a_log_that_ends_with_an_emptied_table_is_known_to_the_server(tmp_path: 
     database.execute(*USERS)
     settings = CaptureSettings("pg", database.url, ("public.*",), f"slot_{database.name}", f"slot_{database.name}")
     first = PostgresSource(settings, Requests(tmp_path / "requests"))
-    plan = first.next()
+    plan = first.plan_next()
     assert plan is not None
     first.remember(plan)
     database.execute("CREATE TABLE later (id int PRIMARY KEY)")
-    added = first.next()
+    added = first.plan_next()
     assert added is not None
     first.remember(added)
     first.close()
@@ -81,13 +81,13 @@ def test_a_log_that_ends_with_an_emptied_table_is_known_to_the_server(tmp_path: 
         made = PostgresSource(settings, Requests(tmp_path / "requests"), stored=stored)
         made.remember(plan)
         made.remember(added)
-        assert made.next() is None
+        assert made.plan_next() is None
         made.close()
     made = PostgresSource(settings, Requests(tmp_path / "requests"), stored=encode(known.point, 1))
     made.remember(plan)
     made.remember(added)
     with pytest.raises(ChangelingError, match="does not know the last transaction"):
-        made.next()
+        made.plan_next()
     made.close()
 
 

@@ -118,7 +118,7 @@ def test_a_new_name_is_shown_although_an_open_transaction_keeps_the_log_from_dis
         writer.execute("BEGIN")
         writer.execute("INSERT INTO other VALUES (1)")
         made.stop_at_present()
-        plan = made.next()
+        plan = made.plan_next()
         assert plan is not None
         known = parse_plan(plan)
         assert isinstance(known, Stream)
@@ -152,7 +152,7 @@ def test_a_table_that_is_altered_in_a_run_does_not_hide_the_new_name_of_another(
 def _altered(source: PostgresSource) -> list[str]:
     """Takes what there is, in several batches, and returns the tables that come with a new schema."""
     plans = []
-    while (plan := source.next()) is not None:
+    while (plan := source.plan_next()) is not None:
         source.remember(plan)
         plans.append(parse_plan(plan))
     streams = [plan for plan in plans if isinstance(plan, Stream)]
@@ -164,6 +164,6 @@ def _snapshotted(tmp_path: Path, database: Database, *tables: str, batch_bytes: 
     slot = f"slot_{database.name}"
     settings = CaptureSettings("pg", database.url, tables, slot, slot, batch_bytes=batch_bytes)
     made = PostgresSource(settings, Requests(tmp_path / "requests"))
-    while isinstance(parse_plan(plan := made.next() or made.nothing()), Snapshot):
+    while isinstance(parse_plan(plan := made.plan_next() or made.nothing()), Snapshot):
         made.remember(plan)
     return made

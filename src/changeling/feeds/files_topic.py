@@ -60,8 +60,8 @@ class FilesTopicWriter:
         self._gatherings: list[Gathering] = []
         self._part = _FIRST_ROWS
 
-    def step(self, *, end: bool, now: datetime | None = None) -> Copied | None:
-        """Writes the files that are due, at the `end` of a run all that there is; None where nothing was written.
+    def step(self, *, drain: bool, now: datetime | None = None) -> Copied | None:
+        """Writes the files that are due, with `drain` all that there is; None where nothing was written.
 
         A file is due when it is full, when the next row has other columns, and when its first record was published long ago.
         """
@@ -69,7 +69,7 @@ class FilesTopicWriter:
         if state is None:
             return None
         try:
-            return self._step(state, end, now or datetime.now(UTC))
+            return self._step(state, drain, now or datetime.now(UTC))
         except BaseException:
             # What is in memory may be ahead of the ledger.
             self._ledger, self._gatherings = None, []
@@ -80,12 +80,12 @@ class FilesTopicWriter:
         ledger = self._file.read(self._feed)
         return [0] * self._feed.partitions if ledger is None else ledger.next
 
-    def _step(self, state: FeedState, end: bool, now: datetime) -> Copied | None:
+    def _step(self, state: FeedState, drain: bool, now: datetime) -> Copied | None:
         written: list[FileRange] = []
         if self._ledger is None:
             written += self._resume()
         for partition, until in enumerate(state.offsets):
-            for file in self._complete(self._gatherings[partition], partition, until, end, now):
+            for file in self._complete(self._gatherings[partition], partition, until, drain, now):
                 if file.records:
                     self._store(msgspec.structs.replace(self._known, planned=file))
                     reach("files.planned")
@@ -125,11 +125,11 @@ class FilesTopicWriter:
         return written
 
     def _complete(
-        self, gathering: Gathering, partition: int, until: int, end: bool, now: datetime
+        self, gathering: Gathering, partition: int, until: int, drain: bool, now: datetime
     ) -> Iterator[FileRange]:
         for part in self._parts(partition, gathering.until, until):
             yield from gathering.add(part)
-        if not gathering.is_empty and (end or gathering.is_due(now, self._most_seconds)):
+        if not gathering.is_empty and (drain or gathering.is_due(now, self._most_seconds)):
             yield gathering.close()
 
     def _path(self, file: FileRange) -> str:

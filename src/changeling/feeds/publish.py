@@ -89,9 +89,9 @@ class FeedPublisher:
         scan = ScanState() if self.feed.initial_scan else None
         return FeedState(id=self.feed.id, point=self._start, offsets=[0] * self.feed.partitions, scan=scan)
 
-    def step(self, points: Points, *, end: bool = False) -> Iterator[FeedReport]:
-        """Publishes every point that is new, and a part of the initial scan before each. `end`: all of the scan, then a barrier."""
-        if not (end or self.is_scanning) and self.state.point == points.last.number:
+    def step(self, points: Points, *, drain: bool = False) -> Iterator[FeedReport]:
+        """Publishes every point that is new, and a part of the initial scan before each. `drain`: all of the scan, then a barrier."""
+        if not (drain or self.is_scanning) and self.state.point == points.last.number:
             return
         first = min(self._start, self.state.point) if self.is_scanning else self.state.point
         self._points = {0: Point(), **{point.number: point for point in points.after(first - 1)}}
@@ -107,9 +107,9 @@ class FeedPublisher:
             after = self._next(points, before)
             if after is not None and (report := self._publish(before, after)) is not None:
                 yield report
-            if after is None and (scanned is None or not end):
+            if after is None and (scanned is None or not drain):
                 break
-        if end and (report := self._last_barrier()) is not None:
+        if drain and (report := self._last_barrier()) is not None:
             yield report
 
     @property
@@ -210,19 +210,19 @@ class FeedPublisher:
 
     # Barriers.
 
-    def _due_barrier(self, stamp: Stamp, *, end: bool = False) -> Stamp | None:
+    def _due_barrier(self, stamp: Stamp, *, drain: bool = False) -> Stamp | None:
         """The barrier that follows a transaction, if one is due."""
         state, interval = self.state, self.feed.barriers_interval
         if interval is None or self.is_scanning:
             return None
         if state.barrier is None:
             return stamp
-        is_due = end or time() - state.barrier_at >= interval
+        is_due = drain or time() - state.barrier_at >= interval
         return stamp if is_due and tuple(stamp) > state.barrier else None
 
     def _last_barrier(self) -> FeedReport | None:
         point = self._points[self.state.point]
-        stamp = self._due_barrier(self._shared.reached(self._source, point).stamp, end=True)
+        stamp = self._due_barrier(self._shared.reached(self._source, point).stamp, drain=True)
         if stamp is None or self._replica() is None:
             return None
         return self._commit(self.state, RECORDS.empty_table(), stamp, FeedReport(self.feed.name, point.number, 0))

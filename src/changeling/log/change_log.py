@@ -80,13 +80,13 @@ class Log:
         """How far each source is."""
         return self.progress.state
 
-    def record_poll(self, source: str, moment: datetime, *, all_read: bool, ends: bool) -> None:
-        """What a source had at a time is in the log now: all of it, and the ends of its transactions as far as it had them."""
+    def record_poll(self, source: str, moment: datetime, *, all_read: bool, no_more: bool) -> None:
+        """Records that everything a source had at that time is in the log (`all_read`), and the ends of its transactions (`no_more`)."""
         with self._commits:
             known = self.progress
             if all_read:
                 self._advance(complete={**known.complete, source: moment})
-            if ends:
+            if no_more:
                 self._advance(polled_at={**known.polled_at, source: moment})
 
     def forget_stats(self, merged: Mapping[str, int]) -> None:

@@ -142,7 +142,7 @@ class Ingest:
                 report = self._read_planned(plan, started)
             if resumed is None:
                 self._log.record_poll(
-                    self.source.name, polled_at, all_read=self.source.took_all, ends=not self.source.has_more
+                    self.source.name, polled_at, all_read=self.source.took_all, no_more=not self.source.has_more
                 )
             return report
 
@@ -204,13 +204,13 @@ class Ingest:
         if reason is None:
             return plan
         self._warnings.append(reason)
-        plan = BatchPlan(plan.batch, plan.attempt + 1, READ, self.source.next() or self.source.nothing())
+        plan = BatchPlan(plan.batch, plan.attempt + 1, READ, self.source.plan_next() or self.source.nothing())
         self._log.add_plan(self.source.name, plan)
         self._pending = plan
         return plan
 
     def _new_plan(self) -> BatchPlan | None:
-        text = self.source.next()
+        text = self.source.plan_next()
         if text is None:
             return None
         plan = BatchPlan(self._next_batch(), 1, READ, text)

@@ -25,7 +25,7 @@ class Failures:
         if retry is not None:
             self._listener.on_warning(part, f"{text}; trying again in {retry.failed():.0f} s")
 
-    def worked(self, part: str, retry: "Retry") -> None:
+    def succeeded(self, part: str, retry: "Retry") -> None:
         """A part did what it is for: it works again, if it had failed."""
         if retry.recovered():
             self._lock.failed(None, part)

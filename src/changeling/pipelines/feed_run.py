@@ -72,7 +72,7 @@ class FeedRun:
                 self._failures.failed(feed.name, error, None if once else retry)
                 failed.append(error if isinstance(error, ChangelingError) else ChangelingError(str(error)))
                 continue
-            self._failures.worked(feed.name, retry)
+            self._failures.succeeded(feed.name, retry)
         self._expire(once)
         if once and failed:
             raise failed[0]
@@ -101,7 +101,7 @@ class FeedRun:
         return self._definitions.activate(feed.name, placed.source, placed.table, start)
 
     def _publish(self, feed: Feed, merge: Merge, once: bool) -> None:
-        for report in self._publisher(feed, merge).step(merge.points, end=once):
+        for report in self._publisher(feed, merge).step(merge.points, drain=once):
             self._listener.on_feed_published(report)
         self.reached[feed.name] = self._publishers[feed.name].state.point
         copy = self._copy(feed)
@@ -210,10 +210,10 @@ class _Copy:
             self._kafka = KafkaTopicWriter(feed, topic, settings)
             self.place = self._kafka.name
 
-    def step(self, end: bool) -> Iterator[tuple[int, str, list[str]]]:
+    def step(self, drain: bool) -> Iterator[tuple[int, str, list[str]]]:
         """Copies what is due: how many records went where, and warnings."""
         if self._files is not None:
-            written = self._files.step(end=end)
+            written = self._files.step(drain=drain)
             if written is not None:
                 yield written.records, self.place, []
         elif self._kafka is not None:

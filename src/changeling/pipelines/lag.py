@@ -102,7 +102,7 @@ def _backlog(source: KafkaSource, reading: Reading, cluster: "Cluster") -> Lag:
     if source.start == "latest" and not reading.plans:
         return Lag(0.0, records=0)
     skipped = progress.gaps(current, [name for name in progress.known() if name in current])
-    plan = progress.next(current, skipped, _EVERYTHING, source.start)
+    plan = progress.plan_next(current, skipped, _EVERYTHING, source.start)
     places = {} if plan is None else {(topic, place): span.start for topic, place, span in plan.spans()}
     times = cluster.first_times(places) if places else []
     age = _since(datetime.fromtimestamp(min(times) / 1000, UTC)) if times else 0.0

@@ -46,21 +46,21 @@ class LogFollower:
         """The points of the replicas."""
         return self._merge.points
 
-    def follow(self, *, end: bool = False) -> bool:
+    def follow(self, *, drain: bool = False) -> bool:
         """Moves the replicas to the next point, and targets and feeds to it; returns whether there may be another one at once.
 
-        What fails is tried again later. With `end`, all of the log is merged, every transaction in it counts as complete, and a
+        What fails is tried again later. With `drain`, all of the log is merged, every transaction in it counts as complete, and a
         failure is an error.
         """
         self.expire()
         before, self._followed = self._followed, self._log.state
-        if end or self._followed is not before:
+        if drain or self._followed is not before:
             self._listener.on_merge_start()
-        moved = self._move(end)
-        self.targets.step(self.points.last, self._merge.tables, once=end)
-        self.feeds.step(self._merge, once=end)
+        moved = self._move(drain)
+        self.targets.step(self.points.last, self._merge.tables, once=drain)
+        self.feeds.step(self._merge, once=drain)
         self._listener.on_idle(_REPLICAS)
-        return moved and not end
+        return moved and not drain
 
     def expire(self) -> None:
         """Expires old snapshots of the log now and then."""
@@ -76,13 +76,13 @@ class LogFollower:
     def _batches(self) -> int:
         return sum(state.batch for state in self._log.state.sources.values())
 
-    def _move(self, end: bool) -> bool:
-        """Merges up to the next point, with `end` all there is; returns whether there was something."""
+    def _move(self, drain: bool) -> bool:
+        """Merges up to the next point, with `drain` all there is; returns whether there was something."""
         moved = False
-        if not (end or self._retry.due()):
+        if not (drain or self._retry.due()):
             return moved
         try:
-            while (report := self._merge.step(end=end)) is not None:
+            while (report := self._merge.step(drain=drain)) is not None:
                 self._listener.on_merge_done(report)
                 for text in report.warnings:
                     self._listener.on_warning(_REPLICAS, self._loaded.redacted(text))
@@ -90,16 +90,16 @@ class LogFollower:
                     retention = timedelta(milliseconds=span_millis(self._loaded.definition.retention))
                     maintenance.expire(self._lake, retention, self.feeds.needed_points())
                 moved = True
-                if not end:
+                if not drain:
                     # Sources that bring more during each merge would keep targets and feeds waiting for ever.
                     break
         except (ChangelingError, OSError) as error:
-            is_final = end or isinstance(error, UsageError)
+            is_final = drain or isinstance(error, UsageError)
             self._failures.failed(_REPLICAS, error, None if is_final else self._retry)
             if is_final:
                 raise
         else:
-            self._failures.worked(_REPLICAS, self._retry)
+            self._failures.succeeded(_REPLICAS, self._retry)
         return moved
 
 

@@ -261,8 +261,10 @@ class Pipeline:
         from changeling.pipelines.runner import Runner
 
         with self._writing("verify", take_over=False) as (lake, lock):
-            ends = {} if position is None else {source: position}
-            Runner(self._loaded, lake, lock, Listener(), threading.Event()).run(once=True, ends=ends)
+            stop_positions = {} if position is None else {source: position}
+            Runner(self._loaded, lake, lock, Listener(), threading.Event()).run(
+                once=True, stop_positions=stop_positions
+            )
 
     def repair(self, found: "Sequence[Verified]") -> bool:
         """Snapshots the tables that differ again; returns whether that is done, or left to the active run."""

@@ -30,7 +30,7 @@ from changeling.spark.errors import check_spark
 
 _LOOKS_EVERY = 0.2
 """Seconds between two looks of the main thread at whether to stop."""
-NOWHERE: Mapping[str, int] = {}
+NO_STOP_POSITIONS: Mapping[str, int] = {}
 _FOLLOWER = "replicas, targets, feeds"
 """The name of their thread; no source can have it."""
 
@@ -59,10 +59,12 @@ class Runner:
         self._workers: dict[str, Worker] = {}
         self._ended = Ended()
 
-    def run(self, once: bool, poll_seconds: float = 1.0, ends: Mapping[str, int] = NOWHERE) -> list[Totals]:
+    def run(
+        self, once: bool, poll_seconds: float = 1.0, stop_positions: Mapping[str, int] = NO_STOP_POSITIONS
+    ) -> list[Totals]:
         """Reads until there is nothing new (`once`), or until `stop` is set; current batches are always completed.
 
-        `ends`: positions of a server's log at which sources end with `once`, instead of at what is available. Without `once`, a source
+        With `once`, sources end at what is available, or at `stop_positions` of a server's log. Without it, a source
         that fails is tried again, after one second at first and then with exponential backoff, and the pipeline file is checked
         again: what has changed there is applied between two batches.
         """
@@ -73,7 +75,7 @@ class Runner:
         try:
             self._follower = self._follower_of(self._loaded)
             if once:
-                self._run_once(self._follower, ends)
+                self._run_once(self._follower, stop_positions)
             else:
                 self._run_on(poll_seconds)
         finally:
@@ -127,11 +129,11 @@ class Runner:
     def _follower_of(self, loaded: Loaded) -> LogFollower:
         return LogFollower(loaded, self._lake, self._log, self._lock, self._listener, self._merge_retry)
 
-    def _run_once(self, follower: LogFollower, ends: Mapping[str, int]) -> None:
+    def _run_once(self, follower: LogFollower, stop_positions: Mapping[str, int]) -> None:
         for source in self._sources:
             records = source.source_ingest.ingest.source
             records.stop_at_present()
-            if (end := ends.get(source.name)) is not None:
+            if (end := stop_positions.get(source.name)) is not None:
                 records.stop_at(end)
         with self._ending_workers():
             for source in self._sources:
@@ -141,7 +143,7 @@ class Runner:
                 reading -= self._next_ended() is not None
                 follower.expire()
         if not self._stop.is_set():
-            follower.follow(end=True)
+            follower.follow(drain=True)
 
     def _run_on(self, poll_seconds: float) -> None:
         file, looked = WatchedFile(self._loaded), monotonic()

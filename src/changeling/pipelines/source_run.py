@@ -79,7 +79,7 @@ class SourceRun:
                 raise
             report = None
         else:
-            self._failures.worked(self.name, retry)
+            self._failures.succeeded(self.name, retry)
         if report is None:
             self._listener.on_idle(self.name)
             return False
@@ -95,7 +95,7 @@ class SourceRun:
     def give_up(self) -> None:
         """The source was removed; its failure is cleared."""
         self.close()
-        self._failures.worked(self.name, self.source_ingest.retry)
+        self._failures.succeeded(self.name, self.source_ingest.retry)
 
     def _ingest(self) -> Report | None:
         ingest = self.source_ingest.ingest
@@ -107,7 +107,7 @@ class SourceRun:
                 self._listener.on_warning(self.name, self._loaded.redacted(text))
             self._note_left_out()
         if (complete := self._log.progress.complete.get(self.name)) is not None:
-            self._lock.has_all(complete, self.name)
+            self._lock.log_complete_until(complete, self.name)
         return report
 
     def _note_left_out(self) -> None:

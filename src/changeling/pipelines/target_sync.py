@@ -38,7 +38,7 @@ class TargetSync:
                 failed.append(error)
                 continue
             self.reached[target.name] = (newest if report is None else report.point).number
-            self._failures.worked(target.name, retry)
+            self._failures.succeeded(target.name, retry)
             if report is not None:
                 self._listener.on_target_synced(report)
                 for text in report.warnings:

@@ -117,18 +117,18 @@ class Merge:
         plans = [known.state.plan for known in self._tables.known.values() if known.state.point > last]
         return msgspec.json.decode(read_plan(plans[0]), type=PointPlan) if plans else None
 
-    def step(self, *, end: bool) -> Report | None:
-        """Merges what is new; None where there is nothing. `end`: what the log has is all there is, transactions included."""
+    def step(self, *, drain: bool) -> Report | None:
+        """Merges what is new; None where there is nothing. `drain`: what the log has is all there is, transactions included."""
         with self._resumable():
-            return self._step(end)
+            return self._step(drain)
 
-    def _step(self, end: bool) -> Report | None:
+    def _step(self, drain: bool) -> Report | None:
         begun = monotonic()
         # Sources continue meanwhile: what they add from here on is for the next point.
         known = self._log.progress
         batches = {name: state.batch for name, state in known.state.sources.items()}
-        plan = self._interrupted or self._pending_changes.next(
-            self._points.last, batches, known.stats, known.polled_at, end=end
+        plan = self._interrupted or self._pending_changes.next_plan(
+            self._points.last, batches, known.stats, known.polled_at, drain=drain
         )
         if plan is None:
             return None
@@ -233,7 +233,7 @@ class Merge:
     def rebuild(self, table: WantedTable) -> int:
         """Rebuilds the replicas of a table from the log alongside the existing ones, and swaps them in; returns the number of rows."""
         while self._failed or self._interrupted is not None:
-            self.step(end=False)
+            self.step(drain=False)
         with self._resumable():
             return self._rebuild(table)
 
@@ -298,7 +298,9 @@ class Merge:
     def _record(self, plan: PointPlan) -> Point:
         """Records the point: from now on it exists."""
         tables = {known.name: known.snapshot for known in self._tables.known.values() if known.is_current}
-        point, row = self._points.next(msgspec.structs.replace(plan.point, made_at=datetime.now(UTC), tables=tables))
+        point, row = self._points.following(
+            msgspec.structs.replace(plan.point, made_at=datetime.now(UTC), tables=tables)
+        )
         reach("point.before")
         self._lake.append_rows(log_tables.POINTS, [row], point.made_at, {BASE: str(point.first_row)})
         reach("point.after")

@@ -56,18 +56,18 @@ class PendingChanges:
         self._miscounted: set[str] = set()
         """Sources of which marks counted changes that did not come: of tables that are not read, perhaps."""
 
-    def next(
+    def next_plan(
         self,
         last: Point,
         batches: Mapping[str, int],
         stats: Mapping[str, Mapping[int, BatchStats]] | None = None,
         polled_at: Mapping[str, datetime] | None = None,
         *,
-        end: bool,
+        drain: bool,
     ) -> PointPlan | None:
         """What is new up to these batches; None where there is nothing, or nothing complete.
 
-        With `end`, the end of the log is the end of every transaction in it. Where the stats of all these batches are known and
+        With `drain`, the end of the log is the end of every transaction in it. Where the stats of all these batches are known and
         nothing in them is late or open, the log is not looked at. `polled_at` says up to which time all that a source had is in
         the log: only so far has anything been waited for.
         """
@@ -75,7 +75,7 @@ class PendingChanges:
         if not fresh:
             return None
         known = {name: stats_since(last.of(name), batch, (stats or {}).get(name, {})) for name, batch in fresh.items()}
-        if all(one is not None and (end or not one.open) for one in known.values()):
+        if all(one is not None and (drain or not one.open) for one in known.values()):
             for name in fresh:
                 # What their partitions have is looked up where it matters again.
                 self._partitions.pop(name, None)
@@ -83,7 +83,7 @@ class PendingChanges:
         new = new_changes(self._lake, self._new(last, fresh))
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
-        if not end:
+        if not drain:
             limits, complete = self._limits(new, last, fresh, polled_at or {})
         return self._plan(new, last, fresh, limits, complete)
 

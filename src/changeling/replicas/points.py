@@ -90,15 +90,15 @@ class Points:
         """The newest point; an empty one where there is none."""
         return self._last[-1] if self._last else Point()
 
-    def next(self, point: Point) -> tuple[Point, dict[str, Any]]:
+    def following(self, point: Point) -> tuple[Point, dict[str, Any]]:
         """A point that follows the last one, as it is to be added once it is recorded, and its row for the table `points`."""
         before = self.last
         changed = _changed(before.tables, point.tables)
         if isinstance(before.tables, TableSnapshots) and self._is_next(before, len(changed), len(point.tables)):
-            tables = before.tables.next(point.number, changed)
+            tables = before.tables.with_changes(point.number, changed)
             kept = msgspec.structs.replace(point, tables=tables, base=before.first_row)
             return kept, kept.to_row(changed)
-        tables = TableSnapshots().next(point.number, point.tables)
+        tables = TableSnapshots().with_changes(point.number, point.tables)
         kept = msgspec.structs.replace(point, tables=tables, base=None)
         return kept, kept.to_row()
 
@@ -171,7 +171,7 @@ def _read(tables: StoredTables, where: Condition) -> list[Point]:
         base = row.get("base")
         if base is None:
             changed = _changed(held, changed)
-        held = held.next(row["point"], changed)
+        held = held.with_changes(row["point"], changed)
         found.append(Point(row["point"], row["made_at"], row["complete"], _sources(row["sources"]), held, base))
     return found
 

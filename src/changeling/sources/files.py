@@ -39,7 +39,7 @@ class FilesSource:
         for file in files_plan.parse_plan(plan).files:
             self._known[file.path] = file
 
-    def next(self) -> str | None:
+    def plan_next(self) -> str | None:
         """The new files in the order of their names, up to the limits of a batch; at least one."""
         chosen: list[File] = []
         self.has_more, size = False, 0

@@ -187,7 +187,7 @@ class Progress:
         """The names of all topics that were planned."""
         return list(self._ends)
 
-    def next(
+    def plan_next(
         self,
         current: Mapping[str, Topic],
         skipped: Iterable[Gap],

@@ -107,7 +107,7 @@ class PostgresSource:
         """The tables that cannot be captured as they are."""
         return {str(table): why for table, why in self._capture.chosen.left_out.items()}
 
-    def next(self) -> str | None:
+    def plan_next(self) -> str | None:
         """Parts of tables that are not completed, then the log; while a table is added, both in turn."""
         with self._reaching():
             plan = self._next()
