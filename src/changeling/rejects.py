@@ -13,7 +13,7 @@ import pyarrow as pa
 from changeling.model import arrow_layouts
 from changeling.model.change import Origin
 
-_MOST_REASONS = 10
+_MAX_REASONS = 10
 _OTHERS = "other reasons"
 _RECENT = 100
 
@@ -74,7 +74,7 @@ class RejectSink:
         if not batch.num_rows:
             return
         for reason, origin in zip(batch.column("reason").to_pylist(), arrow_layouts.origins(batch), strict=True):
-            known = reason in self._reasons or len(self._reasons) < _MOST_REASONS
+            known = reason in self._reasons or len(self._reasons) < _MAX_REASONS
             self._reasons[reason if known else _OTHERS] += 1
             self._examples.setdefault(reason if known else _OTHERS, origin)
         if self.path is None:

@@ -73,7 +73,7 @@ def test_every_dialect_is_read_back_as_it_was_published(
     assert published
     made = FilledTopic(tmp_path, format=dialect)
     made.append(published)
-    assert writer(made, tmp_path / "out", most_bytes=8_000).step(drain=True) is not None
+    assert writer(made, tmp_path / "out", max_bytes=8_000).step(drain=True) is not None
     given = {"table": SHOP, "schemas": (SCHEMA,), **reading}
     form = registry.get(dialect)
     options = read_options(form, given)
@@ -97,7 +97,7 @@ def decoded(records: pa.Table, dialect: str, given: dict[str, Any]) -> list[list
 def test_files_are_cut_by_size(tmp_path: Path) -> None:
     made, out = FilledTopic(tmp_path), tmp_path / "out"
     made.append([b"11", b"22", b"333", b"4", None, b"too large for a file", None])
-    files = writer(made, out, most_bytes=6)
+    files = writer(made, out, max_bytes=6)
     assert files.step(drain=False, now=NOON) == Copied(files=3, records=5)
     full = {name(0): b"11\n22\n", name(2): b"333\n4\n", name(5): b"too large for a file\n"}
     assert contents(out) == full
@@ -137,7 +137,7 @@ def test_tombstones_alone_make_no_file(tmp_path: Path) -> None:
 
 def test_a_file_has_one_header(tmp_path: Path) -> None:
     made, out = FilledTopic(tmp_path), tmp_path / "out"
-    files = writer(made, out, most_bytes=12)
+    files = writer(made, out, max_bytes=12)
     made.append([row(b"1,2", b"a,b"), Sent(None), row(b"3,4", b"a,b"), row(b"5,6", b"a,b"), row(b"7", b"a")])
     made.append([row(b"8", b"a", shown=False), Sent(None), row(b"9", b"a", shown=False), row(b"0", b"b", shown=False)])
     assert files.step(drain=False, now=NOON) == Copied(files=4, records=6)
@@ -173,7 +173,7 @@ from pathlib import Path
 from tests.feeds.filled_topics import FilledTopic
 from changeling.feeds.files_topic import FilesTopicWriter
 made = FilledTopic(Path(sys.argv[1]))
-FilesTopicWriter(made.feed, made.topic(), sys.argv[2], most_bytes=4).step(drain=True)
+FilesTopicWriter(made.feed, made.topic(), sys.argv[2], max_bytes=4).step(drain=True)
 """
 
 
@@ -199,7 +199,7 @@ def test_a_killed_run_is_continued_with_the_same_files(tmp_path: Path, point: st
     assert len(hidden) == (1 if point == "files.staged" else 0)
     # The file that was planned does not grow, though it would have room.
     made.append([b"4"])
-    assert writer(made, out, most_bytes=4).step(drain=True) == Copied(
+    assert writer(made, out, max_bytes=4).step(drain=True) == Copied(
         files=4 - 1 - len(before), records=4 - 1 - len(before)
     )
     assert contents(out) == {name(0): b"1\n2\n", name(2): b"3\n", name(3): b"4\n"}
@@ -208,11 +208,11 @@ def test_a_killed_run_is_continued_with_the_same_files(tmp_path: Path, point: st
 
 
 def test_random_histories_are_copied_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("changeling.feeds.files_topic._MOST_ROWS", 3)
+    monkeypatch.setattr("changeling.feeds.files_topic._MAX_ROWS", 3)
     drawn = random.Random(7)
     made, out = FilledTopic(tmp_path, partitions=3), tmp_path / "out"
     expected: list[list[bytes]] = [[], [], []]
-    files, now = writer(made, out, most_bytes=40), NOON
+    files, now = writer(made, out, max_bytes=40), NOON
     for number in range(14):
         now += timedelta(seconds=drawn.randrange(50))
         sent = [
@@ -233,7 +233,7 @@ def test_random_histories_are_copied_once(tmp_path: Path, monkeypatch: pytest.Mo
         try:
             files.step(drain=drawn.random() < 0.1, now=now)
         except FailpointReached:
-            files = drawn.choice([files, writer(made, out, most_bytes=40)])
+            files = drawn.choice([files, writer(made, out, max_bytes=40)])
         monkeypatch.delenv("CHANGELING_FAILPOINT", raising=False)
     files.step(drain=True)
     found: list[list[bytes]] = [[], [], []]

@@ -96,7 +96,7 @@ def test_points_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_run_keeps_the_last_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_points, "_MOST_KEPT", 150)
+    monkeypatch.setattr(replica_points, "_MAX_KEPT", 150)
     stored = StoredPoints(tmp_path)
     states = dict(enumerate(histories(60, 400, seed=6), start=1))
     points = points_of(stored.tables)

@@ -35,7 +35,7 @@ MOMENTS = 3
 def _events_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of tables with many changes: those that later ones supersede, a few at a time where the driver folds."""
     monkeypatch.setattr(merge_plan, "_FEW_CHANGES", 0)
-    monkeypatch.setattr(superseded_events, "MOST_EVENTS", 20)
+    monkeypatch.setattr(superseded_events, "MAX_EVENTS", 20)
 
 
 @pytest.fixture(autouse=True)
@@ -205,7 +205,7 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch, least: int) -> Iterator[None]:
         jobs.append(kernel)
         return run(frame, kernel, layout)
 
-    monkeypatch.setattr(planned_scan, "MOST_BYTES", 0)
+    monkeypatch.setattr(planned_scan, "MAX_BYTES", 0)
     monkeypatch.setattr(replacement, "FEW_ROWS", 1)
     monkeypatch.setattr(replacement, "run", noted)
     opened = Lake.__init__

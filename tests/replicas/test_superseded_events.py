@@ -83,7 +83,7 @@ def placed(events: list[Change], places: Iterable[int]) -> list[Change]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_changes_in_order_are_reduced(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(superseded_events, "MOST_EVENTS", 40)
+    monkeypatch.setattr(superseded_events, "MAX_EVENTS", 40)
     events = history(random.Random(seed), 200)
     changes = placed(events, range(len(events)))
     expected, ties = once(changes)
@@ -97,7 +97,7 @@ def test_changes_in_order_are_reduced(seed: int, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("seed", range(40))
 def test_repetitions_are_counted_as_before(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(superseded_events, "MOST_EVENTS", 40)
+    monkeypatch.setattr(superseded_events, "MAX_EVENTS", 40)
     made = random.Random(seed)
     events = history(made, 120)
     place, places = 0, []

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from changeling.sources.source import PlanSize
 
 _REPLICAS = "replicas"
-_MOST = 3
+_MAX = 3
 """Parts that are named; of the others, how many there are."""
 
 
@@ -31,9 +31,9 @@ class RunActivity(Listener):
         if not doing:
             return self._otherwise()
         done, tasks = spark_tasks()
-        more = [f"{len(doing) - _MOST} more"] * (len(doing) > _MOST)
+        more = [f"{len(doing) - _MAX} more"] * (len(doing) > _MAX)
         progress = [f"{done:,} of {tasks:,} tasks done"] * (tasks > 0)
-        return "; ".join([*doing[:_MOST], *more, *progress])
+        return "; ".join([*doing[:_MAX], *more, *progress])
 
     def on_prepare(self, what: str) -> None:
         """Shown until something is read."""

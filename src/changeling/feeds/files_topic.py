@@ -28,7 +28,7 @@ FILE_BYTES = 32 * 1024 * 1024
 FILE_SECONDS = 60.0
 """The longest that a record waits for others by default."""
 _PART_BYTES = 32 * 1024 * 1024
-_FIRST_ROWS, _MOST_ROWS = 10_000, 200_000
+_FIRST_ROWS, _MAX_ROWS = 10_000, 200_000
 """How many records are read at once: each time a row group is decoded, so few are slow; the sizes of the last ones tell."""
 
 
@@ -47,14 +47,14 @@ class FilesTopicWriter:
     """
 
     def __init__(
-        self, feed: Feed, topic: Topic, place: str, *, most_bytes: int = FILE_BYTES, most_seconds: float = FILE_SECONDS
+        self, feed: Feed, topic: Topic, place: str, *, max_bytes: int = FILE_BYTES, max_seconds: float = FILE_SECONDS
     ) -> None:
         if "*" in place or "?" in place:
             raise UsageError(f"{place}: is a pattern; name one folder for the feed {feed.name!r}")
         if place.startswith(s3.SCHEME):
             s3.bucket_and_key(place)
         self._feed, self._topic, self._place = feed, topic, place.rstrip("/")
-        self._most_bytes, self._most_seconds = most_bytes, most_seconds
+        self._max_bytes, self._max_seconds = max_bytes, max_seconds
         self._file = LedgerFile(self._place)
         self._ledger: Ledger | None = None
         self._gatherings: list[Gathering] = []
@@ -120,7 +120,7 @@ class FilesTopicWriter:
                 written.append(ledger.planned)
             self._store(ledger.after(ledger.planned))
         self._gatherings = [
-            Gathering(partition, first, self._most_bytes) for partition, first in enumerate(self._known.next)
+            Gathering(partition, first, self._max_bytes) for partition, first in enumerate(self._known.next)
         ]
         return written
 
@@ -129,7 +129,7 @@ class FilesTopicWriter:
     ) -> Iterator[FileRange]:
         for part in self._parts(partition, gathering.until, until):
             yield from gathering.add(part)
-        if not gathering.is_empty and (drain or gathering.is_due(now, self._most_seconds)):
+        if not gathering.is_empty and (drain or gathering.is_due(now, self._max_seconds)):
             yield gathering.close()
 
     def _path(self, file: FileRange) -> str:
@@ -170,4 +170,4 @@ class FilesTopicWriter:
                 )
             yield part
             start = stop
-            self._part = min(max(part.num_rows * _PART_BYTES // part.nbytes, 1), _MOST_ROWS)
+            self._part = min(max(part.num_rows * _PART_BYTES // part.nbytes, 1), _MAX_ROWS)

@@ -17,9 +17,9 @@ from pyiceberg.table import Table as IcebergTable
 from changeling.iceberg.conditions import EVERYTHING, Condition, all_of, is_set
 from changeling.iceberg.parquet_files import filesystem
 
-MOST_BYTES = 256 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
 """What is read in this process: uncompressed, and only the columns that are needed."""
-MOST_FILES = 1_000
+MAX_FILES = 1_000
 _OPENED_AT_ONCE = 8
 
 
@@ -36,7 +36,7 @@ class Budget:
     def take(self, size: int) -> None:
         """Counts bytes that are to be read; raises `NeedsSpark` where they become too many."""
         self._taken += size
-        if self._taken > MOST_BYTES:
+        if self._taken > MAX_BYTES:
             raise NeedsSpark(f"{self._taken / 1e6:,.1f} MB have to be read")
 
 
@@ -66,7 +66,7 @@ class MeasuredTable:
         """The rows of a snapshot, or the current ones, that meet a condition; raises `NeedsSpark` where that is too much."""
         scan = self.table.scan(row_filter=where, selected_fields=tuple(columns), snapshot_id=snapshot)
         tasks = list(scan.plan_files())
-        if len(tasks) > MOST_FILES:
+        if len(tasks) > MAX_FILES:
             raise NeedsSpark(f"{len(tasks):,} files have to be read")
         self.budget.take(self._size(tasks, where, None if "*" in columns else set(columns)))
         return self._scan(scan.projection(), where).to_table(tasks)

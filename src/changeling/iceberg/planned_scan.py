@@ -19,9 +19,9 @@ from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.parquet_files import numbered
 from changeling.iceberg.table_definition import TableDefinition
 
-MOST_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 """Size of the files that are read in this process: above it, the start of a Spark job is the smaller part of the work."""
-MOST_FILES = 64
+MAX_FILES = 64
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PlannedTable:
         names = self.table.columns.names if "*" in columns else list(columns)
         files = self._files(where)
         size = sum(file.size for file in files)
-        if not self.unbounded and (size > MOST_BYTES or len(files) > MOST_FILES):
+        if not self.unbounded and (size > MAX_BYTES or len(files) > MAX_FILES):
             raise NeedsSpark(f"{len(files):,} files of {size / 1e6:,.1f} MB have to be read")
         read = self._columns({*names, *columns_in(where)})
         found = [read.empty_table(), *(_live_rows(file, read) for file in files)]

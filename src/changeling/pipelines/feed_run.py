@@ -199,8 +199,8 @@ class _Copy:
                 feed,
                 topic,
                 self.place,
-                most_bytes=declared.file_bytes,
-                most_seconds=span_millis(declared.file_time) / 1000,
+                max_bytes=declared.file_bytes,
+                max_seconds=span_millis(declared.file_time) / 1000,
             )
         elif isinstance(declared, KafkaTopic):
             # Loaded only where it is needed.

@@ -40,12 +40,12 @@ class ArrowChanges:
         """The same changes, read with all columns that a fold needs."""
         return replace(self, known=self._read(*LOG_COLUMNS))
 
-    def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The least value of a column, and what other columns have there; None where no change has one."""
+    def min_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The smallest value of a column, and what other columns have there; None where no change has one."""
         return self._extreme("ascending", column, *others)
 
-    def greatest(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The same for the greatest value."""
+    def max_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The same for the largest value."""
         return self._extreme("descending", column, *others)
 
     def _extreme(self, order: str, *columns: str) -> tuple[Any, ...] | None:
@@ -53,7 +53,7 @@ class ArrowChanges:
         found = rows.take(pc.select_k_unstable(rows, 1, [(columns[0], order)])).to_pylist()
         return tuple(found[0].values()) if found else None
 
-    def some(self, column: str) -> Any:
+    def any_value(self, column: str) -> Any:
         """The value of a column in some change that has one; None where none has."""
         found = self.log.first(self.condition, column).column(column).to_pylist()
         return found[0] if found else None
@@ -75,7 +75,7 @@ class ArrowChanges:
     def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
         reads = self.where(equals("op", "read"))
-        first, last = reads.least("position"), reads.greatest("position")
+        first, last = reads.min_by("position"), reads.max_by("position")
         if first is None or last is None:
             return None
         rows = reads.where(one_of("encoding", paths))._read("position", "encoding", "meta", "batch", "origin")
@@ -89,16 +89,16 @@ class ArrowChanges:
                 marks.append(Mark(lane_of(ordinal, partition), (batch, ordinal, record), mark in FIRSTS, position))
         return MarkedReads(first[0], last[0], marks)
 
-    def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
-        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `most`."""
+    def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:
+        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `limit`."""
         rows = self.where(one_of("schema_id", kinds)).rows("position", "schema_id").to_pylist()
         places = sorted({(row["position"], kinds[row["schema_id"]], row["schema_id"]) for row in rows})
         changed = places[:1] + [after for before, after in pairwise(places) if before[1] != after[1]]
-        return [(position, number) for position, _, number in changed[:most]]
+        return [(position, number) for position, _, number in changed[:limit]]
 
-    def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most `most`."""
-        return self._to_fold().slice(0, most)
+    def to_fold(self, limit: int) -> pa.Table:
+        """What a fold reads of them, of at most `limit`."""
+        return self._to_fold().slice(0, limit)
 
     def folded(self, to_events: "Kernel", fold_events: "Kernel", one_bucket: Sequence[int] = ()) -> pa.Table:
         """See `Changes.folded`."""

@@ -94,7 +94,7 @@ class ArrowStore:
         if files:
             ids = [column.id for column in shape.columns]
             stored = Stored((), _placed(shape), tuple(ids.index(number) for number in shape.key), below)
-            (staged,) = read_staged(files, shape, most=None)
+            (staged,) = read_staged(files, shape, limit=None)
             rows = state_on_top(staged, stored)
         return pa.table(rows.columns, names=[column.name for column in shape.columns])
 

@@ -181,7 +181,7 @@ class States(Generic[Rows]):
     def _check_was_known(self, identity: Identity, limit: str, moment: int) -> None:
         """Raises `UsageError` where a table is known only from its snapshot on, and the snapshot is later."""
         reads = self._changes.where(of_table(identity.source, identity.table), equals("op", "read"))
-        first, earliest = reads.least("position"), reads.least("commit_time")
+        first, earliest = reads.min_by("position"), reads.min_by("commit_time")
         if first is not None and earliest is not None:
             Unknown("", after(first[0]), earliest[0]).check(identity, limit, times.to_text(moment))
 
@@ -197,7 +197,7 @@ class States(Generic[Rows]):
         identity, replica = self._find(table)
         last = self._points.last.of(identity.source).position or ""
         own = self._changes.where(equals("source", identity.source), equals("transaction.id", number), is_placed())
-        found = own.greatest("position")
+        found = own.max_by("position")
         if found is None:
             raise UsageError(
                 f"source {identity.source} has no transaction {number}; the last one in the replicas is "

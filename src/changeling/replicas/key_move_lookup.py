@@ -39,7 +39,7 @@ def reassigned(changes: Changes, late: Condition, table: FoldTable) -> Condition
     creates, deletes = (
         _LookedUp(changes.where(own, is_set("key"), kind), table) for kind in (is_part(), equals("op", "delete"))
     )
-    if creates.changes.some("position") is None:
+    if creates.changes.any_value("position") is None:
         return None
     more = creates.add(creates.changes.where(late)), deletes.add(deletes.changes.where(late))
     while any(more):

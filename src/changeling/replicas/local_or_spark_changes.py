@@ -50,17 +50,17 @@ class LocalOrSparkChanges:
         except NeedsSpark:
             return self
 
-    def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The least value of a column, and what other columns have there; None where no change has one."""
-        return self._asked(lambda changes: changes.least(column, *others))
+    def min_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The smallest value of a column, and what other columns have there; None where no change has one."""
+        return self._asked(lambda changes: changes.min_by(column, *others))
 
-    def greatest(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The same for the greatest value."""
-        return self._asked(lambda changes: changes.greatest(column, *others))
+    def max_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The same for the largest value."""
+        return self._asked(lambda changes: changes.max_by(column, *others))
 
-    def some(self, column: str) -> Any:
+    def any_value(self, column: str) -> Any:
         """The value of a column in some change that has one; None where none has."""
-        return self._asked(lambda changes: changes.some(column))
+        return self._asked(lambda changes: changes.any_value(column))
 
     def distinct(self, *columns: str) -> list[tuple[Any, ...]]:
         """The different values of some columns."""
@@ -74,13 +74,13 @@ class LocalOrSparkChanges:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
         return self._asked(lambda changes: changes.reads(paths))
 
-    def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
-        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `most`."""
-        return self._asked(lambda changes: changes.runs(kinds, most))
+    def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:
+        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `limit`."""
+        return self._asked(lambda changes: changes.schema_switches(kinds, limit))
 
-    def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most `most`."""
-        return self._asked(lambda changes: changes.to_fold(most))
+    def to_fold(self, limit: int) -> pa.Table:
+        """What a fold reads of them, of at most `limit`."""
+        return self._asked(lambda changes: changes.to_fold(limit))
 
     def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:
         """See `Changes.folded`; where Spark does it, tasks read the files of the log by themselves."""

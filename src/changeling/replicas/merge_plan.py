@@ -276,7 +276,7 @@ class Planner:
             return True
         span = between("", reads.contain, plan.point.of(table.source).batch)
         earlier = self._changes.where(of_table(table.source, table.table), span)
-        return earlier.some("position") is not None
+        return earlier.any_value("position") is not None
 
     def _passed_by(self, table: PendingTable) -> str:
         """Warns of changes that are not in the replica, since the log does not reach back to their position."""

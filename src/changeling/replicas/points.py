@@ -20,9 +20,9 @@ from changeling.replicas.point_tables import TableSnapshots
 
 BASE = "changeling.base-point"
 """In the summary of the commit of a point: the first point whose row is needed to know it."""
-_MOST_ROWS = 100
+_MAX_ROWS = 100
 """Rows that are read to know one point: each may be in a file of its own."""
-_MOST_KEPT = 1_000
+_MAX_KEPT = 1_000
 """Points that a run keeps in memory."""
 
 
@@ -106,14 +106,14 @@ class Points:
         """Whether a row with what changed is the better one: the rows to read stay few, and are no more than two whole ones."""
         rows = [point for point in self._last if point.number >= before.first_row]
         assert isinstance(before.tables, TableSnapshots)
-        return len(rows) < _MOST_ROWS and before.tables.entries + changed <= 2 * all_tables
+        return len(rows) < _MAX_ROWS and before.tables.entries + changed <= 2 * all_tables
 
     def add(self, point: Point) -> None:
         """Adds a recorded point."""
         self._last.append(point)
-        if self._read_earlier is not None and len(self._last) > _MOST_KEPT:
+        if self._read_earlier is not None and len(self._last) > _MAX_KEPT:
             # A run may last for months: what is far behind is read again where it is asked for.
-            whole = [place for place, one in enumerate(self._last[:-_MOST_ROWS]) if one.base is None]
+            whole = [place for place, one in enumerate(self._last[:-_MAX_ROWS]) if one.base is None]
             self._last, self._earlier = self._last[whole[-1] :], None
 
     def all(self) -> list[Point]:

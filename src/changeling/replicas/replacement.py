@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile
 from changeling.replicas.history_replacement import HistoryRange, replaced_states
-from changeling.replicas.row_replacement import MOST_ROWS, Scan, Stored, completed, read_staged, recounted, scan_keyed
+from changeling.replicas.row_replacement import MAX_ROWS, Scan, Stored, completed, read_staged, recounted, scan_keyed
 from changeling.replicas.shape import Shape
 from changeling.replicas.staged_rows import staged_layout
 from changeling.spark.adapter import run
@@ -98,7 +98,7 @@ class Replacement:
         if not staged:
             yield staged_layout(self.shape, self.history).empty_table()
             return
-        yield from read_staged(staged, self.shape, self.history, None if self.together else MOST_ROWS)
+        yield from read_staged(staged, self.shape, self.history, None if self.together else MAX_ROWS)
 
 
 def written(staged: Sequence[WrittenFile], replacement: Replacement, current: Stored, spec: WriteSpec) -> Replaced:

@@ -22,7 +22,7 @@ from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import Shape
 
 NO_ROWS = np.zeros(0, np.int64)
-MOST_ROWS = 500_000
+MAX_ROWS = 500_000
 """Rows of a fold that are looked up at once."""
 
 
@@ -58,7 +58,7 @@ def read_staged(
     files: Sequence[WrittenFile],
     shape: Shape,
     history: bool = False,
-    most: int | None = MOST_ROWS,
+    limit: int | None = MAX_ROWS,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.Table]:
     """What a fold wrote of the rows that it touched, or some columns of it, in parts of bounded size: no row is in two of them."""
@@ -71,7 +71,7 @@ def read_staged(
         with pq.ParquetFile(store.open_input_file(path)) as file:
             for group in range(file.num_row_groups):
                 waiting.append(file.read_row_group(group, layout.names).cast(layout))
-                if most is not None and sum(part.num_rows for part in waiting) >= most:
+                if limit is not None and sum(part.num_rows for part in waiting) >= limit:
                     yield pa.concat_tables(waiting)
                     waiting = []
     if waiting:

@@ -34,7 +34,7 @@ def reversions(changes: Changes, registry: Registry, span: PositionRange) -> lis
     kinds = _kinds(carried)
     if len(set(kinds.values())) < 2:
         return []
-    runs = _changes_in(changes, span).runs(kinds, most=len(carried) + MIXED + 1)
+    runs = _changes_in(changes, span).schema_switches(kinds, limit=len(carried) + MIXED + 1)
     if not runs or len(runs) > len(carried) + MIXED:
         return []
     starts = [(version.position or "", kinds[version.id]) for version in carried]

@@ -47,19 +47,19 @@ class SparkChanges:
         """The same: Spark reads them for each question, and only what it asks for."""
         return self
 
-    def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The least value of a column, and what other columns have there; None where no change has one."""
+    def min_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The smallest value of a column, and what other columns have there; None where no change has one."""
         return self._summed(f.min(column), *(f.min_by(other, column) for other in others))
 
-    def greatest(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The same for the greatest value."""
+    def max_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The same for the largest value."""
         return self._summed(f.max(column), *(f.max_by(other, column) for other in others))
 
     def _summed(self, *values: Column) -> tuple[Any, ...] | None:
         found = self.frame.agg(*values).first()
         return None if found is None or found[0] is None else tuple(found)
 
-    def some(self, column: str) -> Any:
+    def any_value(self, column: str) -> Any:
         """The value of a column in some change that has one; None where none has."""
         found = self.where(is_set(column)).frame.select(column).first()
         return None if found is None else found[0]
@@ -102,19 +102,19 @@ class SparkChanges:
         ]
         return MarkedReads(found[0], found[1], marks)
 
-    def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
-        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `most`."""
+    def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:
+        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `limit`."""
         kind = f.create_map(*(f.lit(part) for pair in kinds.items() for part in pair))[f.col("schema_id")]
         changes = self.frame.where(f.col("schema_id").isin(list(kinds)))
         changes = changes.select("position", "schema_id", kind.alias("kind"))
         before = f.lag("kind").over(Window.orderBy("position", "kind"))
         changed = changes.withColumn("before", before).where("before IS NULL OR before <> kind")
-        rows = changed.orderBy("position", "kind").limit(most).collect()
+        rows = changed.orderBy("position", "kind").limit(limit).collect()
         return [(row.position, row.schema_id) for row in rows]
 
-    def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most `most`."""
-        return read_columns(self.frame).limit(most).toArrow()
+    def to_fold(self, limit: int) -> pa.Table:
+        """What a fold reads of them, of at most `limit`."""
+        return read_columns(self.frame).limit(limit).toArrow()
 
     def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:
         """See `Changes.folded`: each task writes files of its own."""

@@ -20,7 +20,7 @@ from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.row_events import OLD_KEY_UNKNOWN, ROW_EVENTS, UNIDENTIFIED
 
-MOST_EVENTS = 150_000
+MAX_EVENTS = 150_000
 """Events of one table that are looked at together: they are some 400 bytes each. Where few of them stay, more are added."""
 
 
@@ -81,13 +81,13 @@ class _Part:
         """Adds a batch whose positions it takes."""
         insort(self._ranges, (first, last))
         self._new.append(events)
-        if _rows(self._left) + _rows(self._new) >= MOST_EVENTS:
+        if _rows(self._left) + _rows(self._new) >= MAX_EVENTS:
             self._drop_superseded()
 
     @property
     def is_full(self) -> bool:
         """Whether most of its events stay."""
-        return not self._new and _rows(self._left) > MOST_EVENTS // 2
+        return not self._new and _rows(self._left) > MAX_EVENTS // 2
 
     def kept(self) -> Iterator[pa.RecordBatch]:
         """The events that stay, and the ranges of all."""

@@ -24,7 +24,7 @@ class FilesSource:
     ) -> None:
         self.name, self.format, self.options = records.source, records.format, records.options
         self._path, self._folder, self._carrier = path, folder, carrier
-        self._most_bytes, self._most_files = batch_bytes, batch_files
+        self._max_bytes, self._max_files = batch_bytes, batch_files
         self._known: dict[str, File] = {}
         self._warnings: list[str] = []
         self._reported: set[File] = set()
@@ -54,7 +54,7 @@ class FilesSource:
                 self.has_more = True
                 continue
             size += file.size or 0
-            if chosen and (size > self._most_bytes or len(chosen) == self._most_files):
+            if chosen and (size > self._max_bytes or len(chosen) == self._max_files):
                 self.has_more = True
                 break
             chosen.append(file)

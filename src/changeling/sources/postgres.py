@@ -32,7 +32,7 @@ _PATIENCE = 60.0
 """Seconds until a snapshot that open transactions prevented is tried again."""
 _IDLE_BYTES = 16 * 1024 * 1024
 """How much of the log may pass without a captured change before the slot is advanced anyway."""
-_LEAST_BYTES = 1024 * 1024
+_MIN_BYTES = 1024 * 1024
 """Less of the log than this is not worth a task."""
 
 
@@ -168,7 +168,7 @@ class PostgresSource:
         # An empty range needs no reader that queries the server.
         rows = 1 if known.start < known.end or known.altered else 0
         stream = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
-        return _input(spark, rows, stream, in_driver=known.end - known.start <= _LEAST_BYTES)
+        return _input(spark, rows, stream, in_driver=known.end - known.start <= _MIN_BYTES)
 
     def known_schemas(self, plan: str) -> list[KnownSchema]:
         """The schemas of the tables in a snapshot."""

@@ -26,7 +26,7 @@ from changeling.spark.splits import SPLIT_BYTES, Split, line_count, lines, numbe
 _GZIP = b"\x1f\x8b"
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 8 * 1024 * 1024
-_LEAST_BYTES = 1024 * 1024
+_MIN_BYTES = 1024 * 1024
 """Less work than this is not worth a task."""
 _COUNTED = pa.schema([("split", pa.int64()), ("lines", pa.int64())])
 
@@ -94,7 +94,7 @@ def _tasks(
     large = [place for place in found if may_split and _is_splittable(place, split_bytes)]
     cut = _counted(spark, [splits(place.path, split_bytes) for place in large], records.options.record_bytes)
     share = sum(place.size or 0 for place in found) // (2 * spark.sparkContext.defaultParallelism)
-    return shared_out(found, first, max(min(share, split_bytes), _LEAST_BYTES), cut)
+    return shared_out(found, first, max(min(share, split_bytes), _MIN_BYTES), cut)
 
 
 def shared_out(
@@ -172,7 +172,7 @@ class FilesReader:
     def few(self) -> pa.RecordBatch | None:
         """The rows of the frame where all files together are not worth a task; else None."""
         sizes = [part.place.size for task in self.tasks for part in task]
-        if None in sizes or sum(size or 0 for size in sizes) > _LEAST_BYTES:
+        if None in sizes or sum(size or 0 for size in sizes) > _MIN_BYTES:
             return None
         return pa.record_batch({"id": pa.array(range(len(self.tasks)), pa.int64())})
 

@@ -27,7 +27,7 @@ from changeling.replicas.stored_types import sql_type
 from changeling.replicas.tables import ReplicaTables
 
 COUNT = "n"
-MOST_BYTES = 128 * 1024 * 1024
+MAX_BYTES = 128 * 1024 * 1024
 """Size of the files that are read in this process."""
 _OURS = ("_file", "_deleted")
 """Iceberg's metadata columns: a table may have columns of these names itself."""
@@ -101,7 +101,7 @@ class Differences:
         assert after is not None
         files = [{file.path: file for file in side.files} for side in (before, after)]
         going, coming = _Share.of(*files), _Share.of(*reversed(files))
-        if going.size + coming.size <= MOST_BYTES:
+        if going.size + coming.size <= MAX_BYTES:
             return _netted(pa.concat_tables([_read(coming, after.columns, 1), _read(going, after.columns, -1)]))
         if _only_appended(iceberg_table, old.snapshot, new.snapshot):
             rows = self._lake.spark.read.option("start-snapshot-id", old.snapshot).option(
