@@ -17,6 +17,7 @@ from pyiceberg.expressions import And, BooleanExpression, GreaterThan, GreaterTh
 
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
+from changeling.log.batch_stats import TABLE_OPERATIONS
 from changeling.log.log_tables import CHANGES
 from changeling.model import position as positions
 from changeling.replicas.change_order import ARRIVAL, arrivals
@@ -27,7 +28,6 @@ _OWN_PAIRS = ("ydb-json", "ydb-debezium")
 _OWN_NUMBERS = "xtdb"
 _NANOS_PER_MS = 1_000_000
 _COLUMNS = (*READ_COLUMNS, "transaction", "origin", "meta", "arrived", "batch")
-ROW_OPERATIONS = ("read", "insert", "update", "upsert", "replace", "delete", "truncate")
 
 
 class Stamp(NamedTuple):
@@ -167,7 +167,7 @@ def _is_in(rows: pa.Table, point: SourcePoint) -> pa.Array:
 
 
 def _stamped(source: str, rows: pa.Table, late: np.ndarray, after: Point, start: Reached) -> PointChanges:
-    is_row = np.asarray(pc.is_in(rows.column("op"), pa.array(ROW_OPERATIONS)))
+    is_row = np.asarray(pc.is_in(rows.column("op"), pa.array(TABLE_OPERATIONS)))
     ids = pc.struct_field(rows.column("transaction"), "id").to_pylist()
     columns = zip(
         *(rows.column(name).to_pylist() for name in ("commit_time", "encoding", "arrived", "position")), strict=True

@@ -12,12 +12,13 @@ from changeling.feeds.completion import Completed, Event, Incomplete
 from changeling.feeds.dialect_spelling import user_of
 from changeling.feeds.encode import Outgoing
 from changeling.feeds.feed import Feed
-from changeling.feeds.point_changes import ROW_OPERATIONS, PointChanges, Stamped
+from changeling.feeds.point_changes import PointChanges, Stamped
 from changeling.feeds.row_values import Values
 from changeling.formats.key_changes import old_key_of
+from changeling.log.batch_stats import TABLE_OPERATIONS
 from changeling.model import arrow_layouts
 from changeling.model.change import Transaction
-from changeling.model.operation import Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, Operation
 from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.key_moves import Half, Moved, moved
@@ -142,7 +143,7 @@ def _columns(batch: pa.RecordBatch | pa.Table, *names: str) -> Iterator[tuple[An
 
 def _places(rows: pa.Table, feed: Feed) -> np.ndarray:
     """The places of the changes of a feed's table."""
-    wanted = pc.is_in(rows.column("op"), pa.array(ROW_OPERATIONS))
+    wanted = pc.is_in(rows.column("op"), pa.array(TABLE_OPERATIONS))
     for name, value in (("catalog", feed.table.catalog), ("schema", feed.table.schema), ("name", feed.table.name)):
         part = pc.struct_field(rows.column("table"), name)
         wanted = pc.and_(wanted, pc.is_null(part) if value is None else pc.fill_null(pc.equal(part, value), False))
@@ -163,7 +164,8 @@ def _batches(rows: pa.Table, source: str, places: np.ndarray) -> list[pa.RecordB
 def _moved(rows: pa.Table) -> Moved:
     """The moves that appear as a delete and a create."""
     is_part = pc.and_(
-        pc.is_in(rows.column("op"), pa.array(["insert", "read"])), pc.equal(rows.column("after_image"), "partial")
+        pc.is_in(rows.column("op"), pa.array(sorted(NEW_ROW_OPERATIONS))),
+        pc.equal(rows.column("after_image"), "partial"),
     )
     creates = rows.filter(is_part)
     if not creates.num_rows:

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from changeling.model.operation import ROW_OPERATIONS, Operation
 from changeling.model.table import TableName
 
-ROWS = ("read", "insert", "update", "upsert", "replace", "delete")
-"""Changes of one row."""
-OF_TABLES = (*ROWS, "truncate")
+TABLE_OPERATIONS = (*sorted(operation.value for operation in ROW_OPERATIONS), Operation.TRUNCATE.value)
 """Changes of the rows of a table; the others are control changes."""
 
 

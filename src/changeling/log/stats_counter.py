@@ -6,7 +6,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.batch_stats import OF_TABLES, BatchStats, TableStats, together
+from changeling.log.batch_stats import TABLE_OPERATIONS, BatchStats, TableStats, together
 from changeling.log.schema_ids import grouped, table_at
 from changeling.model.table import TableName
 
@@ -63,7 +63,7 @@ def placed_positions(changes: pa.RecordBatch | pa.Table) -> pa.Array | pa.Chunke
     positions, arrived = changes.column("position"), pc.fill_null(changes.column("arrived"), False)
     if not pc.any(arrived).as_py():
         return positions
-    is_control = pc.invert(pc.is_in(changes.column("op"), pa.array(OF_TABLES)))
+    is_control = pc.invert(pc.is_in(changes.column("op"), pa.array(TABLE_OPERATIONS)))
     return pc.if_else(pc.and_(arrived, is_control), None, positions)
 
 
@@ -93,7 +93,7 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableStats:
         version = (last, pc.max(versions.drop_null().filter(pc.equal(with_schema, last))).as_py())
     return TableStats(
         table,
-        sum(counts.get(op, 0) for op in OF_TABLES),
+        sum(counts.get(op, 0) for op in TABLE_OPERATIONS),
         pc.min(placed_positions(changes)).as_py() or pc.min(positions).as_py(),
         truncated,
         None if key is None else keys[key].as_py(),

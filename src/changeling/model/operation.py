@@ -31,6 +31,9 @@ ROW_OPERATIONS = frozenset(
 )
 """Operations on one row; `truncate` is on all rows of a table, the rest are control changes."""
 
+NEW_ROW_OPERATIONS = frozenset({Operation.INSERT, Operation.READ})
+"""Operations by which a row appears that the table did not have."""
+
 
 class Image(StrEnum):
     """How complete an image of the row is."""

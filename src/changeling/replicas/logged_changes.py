@@ -18,7 +18,8 @@ from changeling.iceberg.conditions import (
     is_set,
     one_of,
 )
-from changeling.log.batch_stats import OF_TABLES
+from changeling.log.batch_stats import TABLE_OPERATIONS
+from changeling.model.operation import NEW_ROW_OPERATIONS
 from changeling.model.table import TableName
 from changeling.replicas.change_order import Rank, Truncate, log_ranks, truncates_in_order
 from changeling.replicas.snapshot_attempts import Mark
@@ -92,12 +93,14 @@ def names_a_table() -> Condition:
 
 def is_part() -> Condition:
     """New rows with a partial image."""
-    return all_of([one_of("op", ("insert", "read")), equals("after_image", "partial")])
+    return all_of(
+        [one_of("op", sorted(operation.value for operation in NEW_ROW_OPERATIONS)), equals("after_image", "partial")]
+    )
 
 
 def is_placed() -> Condition:
     """Changes whose positions compare: a control change that has none of its own only has its place of arrival."""
-    return any_of([one_of("op", OF_TABLES), is_null("arrived"), equals("arrived", False)])
+    return any_of([one_of("op", TABLE_OPERATIONS), is_null("arrived"), equals("arrived", False)])
 
 
 def between(after: str, before: str | None, batch: int, since: int = 0) -> Condition:

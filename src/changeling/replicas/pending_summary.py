@@ -16,7 +16,7 @@ from changeling.iceberg.lake import Lake
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.spark_conditions import spark_condition
 from changeling.log import log_tables
-from changeling.log.batch_stats import OF_TABLES
+from changeling.log.batch_stats import TABLE_OPERATIONS
 from changeling.log.stats_counter import placed_positions
 from changeling.model.table import TableName
 from changeling.replicas.logged_changes import is_placed
@@ -138,7 +138,7 @@ class FewChanges:
                 ended[source, number] = max(ended.get((source, number), 0), declared)
             if position is None:
                 continue
-            if op in OF_TABLES:
+            if op in TABLE_OPERATIONS:
                 # A change that is delivered again is one.
                 places.setdefault((source, number), set()).add(position)
             one = found.get((source, number), OpenTransaction(source, position, position, seen))
@@ -184,7 +184,7 @@ def _summary(
     left = [change for change in changes if limit is not None and change[-1] is not None and change[-1] >= limit]
     placed = [change for change in taken if change[-1] is not None]
     is_named = table.name is not None
-    own = [change for change in taken if is_named and change[0] in OF_TABLES]
+    own = [change for change in taken if is_named and change[0] in TABLE_OPERATIONS]
     altered = [change for change in taken if is_named and change[0] == "ddl" and change[3] is not None]
     late = [position for _, position, *_ in own if held is not None and position <= held]
     versioned = [(position, version) for _, position, _, version, *_ in (*own, *altered) if version is not None]
@@ -237,7 +237,7 @@ class ManyChanges:
                     "ended"
                 ),
                 f.coalesce(f.max(declared), f.lit(0)).alias("declared"),
-                f.count_distinct(f.when(f.col("op").isin(*OF_TABLES), f.col("position"))).alias("rows"),
+                f.count_distinct(f.when(f.col("op").isin(*TABLE_OPERATIONS), f.col("position"))).alias("rows"),
                 f.max(f.when(_place().isNotNull(), f.col("ingested_at"))).alias("seen"),
             )
             .where("first IS NOT NULL AND (NOT ended OR rows < declared)")
@@ -252,7 +252,7 @@ class ManyChanges:
         place = _place()
         taken = _any_source(limits, lambda limit: f.lit(True) if limit is None else place.isNull() | (place < limit))
         behind = _any_source(held, lambda last: f.lit(False) if last is None else f.col("position") <= last)
-        of_table = taken & f.col("op").isin(*OF_TABLES) & f.col("table.name").isNotNull()
+        of_table = taken & f.col("op").isin(*TABLE_OPERATIONS) & f.col("table.name").isNotNull()
         late = of_table & behind
         altered = taken & (f.col("op") == "ddl") & f.col("table.name").isNotNull() & f.col("schema_id").isNotNull()
         with_schema = f.when((of_table & f.col("schema_id").isNotNull()) | altered, f.col("position"))

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from changeling.formats import registry
 from changeling.model import json_text
 from changeling.model.errors import Rejected
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, Image, Operation
 from changeling.replicas import partial_inserts
 from changeling.replicas.change_groups import Place, alike, by_table, effects_of, place_of
 from changeling.replicas.change_order import ARRIVAL
@@ -271,8 +271,8 @@ def _counted(
 ) -> list[tuple[str, str | None]]:
     """Which rows are removed and added. Without a key only a full image identifies a row."""
     goes = before is not None and before_image is Image.FULL
-    comes = after is not None and (after_image is Image.FULL or op in (Operation.INSERT, Operation.READ))
-    if op in (Operation.INSERT, Operation.READ) and comes:
+    comes = after is not None and (after_image is Image.FULL or op in NEW_ROW_OPERATIONS)
+    if op in NEW_ROW_OPERATIONS and comes:
         return [(PLUS, after)]
     if op is Operation.DELETE and goes:
         return [(MINUS, before)]
