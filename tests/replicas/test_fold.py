@@ -143,8 +143,8 @@ def on_top(stored: Held, made: Fold) -> Held:
     """Stored rows and what a fold found out of some of them."""
     found = {key: row for key, row in stored.items() if key not in made.rows}
     for key, row in made.rows.items():
-        if row is not None and (row.exists or (row.base is not None and row.base in stored)):
-            found[key] = {**stored.get(row.base or "", {}), **row.image()}
+        if row is not None and (row.exists or (row.stored_key is not None and row.stored_key in stored)):
+            found[key] = {**stored.get(row.stored_key or "", {}), **row.image()}
     return found
 
 

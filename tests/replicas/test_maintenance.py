@@ -17,7 +17,7 @@ from changeling.pipelines.loading import load
 from changeling.replicas.maintenance import chosen, maintain
 from changeling.replicas.points import Point, SourcePoint
 from changeling.replicas.replacement import Replacement
-from changeling.replicas.row_replacement import Scan, Stored
+from changeling.replicas.row_replacement import Scan, StoredSnapshot
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_rows import StoredRows
 from changeling.replicas.tables import ReplicaTables
@@ -66,7 +66,7 @@ def _assert_rows_are_looked_up_again(made: Shop) -> None:
     before = replica(made)
     looked: list[set[str]] = []
 
-    def found(rows: pa.Table, current: Stored) -> tuple[Scan, pa.Table]:
+    def found(rows: pa.Table, current: StoredSnapshot) -> tuple[Scan, pa.Table]:
         looked.append({file.path for file in current.files})
         if len(looked) == 1:
             maintain(lake, timedelta(days=30))

@@ -77,7 +77,7 @@ def test_every_point_is_read_back_whole(tmp_path: Path) -> None:
     assert sum(len(row["tables"]) for row in stored.rows) < sum(map(len, states.values())) / 3
     assert max(point.number - point.first_row for point in points.all()) < 100
     assert [point.number for point in points.after(255)] == [256, 257, 258, 259, 260]
-    assert points.at(17) == msgspec.structs.replace(point_of(17, states[17]), base=1)
+    assert points.at(17) == msgspec.structs.replace(point_of(17, states[17]), last_whole_row=1)
     assert points.at(261) is None
     assert [point.number for point in points.valid_bases("pg", f"{4:09}")] == [3, 2, 1]
 
@@ -118,4 +118,4 @@ def test_rows_without_a_base_are_whole(tmp_path: Path) -> None:
     points = points_of(tables)
     assert points.all() == [point_of(1, {"a": 1, "b": 2}), point_of(2, {"a": 3})]
     kept, row = points.following(point_of(3, {"a": 4}))
-    assert (kept.tables, kept.base, row["tables"]) == ({"a": 4}, None, [{"name": "a", "snapshot": 4}])
+    assert (kept.tables, kept.last_whole_row, row["tables"]) == ({"a": 4}, None, [{"name": "a", "snapshot": 4}])

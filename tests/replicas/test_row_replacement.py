@@ -11,7 +11,7 @@ import pytest
 
 from changeling.iceberg.data_files import DataFile
 from changeling.replicas import staged_rows as staged
-from changeling.replicas.row_replacement import Stored, completed, recounted, scan_keyed, vectors
+from changeling.replicas.row_replacement import StoredSnapshot, completed, recounted, scan_keyed, vectors
 from changeling.replicas.shape import ReplicaColumn, Shape
 from tests.iceberg.stored import data_file, folder, live_rows, numbered
 
@@ -44,8 +44,8 @@ class Bench:
         return key, self.random.choice([None, "x", "y"]), self.random.choice([None, 1, 2])
 
     @property
-    def stored(self) -> Stored:
-        return Stored(tuple(self.files), COLUMNS, (0,))
+    def stored(self) -> StoredSnapshot:
+        return StoredSnapshot(tuple(self.files), COLUMNS, (0,))
 
     def after(self, deleted: dict[str, np.ndarray], coming: pa.Table) -> list[Row]:
         """All rows when the commit is done."""
@@ -114,8 +114,8 @@ def test_rows_without_a_key_come_and_go_by_their_content(tmp_path: Path, seed: i
             }
         )
     rows = fold_rows(entries)
-    bare = Stored(tuple(stored.files), COLUMNS)
-    scan, coming = recounted(rows, bare, Stored(tuple(base.files), COLUMNS))
+    bare = StoredSnapshot(tuple(stored.files), COLUMNS)
+    scan, coming = recounted(rows, bare, StoredSnapshot(tuple(base.files), COLUMNS))
     assert sorted(stored.after(scan.deleted, coming), key=repr) == sorted(expected, key=repr)
 
 

@@ -18,7 +18,7 @@ from changeling.replicas.as_of import State
 from changeling.replicas.logged_changes import Changes
 from changeling.replicas.points import points_of
 from changeling.replicas.replica_reader import Identity, Replica, ReplicaState, loaded_replicas
-from changeling.replicas.row_replacement import Stored, read_staged
+from changeling.replicas.row_replacement import StoredSnapshot, read_staged
 from changeling.replicas.shape import Shape
 from changeling.replicas.staged_rows import column_name
 from changeling.replicas.state_rows import state_on_top
@@ -85,15 +85,15 @@ class ArrowStore:
         with TemporaryDirectory(prefix="changeling-") as place:
             yield place
 
-    def on_top(self, files: Sequence[WrittenFile], below: pa.Table | None, shape: Shape) -> pa.Table:
-        """The rows that a fold staged, on top of those below them, under the names of a shape.
+    def on_top(self, files: Sequence[WrittenFile], base: pa.Table | None, shape: Shape) -> pa.Table:
+        """The rows that a fold staged, on top of a base, under the names of a shape.
 
         The files are no longer needed then.
         """
-        rows = _placed(shape).empty_table() if below is None else below
+        rows = _placed(shape).empty_table() if base is None else base
         if files:
             ids = [column.id for column in shape.columns]
-            stored = Stored((), _placed(shape), tuple(ids.index(number) for number in shape.key), below)
+            stored = StoredSnapshot((), _placed(shape), tuple(ids.index(number) for number in shape.key), base)
             (staged,) = read_staged(files, shape, limit=None)
             rows = state_on_top(staged, stored)
         return pa.table(rows.columns, names=[column.name for column in shape.columns])

@@ -92,8 +92,8 @@ class StateStore(Protocol[Rows]):
     def staging(self) -> AbstractContextManager[str]:
         """A place for the files of a fold, which are removed at the end."""
 
-    def on_top(self, files: Sequence[WrittenFile], below: Rows | None, shape: Shape) -> Rows:
-        """The rows that a fold staged, on top of those below them, under the names of a shape.
+    def on_top(self, files: Sequence[WrittenFile], base: Rows | None, shape: Shape) -> Rows:
+        """The rows that a fold staged, on top of a base, under the names of a shape.
 
         The files are no longer needed then.
         """
@@ -308,24 +308,24 @@ class States(Generic[Rows]):
             start_after=truncated or START,
         )
 
-        def below(shape: Shape) -> Rows | None:
+        def base_rows(shape: Shape) -> Rows | None:
             if given is not None:
                 return self._store.full_load(given, shape)
             if base.snapshot is not None and replica is not None:
                 return self._store.rows_at(replica, base.snapshot, shape)
             return None
 
-        return self._together(folded, changes, key, below, version)
+        return self._together(folded, changes, key, base_rows, version)
 
     def _together(
         self,
         folded: FoldTable,
         changes: Changes,
         key: str | None,
-        below_of: Callable[[Shape], Rows | None],
+        base_of: Callable[[Shape], Rows | None],
         version: int | None,
     ) -> State[Rows]:
-        """Changes folded on top of the rows below them."""
+        """Changes folded on top of a base."""
         with self._store.staging() as place:
 
             def prepared(one: FoldTable) -> tuple[FoldTable, WriteSpec]:
@@ -339,7 +339,7 @@ class States(Generic[Rows]):
                 0,
                 lambda one, kinds: self._inference.widened(one, kinds, key, version),
             )
-            return State(self._store.on_top(outcome.files, below_of(done.shape), done.shape), done.shape)
+            return State(self._store.on_top(outcome.files, base_of(done.shape), done.shape), done.shape)
 
     def _version(self, changes: Changes, replica: Replica | None, base: Base) -> tuple[int | None, str]:
         """The schema version of the last change, or of the state that it begins with, and its position."""

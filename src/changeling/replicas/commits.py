@@ -20,7 +20,7 @@ from changeling.replicas.quarantine import Quarantine, QuarantineUpdate, RowsWri
 from changeling.replicas.replacement import ReplacedRows, ReplacedStates, Replacement
 from changeling.replicas.replica_merges import ReplicaMerge
 from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
-from changeling.replicas.row_replacement import Stored, read_staged, without_base
+from changeling.replicas.row_replacement import StoredSnapshot, read_staged, without_base
 from changeling.replicas.row_writer import quarantine_rows, stale_entry
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_merge import (
@@ -121,20 +121,20 @@ class Committer:
         """Replaces all stored rows by the changed rows and those of the base."""
         shape, base = merge.folded.shape, merge.base
         rows = staged_frame(self._spark, outcome.files)
-        below = None if base is None or base.snapshot is None else self.rows_at(merge.replica, base.snapshot, shape)
-        whole = together(below, self._now(outcome, rows, below, shape), shape)
+        base_rows = None if base is None or base.snapshot is None else self.rows_at(merge.replica, base.snapshot, shape)
+        whole = together(base_rows, self._now(outcome, rows, base_rows, shape), shape)
         files = written_files(whole, self._tables.write_spec(merge.replica, shape))
         return self._rows.overwrite(merge.replica, files, state)
 
     def _replaced(self, merge: ReplicaMerge, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Replaces the stored versions of the changed rows."""
         shape = merge.folded.shape
-        rule = ReplacedRows(self._below(merge, outcome) if merge.folded.refold_keys else None)
+        rule = ReplacedRows(self._base_rows(merge, outcome) if merge.folded.refold_keys else None)
         # Rows without a key are counted by their content, so all of them must be known.
         replacement = Replacement(outcome.files, shape, rule, together=not shape.key)
         return self._rows.replace(merge.replica, replacement, state)
 
-    def _below(self, merge: ReplicaMerge, outcome: TableOutcome) -> Stored:
+    def _base_rows(self, merge: ReplicaMerge, outcome: TableOutcome) -> StoredSnapshot:
         """The rows of the base that folded rows need, in the current types of the replica."""
         shape, base = merge.folded.shape, merge.base
         snapshot = None if base is None else base.snapshot
@@ -147,11 +147,11 @@ class Committer:
             rows = rows.where(staged_rows.REFOLDED)
         names = columns(shape)
         keys = key_places(shape) or names
-        wanted = [staged_rows.base_name(place) for place in range(len(shape.key))] or names
+        wanted = [staged_rows.stored_key_name(place) for place in range(len(shape.key))] or names
         looked = rows.select(*(f.col(name).alias(f"n{name}") for name in wanted)).distinct()
         pairs = [(f.col(f"n{own}"), f.col(name)) for own, name in zip(wanted, keys, strict=True)]
         found = self.rows_at(merge.replica, snapshot, shape).join(looked, same(pairs), "left_semi").toArrow()
-        return self._rows.kept_rows(shape, found)
+        return self._rows.from_memory(shape, found)
 
     def _now(self, outcome: TableOutcome, rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
         """The rows that changed, as they are now on top of a base."""
@@ -164,10 +164,10 @@ class Committer:
         if not outcome.moved or merge.folded.history:
             return outcome
         shape = merge.folded.shape
-        below = self._below(merge, outcome) if merge.from_scratch or merge.folded.refold_keys else None
-        current = below if merge.from_scratch else self._rows.at(merge.replica, merge.replica.snapshot, shape)
+        base_rows = self._base_rows(merge, outcome) if merge.from_scratch or merge.folded.refold_keys else None
+        current = base_rows if merge.from_scratch else self._rows.at(merge.replica, merge.replica.snapshot, shape)
         assert current is not None, "the stored rows have the replica's own types"
-        lost = [without_base(rows, current, below) for rows in read_staged(outcome.files, shape)]
+        lost = [without_base(rows, current, base_rows) for rows in read_staged(outcome.files, shape)]
         entries = [
             stale_entry(row[staged_rows.KEY], row[staged_rows.POSITION])
             for rows in lost

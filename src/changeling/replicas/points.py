@@ -51,7 +51,7 @@ class Point(msgspec.Struct, frozen=True):
     sources: dict[str, SourcePoint] = {}
     tables: Mapping[str, int] = {}
     """The snapshot of each replica."""
-    base: int | None = None
+    last_whole_row: int | None = msgspec.field(default=None, name="base")
     """The last point whose row has all replicas; None where the row of this one does."""
 
     def of(self, source: str) -> SourcePoint:
@@ -61,7 +61,7 @@ class Point(msgspec.Struct, frozen=True):
     @property
     def first_row(self) -> int:
         """The first point whose row is needed to know this one."""
-        return self.number if self.base is None else self.base
+        return self.number if self.last_whole_row is None else self.last_whole_row
 
     def to_row(self, changed: Mapping[str, int | None] | None = None) -> dict[str, Any]:
         """For the table `points`: with all replicas, or with what changed since the point before; None for one that is gone."""
@@ -72,7 +72,7 @@ class Point(msgspec.Struct, frozen=True):
             "complete": self.complete,
             "sources": [{"source": name, **msgspec.to_builtins(one)} for name, one in self.sources.items()],
             "tables": [{"name": name, "snapshot": snapshot} for name, snapshot in tables.items()],
-            "base": self.base,
+            "base": self.last_whole_row,
         }
 
 
@@ -96,10 +96,10 @@ class Points:
         changed = _changed(before.tables, point.tables)
         if isinstance(before.tables, TableSnapshots) and self._is_next(before, len(changed), len(point.tables)):
             tables = before.tables.with_changes(point.number, changed)
-            kept = msgspec.structs.replace(point, tables=tables, base=before.first_row)
+            kept = msgspec.structs.replace(point, tables=tables, last_whole_row=before.first_row)
             return kept, kept.to_row(changed)
         tables = TableSnapshots().with_changes(point.number, point.tables)
-        kept = msgspec.structs.replace(point, tables=tables, base=None)
+        kept = msgspec.structs.replace(point, tables=tables, last_whole_row=None)
         return kept, kept.to_row()
 
     def _is_next(self, before: Point, changed: int, all_tables: int) -> bool:
@@ -113,7 +113,7 @@ class Points:
         self._last.append(point)
         if self._read_earlier is not None and len(self._last) > _MAX_KEPT:
             # A run may last for months: what is far behind is read again where it is asked for.
-            whole = [place for place, one in enumerate(self._last[:-_MAX_ROWS]) if one.base is None]
+            whole = [place for place, one in enumerate(self._last[:-_MAX_ROWS]) if one.last_whole_row is None]
             self._last, self._earlier = self._last[whole[-1] :], None
 
     def all(self) -> list[Point]:

@@ -27,14 +27,14 @@ MAX_ROWS = 500_000
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSnapshot:
     """The rows of one snapshot: its files, and its columns in the order of their places, each with its id."""
 
     files: tuple[DataFile, ...]
     columns: pa.Schema
     key: tuple[int, ...] = ()
     """The places of the key; none where rows have no key."""
-    loose: pa.Table | None = None
+    in_memory: pa.Table | None = None
     """Rows that are in no file."""
 
     @property
@@ -50,8 +50,8 @@ class Scan:
     deleted: dict[str, np.ndarray] = field(default_factory=dict)
     """Positions of live rows to delete, by data file."""
     found: np.ndarray = field(default_factory=lambda: NO_ROWS)
-    """Of each row in `below`, the place of the row of the fold that is based on it."""
-    below: pa.Table | None = None
+    """Of each row in `base_rows`, the place of the row of the fold that is based on it."""
+    base_rows: pa.Table | None = None
 
 
 def read_staged(
@@ -83,7 +83,7 @@ def lookup_columns(rows: pa.Table, places: Sequence[str], columns: pa.Schema) ->
     return pa.table([rows.column(name) for name in places], schema=columns)
 
 
-def scan_keyed(rows: pa.Table, current: Stored, base: Stored | None = None) -> Scan:
+def scan_keyed(rows: pa.Table, current: StoredSnapshot, base: StoredSnapshot | None = None) -> Scan:
     """Looks up the rows of a table with a key: those to delete, and those that complete partial rows.
 
     Rows that are folded again stand on the rows of `base`, the others on those of `current`.
@@ -100,21 +100,21 @@ def scan_keyed(rows: pa.Table, current: Stored, base: Stored | None = None) -> S
     return together(parts)
 
 
-def without_base(rows: pa.Table, current: Stored, base: Stored | None = None) -> pa.Table:
+def without_base(rows: pa.Table, current: StoredSnapshot, base: StoredSnapshot | None = None) -> pa.Table:
     """Of the rows that moved here from a stored row, those for which there is none."""
     moved = rows.filter(pc.fill_null(rows.column(staged.NEEDS_BASE), False))
     found = scan_keyed(moved, current, base).found
     return moved.take(pa.array(np.setdiff1d(np.arange(moved.num_rows), found)))
 
 
-def _scan(stored: Stored, own: pa.Table, rows: pa.Table, standing: np.ndarray) -> Scan:
-    bases = lookup_columns(rows.take(standing), base_names(stored), stored.key_columns)
+def _scan(stored: StoredSnapshot, own: pa.Table, rows: pa.Table, based: np.ndarray) -> Scan:
+    bases = lookup_columns(rows.take(based), stored_key_names(stored), stored.key_columns)
     deleted: dict[str, np.ndarray] = {}
-    found, below = [], []
-    if stored.loose is not None and bases.num_rows:
-        pairs = matching(bases.columns, stored.loose.select(list(stored.key)).columns)
-        found.append(standing[pairs.wanted])
-        below.append(stored.loose.take(pa.array(pairs.stored)))
+    found, base_rows = [], []
+    if stored.in_memory is not None and bases.num_rows:
+        pairs = matching(bases.columns, stored.in_memory.select(list(stored.key)).columns)
+        found.append(based[pairs.wanted])
+        base_rows.append(stored.in_memory.take(pa.array(pairs.stored)))
     for file in stored.files:
         goes, completes = may_hold(file, own), may_hold(file, bases)
         if not (goes or completes):
@@ -131,12 +131,14 @@ def _scan(stored: Stored, own: pa.Table, rows: pa.Table, standing: np.ndarray) -
                 alive = live[pairs.stored]
                 if alive.any():
                     places, back = np.unique(pairs.stored[alive], return_inverse=True)
-                    found.append(standing[pairs.wanted[alive]])
-                    below.append(opened.rows(places, stored.columns).take(pa.array(back)))
-    return Scan(deleted, np.concatenate(found) if found else NO_ROWS, pa.concat_tables(below) if below else None)
+                    found.append(based[pairs.wanted[alive]])
+                    base_rows.append(opened.rows(places, stored.columns).take(pa.array(back)))
+    return Scan(
+        deleted, np.concatenate(found) if found else NO_ROWS, pa.concat_tables(base_rows) if base_rows else None
+    )
 
 
-def rows_with_keys(stored: Stored, keys: pa.Table) -> pa.Table:
+def rows_with_keys(stored: StoredSnapshot, keys: pa.Table) -> pa.Table:
     """The stored rows that have one of some keys, in the order of `key_columns`."""
     found = [stored.columns.empty_table()]
     for file in stored.files:
@@ -150,7 +152,7 @@ def rows_with_keys(stored: Stored, keys: pa.Table) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def all_rows(stored: Stored) -> pa.Table:
+def all_rows(stored: StoredSnapshot) -> pa.Table:
     """All stored rows."""
     found = [stored.columns.empty_table()]
     for file in stored.files:
@@ -162,15 +164,15 @@ def all_rows(stored: Stored) -> pa.Table:
 def together(scans: Iterable[Scan]) -> Scan:
     """What several scans of different files found."""
     parts = list(scans)
-    below = [part.below for part in parts if part.below is not None]
+    base_rows = [part.base_rows for part in parts if part.base_rows is not None]
     return Scan(
         {path: hits for part in parts for path, hits in part.deleted.items()},
         np.concatenate([NO_ROWS, *(part.found for part in parts)]),
-        pa.concat_tables(below) if below else None,
+        pa.concat_tables(base_rows) if base_rows else None,
     )
 
 
-def standing(rows: pa.Table) -> np.ndarray:
+def rows_that_exist(rows: pa.Table) -> np.ndarray:
     """The places of the rows of a fold that exist now, in the order in which `completed` returns them."""
     return np.concatenate([_places(rows, Effect.REPLACE), _places(rows, Effect.PATCH)])
 
@@ -186,17 +188,17 @@ def completed(rows: pa.Table, scan: Scan, columns: pa.Schema, key: Sequence[int]
     plain = rows.select(names).take(pa.array(whole)).cast(_bare(columns, names))
     if not len(patched):
         return plain
-    below = np.full(rows.num_rows, -1, np.int64)
-    below[scan.found] = np.arange(len(scan.found))
-    places = pa.array(below[patched], mask=below[patched] < 0)
+    base_row = np.full(rows.num_rows, -1, np.int64)
+    base_row[scan.found] = np.arange(len(scan.found))
+    places = pa.array(base_row[patched], mask=base_row[patched] < 0)
     mentioned = _mentioned(rows.column(staged.MENTIONED).take(pa.array(patched)), len(columns))
     filled = []
     for place, name in enumerate(names):
         written = rows.column(name).take(pa.array(patched)).combine_chunks()
-        if place in key or scan.below is None:
+        if place in key or scan.base_rows is None:
             filled.append(written)
             continue
-        stored = scan.below.column(place).combine_chunks().take(places)
+        stored = scan.base_rows.column(place).combine_chunks().take(places)
         filled.append(pc.if_else(pa.array(mentioned[:, place]), written, stored.cast(written.type)))
     return pa.concat_tables([plain, pa.table(filled, schema=plain.schema)])
 
@@ -208,7 +210,7 @@ def _mentioned(flags: pa.ChunkedArray, width: int) -> np.ndarray:
     return found
 
 
-def recounted(rows: pa.Table, current: Stored, base: Stored | None = None) -> tuple[Scan, pa.Table]:
+def recounted(rows: pa.Table, current: StoredSnapshot, base: StoredSnapshot | None = None) -> tuple[Scan, pa.Table]:
     """Rows without a key: deletes or adds as many of each content as the fold counted."""
     names = [staged.column_name(place) for place in range(len(current.columns))]
     rows = added_up(rows, names)
@@ -240,13 +242,15 @@ def added_up(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     return merged.set_column(merged.schema.get_field_index(staged.COUNT), staged.COUNT, pa.array(counts))
 
 
-def _copies(own: pa.Table, stored: Stored, wanted: np.ndarray) -> tuple[np.ndarray, dict[int, list[tuple[str, int]]]]:
+def _copies(
+    own: pa.Table, stored: StoredSnapshot, wanted: np.ndarray
+) -> tuple[np.ndarray, dict[int, list[tuple[str, int]]]]:
     """How many stored rows are equal to each row, and where they are."""
     counts: np.ndarray = np.zeros(own.num_rows, np.int64)
     places: dict[int, list[tuple[str, int]]] = {}
     part = own.take(pa.array(wanted))
-    if stored.loose is not None and part.num_rows:
-        pairs = matching(part.columns, stored.loose.columns)
+    if stored.in_memory is not None and part.num_rows:
+        pairs = matching(part.columns, stored.in_memory.columns)
         np.add.at(counts, wanted[pairs.wanted], 1)
     for file in stored.files:
         if not may_hold(file, part):
@@ -279,14 +283,14 @@ def is_refolded(rows: pa.Table) -> np.ndarray:
     return found
 
 
-def own_names(stored: Stored) -> list[str]:
+def own_names(stored: StoredSnapshot) -> list[str]:
     """The key columns of a fold's rows."""
     return [staged.column_name(place) for place in stored.key]
 
 
-def base_names(stored: Stored) -> list[str]:
+def stored_key_names(stored: StoredSnapshot) -> list[str]:
     """The key columns of the rows that a fold's rows are based on."""
-    return [staged.base_name(place) for place in range(len(stored.key))]
+    return [staged.stored_key_name(place) for place in range(len(stored.key))]
 
 
 def _bare(columns: pa.Schema, names: Sequence[str]) -> pa.Schema:

@@ -113,7 +113,7 @@ class RowWriter:
         if row is None:
             if self._table.stored:
                 self._add(
-                    Row(base=key),
+                    Row(stored_key=key),
                     {staged_rows.KEY: key, staged_rows.EFFECT: Effect.DELETE.value, staged_rows.REFOLDED: refolded},
                 )
             return
@@ -131,7 +131,7 @@ class RowWriter:
                 staged_rows.REFOLDED: refolded,
                 staged_rows.STALE: row.stale,
                 staged_rows.NEEDS_BASE: needs_base,
-                staged_rows.MOVED_FROM: None if row.base == key else row.base,
+                staged_rows.MOVED_FROM: None if row.stored_key == key else row.stored_key,
                 staged_rows.POSITION: position,
             },
         )
@@ -142,7 +142,8 @@ class RowWriter:
             position, time, _, _ = states[0]
             end = {staged_rows.UNTIL: position, staged_rows.UNTIL_TIME: time}
             self._add(
-                Row(base=key), {staged_rows.KEY: key, staged_rows.EFFECT: CLOSE, staged_rows.REFOLDED: refolded, **end}
+                Row(stored_key=key),
+                {staged_rows.KEY: key, staged_rows.EFFECT: CLOSE, staged_rows.REFOLDED: refolded, **end},
             )
         for place, (position, time, op, row) in enumerate(states):
             if row is None:
@@ -204,9 +205,9 @@ class RowWriter:
         known[staged_rows.MENTIONED] = pa.array(
             [[column.id in row.cells for column in self._table.shape.columns] for row in rows], pa.list_(pa.bool_())
         )
-        bases = self.typed.keys([row.base or key for row, key in zip(rows, keys, strict=True)])
+        stored_keys = self.typed.keys([row.stored_key or key for row, key in zip(rows, keys, strict=True)])
         for place, number in enumerate(self._table.shape.key):
-            known[staged_rows.base_name(place)] = bases[number]
+            known[staged_rows.stored_key_name(place)] = stored_keys[number]
         self._mark_stale(waiting)
         self._write(arrays, pa.array(keys, pa.string()), positions, known)
 
@@ -235,7 +236,7 @@ class RowWriter:
             known |= {staged_rows.column_name(place): array for place, array in enumerate(arrays)}
             for place, number in enumerate(self._table.shape.key):
                 number_at = [column.id for column in self._table.shape.columns].index(number)
-                known.setdefault(staged_rows.base_name(place), arrays[number_at])
+                known.setdefault(staged_rows.stored_key_name(place), arrays[number_at])
         else:
             layout = self._writer.columns
             known |= {column.name: array for column, array in zip(self._table.shape.columns, arrays, strict=True)}
@@ -287,8 +288,8 @@ def _columns(rows: pa.Table, *names: str) -> list[pa.Array]:
 def _effect(row: Row) -> str:
     if not row.exists:
         # A row that was removed and only touched since does not exist, whatever is stored.
-        return (Effect.DELETE if row.base is None else Effect.TOUCH).value
-    return (Effect.REPLACE if row.base is None else Effect.PATCH).value
+        return (Effect.DELETE if row.stored_key is None else Effect.TOUCH).value
+    return (Effect.REPLACE if row.stored_key is None else Effect.PATCH).value
 
 
 def readable(row: str, shape: Shape) -> str:

@@ -62,13 +62,13 @@ class SparkStore:
         finally:
             remove_place(place)
 
-    def on_top(self, files: Sequence[WrittenFile], below: DataFrame | None, shape: Shape) -> DataFrame:
-        """The rows that a fold staged, on top of those below them, under the names of a shape.
+    def on_top(self, files: Sequence[WrittenFile], base: DataFrame | None, shape: Shape) -> DataFrame:
+        """The rows that a fold staged, on top of a base, under the names of a shape.
 
         The files are no longer needed then.
         """
         if files:
             made = completed if shape.key else recounted
-            now = made(staged_frame(self._lake.spark, files), below, shape).localCheckpoint()
-            return named(together(below, now, shape), shape)
-        return named(placed(self._lake.spark.range(0), Shape(()), shape) if below is None else below, shape)
+            now = made(staged_frame(self._lake.spark, files), base, shape).localCheckpoint()
+            return named(together(base, now, shape), shape)
+        return named(placed(self._lake.spark.range(0), Shape(()), shape) if base is None else base, shape)

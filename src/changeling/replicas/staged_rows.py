@@ -17,7 +17,7 @@ def column_name(place: int) -> str:
     return f"c{place}"
 
 
-def base_name(place: int) -> str:
+def stored_key_name(place: int) -> str:
     """The key column, at a place in the key, of the stored row that a row is based on."""
     return f"b{place}"
 
@@ -25,7 +25,7 @@ def base_name(place: int) -> str:
 def staged_layout(shape: Shape, history: bool = False) -> pa.Schema:
     """Rows with all columns, the effect on each, and the stored row that it is based on."""
     columns = [(column_name(place), arrow_type(column.kind)) for place, column in enumerate(shape.columns)]
-    base = [(base_name(place), arrow_type(column.kind)) for place, column in enumerate(shape.key_columns)]
+    base = [(stored_key_name(place), arrow_type(column.kind)) for place, column in enumerate(shape.key_columns)]
     own = [
         (KEY, pa.string()),
         (EFFECT, pa.string()),

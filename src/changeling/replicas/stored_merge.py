@@ -78,7 +78,7 @@ def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, service: Se
     plain = rows.where(~effect.isin(Effect.PATCH.value, Effect.TOUCH.value)).select(*names, effect, *service)
     below = base.select(*(f.col(name).alias(f"t{name}") for name in names))
     keys = key_places(shape)
-    on = same([(f.col(staged_rows.base_name(place)), f.col(f"t{name}")) for place, name in enumerate(keys)])
+    on = same([(f.col(staged_rows.stored_key_name(place)), f.col(f"t{name}")) for place, name in enumerate(keys)])
     filled = [
         f.col(name)
         if name in keys

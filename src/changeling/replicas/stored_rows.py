@@ -19,7 +19,7 @@ from changeling.iceberg.row_delta import RowDelta
 from changeling.model.errors import ChangelingError
 from changeling.replicas.replacement import Replacement
 from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
-from changeling.replicas.row_replacement import Stored, vectors
+from changeling.replicas.row_replacement import StoredSnapshot, vectors
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion
 from changeling.replicas.tables import ReplicaTables
@@ -34,7 +34,7 @@ class StoredRows:
         self._known: dict[str, tuple[int, tuple[DataFile, ...]]] = {}
         """The files of tables after our own commits: valid as long as the snapshot is the current one."""
 
-    def at(self, replica: Replica, snapshot: int | None, shape: Shape) -> Stored | None:
+    def at(self, replica: Replica, snapshot: int | None, shape: Shape) -> StoredSnapshot | None:
         """The rows of an earlier snapshot in the places of a shape, none without a snapshot.
 
         None where its files hold values that the shape stores otherwise.
@@ -42,23 +42,23 @@ class StoredRows:
         with translated_errors():
             iceberg_table = self._lake.load(replica.table)
             if snapshot is None:
-                return Stored((), _columns(self._lake, iceberg_table.schema(), shape, shape), _key(shape))
+                return StoredSnapshot((), _columns(self._lake, iceberg_table.schema(), shape, shape), _key(shape))
             stored = self._tables.state_at(replica, snapshot).shape
             kinds = {column.id: column.kind for column in stored.columns}
             if not all(is_promotion(kinds.get(column.id, column.kind), column.kind) for column in shape.columns):
                 return None
             schema = iceberg_table.schemas().get(iceberg_table.snapshot(snapshot).schemaId())
             files = tuple(plan_files(iceberg_table, self._lake.jvm, snapshot))
-            return Stored(files, _columns(self._lake, schema, stored, shape), _key(shape))
+            return StoredSnapshot(files, _columns(self._lake, schema, stored, shape), _key(shape))
 
-    def kept_rows(self, shape: Shape, rows: pa.Table) -> Stored:
+    def from_memory(self, shape: Shape, rows: pa.Table) -> StoredSnapshot:
         """Rows that are in no file of the table, in the places of a shape."""
         numbered = [
             pa.field(f"c{place}", arrow_type(column.kind), metadata={"PARQUET:field_id": str(place + 1)})
             for place, column in enumerate(shape.columns)
         ]
         schema = pa.schema(numbered)
-        return Stored((), schema, _key(shape), pa.table(rows.columns, schema=schema))
+        return StoredSnapshot((), schema, _key(shape), pa.table(rows.columns, schema=schema))
 
     def alter(self, replica: Replica, shape: Shape) -> Replica:
         """Commits the columns of a shape, where the replica has others, without rows; returns the new replica."""
@@ -112,7 +112,7 @@ class StoredRows:
         files = self._files(replica.name, iceberg_table, planned)
         change = self._tables.transaction(iceberg_table, replica, state.shape)
         spec = self._lake.write_spec_of(change.table(), replace(replica, shape=state.shape).table)
-        stored = Stored(files, pa.schema(list(spec.columns)), _key(state.shape))
+        stored = StoredSnapshot(files, pa.schema(list(spec.columns)), _key(state.shape))
         added, deleted = replacement.written(self._lake.spark, stored, spec)
         delta = RowDelta(added, vectors(spec.location, files, deleted))
         # After a failure the outcome is unknown: the files stay, since they may be in the table.
