@@ -28,8 +28,7 @@ class TableStats(msgspec.Struct, frozen=True):
     versions: list[int] = []
     altered: bool = False
     """A schema version arrived on its own, without a row."""
-    reads: bool = False
-    """It has snapshot rows."""
+    has_snapshot_rows: bool = msgspec.field(default=False, name="reads")
 
 
 class BatchStats(msgspec.Struct, frozen=True):
@@ -68,5 +67,5 @@ def _both(one: TableStats, other: TableStats) -> TableStats:
         max(filter(None, (one.version, other.version)), default=None),
         sorted({*one.versions, *other.versions}),
         altered=one.altered or other.altered,
-        reads=one.reads or other.reads,
+        has_snapshot_rows=one.has_snapshot_rows or other.has_snapshot_rows,
     )

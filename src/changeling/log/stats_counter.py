@@ -100,5 +100,5 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableStats:
         version,
         sorted(pc.unique(versions.drop_null()).to_pylist()),
         altered="ddl" in counts and bool(pc.any(pc.and_(pc.equal(ops, "ddl"), versions.is_valid())).as_py()),
-        reads="read" in counts,
+        has_snapshot_rows="read" in counts,
     )

@@ -15,9 +15,9 @@ from changeling.log import log_tables
 from changeling.model import json_text
 from changeling.replicas.change_order import arrivals
 from changeling.replicas.fold_task import OUTCOME
-from changeling.replicas.logged_changes import MarkedReads
+from changeling.replicas.logged_changes import SnapshotMarks
 from changeling.replicas.row_events import LOG_COLUMNS, ROW_EVENTS, fold_input, sorted_events
-from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, lane_of
+from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, topic_partition
 
 if TYPE_CHECKING:
     from changeling.spark.adapter import Kernel
@@ -72,7 +72,7 @@ class ArrowChanges:
             found = found.take(pa.array(matching(alike.columns, found.select(alike.column_names).columns).stored))
         return found.select(list(columns))
 
-    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+    def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
         reads = self.where(equals("op", "read"))
         first, last = reads.min_by("position"), reads.max_by("position")
@@ -86,8 +86,10 @@ class ArrowChanges:
         ):
             mark = _member(meta, paths[encoding])
             if mark in (*FIRSTS, *LASTS):
-                marks.append(Mark(lane_of(ordinal, partition), (batch, ordinal, record), mark in FIRSTS, position))
-        return MarkedReads(first[0], last[0], marks)
+                marks.append(
+                    Mark(topic_partition(ordinal, partition), (batch, ordinal, record), mark in FIRSTS, position)
+                )
+        return SnapshotMarks(first[0], last[0], marks)
 
     def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:
         """Where a change has a schema of another kind than the one before it: positions and schemas, the first `limit`."""

@@ -40,7 +40,7 @@ from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
 from changeling.replicas.schema_inference import Policies, SchemaInference
 from changeling.replicas.schema_reversion import PositionRange
 from changeling.replicas.shape import Shape
-from changeling.replicas.snapshot_rows import Reads, reads_of
+from changeling.replicas.snapshot_rows import SnapshotRows, snapshot_rows_of
 from changeling.replicas.staged_rows import staged_layout
 from changeling.replicas.table_lookup import WantedTable
 
@@ -100,7 +100,7 @@ class StateStore(Protocol[Rows]):
 
 
 class States(Generic[Rows]):
-    """Reads the states of a pipeline's tables; it leaves nothing behind."""
+    """SnapshotRows the states of a pipeline's tables; it leaves nothing behind."""
 
     def __init__(self, store: StateStore[Rows], policy: Policies, unknown: UnknownOf = nothing_unknown) -> None:
         self._store, self._unknown = store, unknown
@@ -276,15 +276,15 @@ class States(Generic[Rows]):
         batch = moment.batch or last.batch
         limit = limit or after(last.position or "")
         key = some_key(self._changes, source, table)
-        reads = Reads()
+        snapshots = SnapshotRows()
         if key is None:
-            reads = reads_of(self._changes, source, table, limit, batch, whole=self._bases.log_is_whole())
-            if reads.contain > base.position:
+            snapshots = snapshot_rows_of(self._changes, source, table, limit, batch, whole=self._bases.log_is_whole())
+            if snapshots.contain > base.position:
                 # A complete snapshot contains all of the base.
                 base, given = Base(), None
-            elif given is None and reads.cut_by(base.position):
-                base = self._base(identity, replica, reads.first, "the snapshot of a table without a key")
-        span = between(base.position, limit, batch), at_least("position", reads.contain)
+            elif given is None and snapshots.cut_by(base.position):
+                base = self._base(identity, replica, snapshots.first, "the snapshot of a table without a key")
+        span = between(base.position, limit, batch), at_least("position", snapshots.contain)
         changes = self._changes.where(of_table(source, table), *span).cached()
         truncated = last_truncate(changes)
         if truncated is not None:
@@ -303,8 +303,8 @@ class States(Generic[Rows]):
             columns,
             columns.shape(version),
             stored=base.snapshot is not None or given is not None,
-            attempts=reads.attempts,
-            contained=reads.contain,
+            attempts=snapshots.attempts,
+            contained=snapshots.contain,
             start_after=truncated or START,
         )
 

@@ -12,7 +12,6 @@ from changeling.iceberg.lake import Lake, quoted
 from changeling.iceberg.parquet_files import Writer
 from changeling.replicas import staged_rows
 from changeling.replicas.fold_task import TableOutcome
-from changeling.replicas.frame_files import written_files
 from changeling.replicas.history_replacement import HistoryRange
 from changeling.replicas.history_rows import intervals
 from changeling.replicas.metadata_columns import service_names
@@ -23,7 +22,8 @@ from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
 from changeling.replicas.row_replacement import StoredSnapshot, read_staged, without_base
 from changeling.replicas.row_writer import quarantine_rows, stale_entry
 from changeling.replicas.shape import Shape
-from changeling.replicas.stored_merge import (
+from changeling.replicas.spark_file_writer import written_files
+from changeling.replicas.spark_replacement import (
     columns,
     key_places,
     placed,
@@ -32,8 +32,8 @@ from changeling.replicas.stored_merge import (
     staged_frame,
     together,
 )
-from changeling.replicas.stored_merge import completed as completed_frame
-from changeling.replicas.stored_merge import recounted as recounted_frame
+from changeling.replicas.spark_replacement import completed as completed_frame
+from changeling.replicas.spark_replacement import recounted as recounted_frame
 from changeling.replicas.stored_rows import StoredRows
 from changeling.replicas.tables import ReplicaTables, properties
 

@@ -7,7 +7,7 @@ from changeling.replicas import staged_rows
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.row_writer import CLOSE
 from changeling.replicas.shape import Shape
-from changeling.replicas.stored_merge import columns, completed, placed
+from changeling.replicas.spark_replacement import columns, completed, placed
 
 _SERVICE_COLUMNS = (
     staged_rows.KEY,

@@ -13,7 +13,7 @@ from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.planned_scan import PlannedTable
 from changeling.log import log_tables
 from changeling.replicas.arrow_changes import ArrowChanges
-from changeling.replicas.logged_changes import Changes, MarkedReads
+from changeling.replicas.logged_changes import Changes, SnapshotMarks
 from changeling.replicas.row_events import LOG_COLUMNS, fold_input
 from changeling.replicas.spark_changes import SparkChanges, folded_by_tasks
 from changeling.spark.adapter import Kernel
@@ -70,9 +70,9 @@ class LocalOrSparkChanges:
         """Some columns of all changes; only of those that have the values of a row of `alike` in its columns, none of them NULL."""
         return self._asked(lambda changes: changes.rows(*columns, alike=alike))
 
-    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+    def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
-        return self._asked(lambda changes: changes.reads(paths))
+        return self._asked(lambda changes: changes.snapshot_marks(paths))
 
     def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:
         """Where a change has a schema of another kind than the one before it: positions and schemas, the first `limit`."""

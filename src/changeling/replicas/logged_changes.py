@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from changeling.spark.adapter import Kernel
 
 
-class MarkedReads(NamedTuple):
+class SnapshotMarks(NamedTuple):
     """Rows of snapshots: the first position, the last one, and those that mark the start or the end of an attempt."""
 
     first: str
@@ -60,7 +60,7 @@ class Changes(Protocol):
     def rows(self, *columns: str, alike: pa.Table | None = None) -> pa.Table:
         """Some columns of all changes; only of those that have the values of a row of `alike` in its columns, none of them NULL."""
 
-    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+    def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
 
     def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:

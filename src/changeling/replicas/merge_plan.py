@@ -22,7 +22,7 @@ from changeling.replicas.replica_reader import Identity, Replica
 from changeling.replicas.schema_inference import SchemaInference
 from changeling.replicas.schema_reversion import PositionRange
 from changeling.replicas.shape import Shape
-from changeling.replicas.snapshot_rows import Reads, reads_of
+from changeling.replicas.snapshot_rows import SnapshotRows, snapshot_rows_of
 from changeling.replicas.tables import ReplicaTables
 
 Modes = Callable[[str, TableName], str]
@@ -193,15 +193,15 @@ class Planner:
         folded = replace(folded, start_after=Rank(held))
         if folded.history:
             folded = replace(folded, truncates=self._truncates(table, plan, held))
-        reads = Reads()
-        if not folded.shape.key and (table.reads or table.first_late is not None):
-            reads = self._reads(table, plan)
-            folded = replace(folded, attempts=reads.attempts, contained=reads.contain)
-            if self._replaces_stored(table, plan, reads):
+        snapshots = SnapshotRows()
+        if not folded.shape.key and (table.has_snapshot_rows or table.first_late is not None):
+            snapshots = self._snapshot_rows(table, plan)
+            folded = replace(folded, attempts=snapshots.attempts, contained=snapshots.contain)
+            if self._replaces_stored(table, plan, snapshots):
                 return self._from_scratch(table, replica, plan)
-        if table.first_late is None and not reads.cut_by(held):
+        if table.first_late is None and not snapshots.cut_by(held):
             return ReplicaMerge(table, replica, folded)
-        return self._late(table, replica, folded, plan, reads)
+        return self._late(table, replica, folded, plan, snapshots)
 
     def _needs_all(self, table: PendingTable, replica: Replica) -> bool:
         """Whether a truncate leaves nothing of what is stored; for histories, whether it came late."""
@@ -215,9 +215,9 @@ class Planner:
         """All changes, or those after the last truncate, or from the last complete snapshot of a table without a key on."""
         folded = replace(self._folded(table, replica, plan), stored=False, already_folded=NOTHING_FOLDED)
         before = self._points.last.of(table.source).batch
-        if not (folded.shape.key or folded.is_change_list) and (table.reads or before):
-            reads = self._reads(table, plan)
-            folded = replace(folded, attempts=reads.attempts, contained=reads.contain)
+        if not (folded.shape.key or folded.is_change_list) and (table.has_snapshot_rows or before):
+            snapshots = self._snapshot_rows(table, plan)
+            folded = replace(folded, attempts=snapshots.attempts, contained=snapshots.contain)
         truncates = self._truncates(table, plan, "")
         if folded.history:
             folded = replace(folded, truncates=truncates)
@@ -231,16 +231,16 @@ class Planner:
         return ReplicaMerge(table, replica, folded, from_scratch=True)
 
     def _late(
-        self, table: PendingTable, replica: Replica, folded: FoldTable, plan: PointPlan, reads: Reads
+        self, table: PendingTable, replica: Replica, folded: FoldTable, plan: PointPlan, snapshots: SnapshotRows
     ) -> ReplicaMerge:
         """Rows that late changes touch are folded again, and so are those of another attempt at a snapshot."""
         there, held = self._tables.snapshots(replica), folded.start_after.position
         base = None
         if table.first_late is not None:
             base = self._bases.before(replica, table.first_late, there)
-        if reads.cut_by(held if base is None else base.position):
-            base = self._bases.before(replica, min(reads.first, table.first_late or reads.first), there) or base
-        if reads.contain > (base or Base()).position:
+        if snapshots.cut_by(held if base is None else base.position):
+            base = self._bases.before(replica, min(snapshots.first, table.first_late or snapshots.first), there) or base
+        if snapshots.contain > (base or Base()).position:
             # A complete snapshot contains all of the base.
             base = Base()
         if base is None:
@@ -254,7 +254,7 @@ class Planner:
             base, start = Base(), truncates[-1].rank
             folded = replace(folded, truncates=truncates[-1:])
         folded = replace(folded, start_after=start)
-        late = self._came_late(table, plan, start, with_reads=bool(reads.attempts))
+        late = self._came_late(table, plan, start, with_snapshots=bool(snapshots.attempts))
         if folded.shape.key:
             span = between("", plan.limits.get(table.source), plan.point.of(table.source).batch)
             moved = reassigned(self._changes.where(span), late, folded)
@@ -268,13 +268,13 @@ class Planner:
         folded = replace(folded, stored=base.snapshot is not None)
         return ReplicaMerge(table, replica, folded, base, from_scratch=True)
 
-    def _replaces_stored(self, table: PendingTable, plan: PointPlan, reads: Reads) -> bool:
+    def _replaces_stored(self, table: PendingTable, plan: PointPlan, snapshots: SnapshotRows) -> bool:
         """Whether a snapshot is complete since the last point, and rows from before it may be stored."""
-        if not reads.completed_since(self._points.last.of(table.source).last_complete_batch):
+        if not snapshots.completed_since(self._points.last.of(table.source).last_complete_batch):
             return False
-        if len(reads.attempts) > 1 or not self._bases.log_is_whole():
+        if len(snapshots.attempts) > 1 or not self._bases.log_is_whole():
             return True
-        span = between("", reads.contain, plan.point.of(table.source).batch)
+        span = between("", snapshots.contain, plan.point.of(table.source).batch)
         earlier = self._changes.where(of_table(table.source, table.table), span)
         return earlier.any_value("position") is not None
 
@@ -290,19 +290,19 @@ class Planner:
             "and not in the replica"
         )
 
-    def _reads(self, table: PendingTable, plan: PointPlan) -> Reads:
+    def _snapshot_rows(self, table: PendingTable, plan: PointPlan) -> SnapshotRows:
         """The rows of snapshots of a table without a key."""
         limit, batch = plan.limits.get(table.source), plan.point.of(table.source).batch
         whole = self._bases.log_is_whole()
-        return reads_of(self._changes, table.source, table.table, limit, batch, whole=whole)
+        return snapshot_rows_of(self._changes, table.source, table.table, limit, batch, whole=whole)
 
-    def _came_late(self, table: PendingTable, plan: PointPlan, start: Rank, *, with_reads: bool) -> Condition:
+    def _came_late(self, table: PendingTable, plan: PointPlan, start: Rank, *, with_snapshots: bool) -> Condition:
         """The changes for which rows are folded again."""
         last = self._points.last.of(table.source)
         new = [above("batch", last.last_complete_batch), at_most("batch", plan.point.of(table.source).batch)]
         # A new row with a partial image may come from one whose delete was merged before.
         behind = [at_most("position", last.position or ""), is_part()]
-        if with_reads:
+        if with_snapshots:
             behind.append(equals("op", "read"))
         own = of_table(table.source, table.table)
         return all_of([own, *new, any_of(behind), start.at_or_after()])

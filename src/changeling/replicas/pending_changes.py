@@ -33,8 +33,7 @@ class PendingTable(msgspec.Struct, frozen=True):
     """The versions that they have."""
     first: str = ""
     """The first position."""
-    reads: bool = False
-    """It has snapshot rows."""
+    has_snapshot_rows: bool = msgspec.field(default=False, name="reads")
 
 
 class PointPlan(msgspec.Struct, frozen=True):
@@ -202,7 +201,7 @@ def _pending_of_stats(source: str, stats: TableStats) -> PendingTable:
         position,
         stats.versions,
         stats.first,
-        stats.reads,
+        stats.has_snapshot_rows,
     )
 
 
@@ -239,5 +238,5 @@ def _pending_table(row: TableSummary) -> PendingTable:
         row.version_at or "",
         row.versions,
         row.first or "",
-        row.reads,
+        row.has_snapshot_rows,
     )

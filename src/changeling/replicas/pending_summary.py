@@ -78,7 +78,7 @@ class TableSummary(NamedTuple):
     version_at: str | None
     versions: list[int]
     first: str | None
-    reads: bool
+    has_snapshot_rows: bool
     last: str | None
     transaction: str | None
     commit_time: int | None
@@ -270,7 +270,7 @@ class ManyChanges:
                 f.max(with_schema).alias("version_at"),
                 f.sort_array(f.collect_set(f.when(taken, f.col("schema_id")))).alias("versions"),
                 f.min(f.when(taken, place)).alias("first"),
-                f.coalesce(f.max(of_table & (f.col("op") == "read")), f.lit(False)).alias("reads"),
+                f.coalesce(f.max(of_table & (f.col("op") == "read")), f.lit(False)).alias("has_snapshot_rows"),
                 f.max(f.when(taken, place)).alias("last"),
                 f.max_by(f.col("transaction.id"), f.when(taken, place)).alias("transaction"),
                 f.max(f.when(taken & place.isNotNull(), f.col("commit_time"))).alias("commit_time"),

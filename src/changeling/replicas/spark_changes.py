@@ -15,9 +15,9 @@ from changeling.log import log_tables
 from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.event_bundles import BUNDLES, Bundling, Unbundling
 from changeling.replicas.fold_task import OUTCOME
-from changeling.replicas.logged_changes import MarkedReads
+from changeling.replicas.logged_changes import SnapshotMarks
 from changeling.replicas.row_events import READ_COLUMNS
-from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, lane_of
+from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, topic_partition
 from changeling.spark.adapter import Kernel, run
 from changeling.spark.errors import SPARK_ERRORS, translate_error
 
@@ -81,7 +81,7 @@ class SparkChanges:
     def _selected(self, *columns: str) -> DataFrame:
         return self.frame.select(*(f.col(name).alias(name) for name in columns))
 
-    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+    def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
         mark = f.lit(None).cast("string")
         for encoding, path in paths.items():
@@ -93,14 +93,14 @@ class SparkChanges:
             return None
         marks = [
             Mark(
-                lane_of(row.ordinal, row.partition),
+                topic_partition(row.ordinal, row.partition),
                 (row.batch, row.ordinal, row.record),
                 row.mark in FIRSTS,
                 row.position,
             )
             for row in found[2]
         ]
-        return MarkedReads(found[0], found[1], marks)
+        return SnapshotMarks(found[0], found[1], marks)
 
     def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:
         """Where a change has a schema of another kind than the one before it: positions and schemas, the first `limit`."""

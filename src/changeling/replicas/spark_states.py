@@ -16,8 +16,8 @@ from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
 from changeling.replicas.shape import Shape
 from changeling.replicas.spark_changes import SparkChanges
+from changeling.replicas.spark_replacement import completed, named, placed, recounted, staged_frame, together
 from changeling.replicas.staging_folder import place_of_reader, remove_place
-from changeling.replicas.stored_merge import completed, named, placed, recounted, staged_frame, together
 from changeling.replicas.tables import ReplicaTables
 
 

@@ -20,8 +20,8 @@ from changeling.iceberg.deletion_vectors import Vector
 from changeling.replicas.replica_reader import Replica
 from changeling.replicas.row_replacement import NO_ROWS
 from changeling.replicas.shape import Shape
+from changeling.replicas.spark_replacement import columns, placed, placed_columns
 from changeling.replicas.staged_rows import column_name
-from changeling.replicas.stored_merge import columns, placed, placed_columns
 from changeling.replicas.stored_rows import StoredRows
 from changeling.replicas.stored_types import sql_type
 from changeling.replicas.tables import ReplicaTables

@@ -1,4 +1,6 @@
-"""Merges stored rows with the result of a fold: rows with partial images are completed, and all become one state.
+"""Replaces stored rows by the result of a fold on Spark: rows with partial images are completed, and all become one state.
+
+`row_replacement.py` and `state_rows.py` do the same in Arrow.
 
 Columns go by their places here (`c0`, `c1`, …), since their names may be anything.
 """
