@@ -314,7 +314,7 @@ def write_options(feed: Feed, partition: int = 0) -> dict[str, object]:
 
 def schema_of(table: TableName, columns: Columns, shape: Shape, version: int | None) -> TableSchema:
     """The schema of a replica's shape, with the source's own names of types where its schema gives them."""
-    known = {place.id: place.declared for place in columns.places.get(version or -1, {}).values()}
+    known = {place.id: place.declared for place in columns.column_targets.get(version or -1, {}).values()}
     made = []
     for column in shape.columns:
         declared = known.get(column.id)

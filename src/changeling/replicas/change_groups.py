@@ -14,16 +14,16 @@ from changeling.replicas.row_effect import effect
 from changeling.replicas.row_events import CODES
 
 Wanted = TypeVar("Wanted")
-Place = tuple[str | None, ...]
+SourceTable = tuple[str | None, ...]
 """A table as changes name it: source, catalog, schema, name."""
 
 
-def place_of(source: str, table: TableName) -> Place:
+def source_table(source: str, table: TableName) -> SourceTable:
     """The place of a table."""
     return source, table.catalog, table.schema, table.name
 
 
-def by_table(batch: pa.RecordBatch, known: Mapping[Place, Wanted]) -> Iterator[tuple[Wanted, pa.RecordBatch]]:
+def by_table(batch: pa.RecordBatch, known: Mapping[SourceTable, Wanted]) -> Iterator[tuple[Wanted, pa.RecordBatch]]:
     """The changes of each table that is known, with what is known of it."""
     if not batch.num_rows:
         return

@@ -42,7 +42,7 @@ class Reader(NamedTuple):
 
 def reader_of(columns: Columns, shape: Shape, encoding: str, version: int | None, name: str) -> Reader | None:
     """How values of that name are read; None where they are passed over."""
-    place = columns.place(version, name)
+    place = columns.target_of(version, name)
     if place is None:
         return None
     kind = next((column.kind for column in shape.columns if column.id == place.id), None)

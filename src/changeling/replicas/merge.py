@@ -36,7 +36,7 @@ from changeling.replicas.replica_merges import ReplicaMerge
 from changeling.replicas.replica_reader import Identity, ReplicaState
 from changeling.replicas.schema_inference import Policies, SchemaInference
 from changeling.replicas.staged_rows import staged_layout
-from changeling.replicas.staging_folder import place_of_merge, read_plan, remove_place, write_plan
+from changeling.replicas.staging_folder import folder_of_merge, read_plan, remove_folder, write_plan
 from changeling.replicas.table_lookup import WantedTable
 from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import translated_errors
@@ -144,7 +144,7 @@ class Merge:
         if not merges:
             return plan, []
         places = {(merge.folded.source, merge.folded.table, merge.folded.history): merge for merge in merges}
-        staging = place_of_merge(self._lake.load(log_tables.POINTS).location(), plan.point.number)
+        staging = folder_of_merge(self._lake.load(log_tables.POINTS).location(), plan.point.number)
 
         def prepared(table: FoldTable) -> tuple[FoldTable, WriteSpec]:
             merge = places[table.source, table.table, table.history]
@@ -306,7 +306,7 @@ class Merge:
         reach("point.after")
         self._points.add(point)
         if self._staging is not None:
-            remove_place(self._staging)
+            remove_folder(self._staging)
             self._staging = None
         self._log.forget_stats({name: one.last_complete_batch for name, one in point.sources.items()})
         return point

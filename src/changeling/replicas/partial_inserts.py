@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from changeling.replicas.key_moves import Moved, Place
+from changeling.replicas.key_moves import Moved, PositionAndKey
 from changeling.replicas.keys import KeyReader
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.row_events import CODES, OLD_KEY_UNKNOWN
@@ -41,5 +41,5 @@ def with_known_moves(
     return effects
 
 
-def _place(batch: pa.RecordBatch, row: int) -> Place:
+def _place(batch: pa.RecordBatch, row: int) -> PositionAndKey:
     return batch.column("position")[row].as_py(), batch.column("key")[row].as_py()

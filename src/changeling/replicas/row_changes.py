@@ -18,7 +18,7 @@ from changeling.model import json_text
 from changeling.model.errors import Rejected
 from changeling.model.operation import NEW_ROW_OPERATIONS, Image, Operation
 from changeling.replicas import partial_inserts
-from changeling.replicas.change_groups import Place, alike, by_table, effects_of, place_of
+from changeling.replicas.change_groups import SourceTable, alike, by_table, effects_of, source_table
 from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
@@ -56,9 +56,9 @@ class RowChangesKernel:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batch by batch."""
         kernels = [_RowChanges(number, table) for number, table in enumerate(self.tables)]
-        known: dict[Place, list[_RowChanges]] = {}
+        known: dict[SourceTable, list[_RowChanges]] = {}
         for one in kernels:
-            known.setdefault(place_of(one.table.source, one.table.table), []).append(one)
+            known.setdefault(source_table(one.table.source, one.table.table), []).append(one)
         for batch in batches:
             for wanted, rows in by_table(batch, known):
                 for one in wanted:

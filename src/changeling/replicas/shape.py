@@ -64,7 +64,7 @@ class Shape(msgspec.Struct, frozen=True):
         return [self.column(number) for number in self.key]
 
 
-class Place(msgspec.Struct, frozen=True):
+class ColumnTarget(msgspec.Struct, frozen=True):
     """Where a value goes: the column, and the type that the schema of its change gives it (None where none does)."""
 
     id: str
@@ -75,7 +75,7 @@ class Place(msgspec.Struct, frozen=True):
 class Columns:
     """All columns that a table ever had. It is sent to the tasks."""
 
-    places: dict[int, dict[str, Place]] = field(default_factory=dict)
+    column_targets: dict[int, dict[str, ColumnTarget]] = field(default_factory=dict)
     """By the number of a version and the name of a column in it."""
     shapes: dict[int, Shape] = field(default_factory=dict)
     """By the number of a version; the declared columns only. One that is passed over has the shape of the one before it."""
@@ -116,18 +116,18 @@ class Columns:
                 return held[-1] if held else starts[0][1]
         return version
 
-    def place(self, version: int | None, name: str) -> Place | None:
+    def target_of(self, version: int | None, name: str) -> ColumnTarget | None:
         """Where the values of a column go; None for one that is passed over."""
-        found = self.places.get(version, {}).get(name) if version is not None else None
+        found = self.column_targets.get(version, {}).get(name) if version is not None else None
         if found is not None:
             return found
         if any(column.name == name for column in self.extra):
-            return Place(_extra_id(name), None)
+            return ColumnTarget(_extra_id(name), None)
         return None
 
     def names(self, version: int | None) -> set[str]:
         """The names that columns have in changes of a version."""
-        own = {} if version is None else self.places.get(version, {})
+        own = {} if version is None else self.column_targets.get(version, {})
         return {*own, *(column.name for column in self.extra)}
 
     def fits(self, stored: Shape, version: int | None, wanted: Shape, held: str) -> bool:
@@ -146,7 +146,7 @@ class Columns:
 
     def identified(self, stored: Shape, version: int | None) -> Shape:
         """Stored columns under the ids that they have by the current knowledge."""
-        places = {column.id: self.place(version, column.source_name) for column in stored.columns}
+        places = {column.id: self.target_of(version, column.source_name) for column in stored.columns}
         ids = {number: number if place is None else place.id for number, place in places.items()}
         columns = tuple(msgspec.structs.replace(column, id=ids[column.id]) for column in stored.columns)
         return Shape(columns, tuple(ids[number] for number in stored.key))
@@ -223,7 +223,7 @@ class _Chain:
 
     def __init__(self, versions: "Sequence[Version]") -> None:
         self.versions = versions
-        self.places: dict[int, dict[str, Place]] = {}
+        self.places: dict[int, dict[str, ColumnTarget]] = {}
         self.shapes: dict[int, Shape] = {}
         self.begun: dict[str, str] = {}
         lines = self._lines()
@@ -234,7 +234,7 @@ class _Chain:
         for version in versions:
             numbers = {name: ids[line] for name, line in self._of[version.id].items()}
             self.places[version.id] = {
-                column.name: Place(numbers[column.name], column)
+                column.name: ColumnTarget(numbers[column.name], column)
                 for column in version.schema.columns
                 if column.name in numbers
             }

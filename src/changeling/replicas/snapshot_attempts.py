@@ -19,16 +19,16 @@ LASTS = ("last", "last_in_data_collection")
 TopicPartition = tuple[int, int]
 """A topic's number and a partition: what is delivered in order."""
 FILES: TopicPartition = (-1, -1)
-Place = tuple[int, int, int]
+Arrival = tuple[int, int, int]
 """Where a row arrived in its partition: batch, number of the file or topic, record or offset."""
-_END: Place = (2**62, 0, 0)
+_END: Arrival = (2**62, 0, 0)
 
 
 class Mark(NamedTuple):
     """A row of a snapshot that is marked as its first or its last one."""
 
     partition: TopicPartition
-    place: Place
+    place: Arrival
     is_first: bool
     position: str = ""
 
@@ -50,8 +50,8 @@ class Attempt(NamedTuple):
     """The rows between two marks, both included."""
 
     partition: TopicPartition
-    first: Place
-    last: Place
+    first: Arrival
+    last: Arrival
     contains: str | None = None
     """All changes of the table before this position are in its rows; None while its last row has not arrived."""
 
@@ -102,12 +102,12 @@ def _repeats(mark: Mark, ended: Mark) -> bool:
     return not mark.is_first and mark.is_placed and mark.position == ended.position
 
 
-def _after(place: Place) -> Place:
+def _after(place: Arrival) -> Arrival:
     batch, ordinal, record = place
     return batch, ordinal, record + 1
 
 
-def _before(place: Place) -> Place:
+def _before(place: Arrival) -> Arrival:
     batch, ordinal, record = place
     return batch, ordinal, record - 1
 
@@ -116,7 +116,7 @@ class Assignment:
     """Finds the attempt that a row belongs to."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
-        self._partitions: dict[TopicPartition, list[tuple[Place, Place, int]]] = {}
+        self._partitions: dict[TopicPartition, list[tuple[Arrival, Arrival, int]]] = {}
         for number, attempt in enumerate(attempts):
             self._partitions.setdefault(attempt.partition, []).append((attempt.first, attempt.last, number))
 

@@ -17,7 +17,7 @@ from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
 from changeling.replicas.shape import Shape
 from changeling.replicas.spark_changes import SparkChanges
 from changeling.replicas.spark_replacement import completed, named, placed, recounted, staged_frame, together
-from changeling.replicas.staging_folder import place_of_reader, remove_place
+from changeling.replicas.staging_folder import folder_of_reader, remove_folder
 from changeling.replicas.tables import ReplicaTables
 
 
@@ -56,11 +56,11 @@ class SparkStore:
     @contextmanager
     def staging(self) -> Iterator[str]:
         """A place for the files of a fold, alongside the points: tasks on other machines write there."""
-        place = place_of_reader(self._lake.load(log_tables.POINTS).location())
+        place = folder_of_reader(self._lake.load(log_tables.POINTS).location())
         try:
             yield place
         finally:
-            remove_place(place)
+            remove_folder(place)
 
     def on_top(self, files: Sequence[WrittenFile], base: DataFrame | None, shape: Shape) -> DataFrame:
         """The rows that a fold staged, on top of a base, under the names of a shape.

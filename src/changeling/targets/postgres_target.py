@@ -26,7 +26,7 @@ from changeling.targets.schema_changes import Connection, existing_tables
 from changeling.targets.snapshot_diff import Differences
 from changeling.targets.staging_table import drop_stages
 from changeling.targets.sync_plan import Planner, TableTask
-from changeling.targets.table_mapping import SERVICE, Place, Wanted
+from changeling.targets.table_mapping import SERVICE, TargetTable, Wanted
 from changeling.targets.table_sync import StagedTask, begin, finish
 from changeling.targets.target_state import Ledger, TargetStatus, fetch_status
 
@@ -38,7 +38,7 @@ _SETTINGS = {"search_path": "pg_catalog", "lock_timeout": "30s"}
 class SyncedTable:
     """What was written to one table."""
 
-    place: Place
+    place: TargetTable
     written: int
     deleted: int
     whole: bool
@@ -184,7 +184,7 @@ def _synced(done: list[tuple[StagedTask, Applied]]) -> list[SyncedTable]:
     ]
 
 
-def _drop_all(connection: Connection, ledger: Ledger) -> list[Place]:
+def _drop_all(connection: Connection, ledger: Ledger) -> list[TargetTable]:
     """Drops what the target created (tables, their schemas, its state), or nothing; returns the dropped tables.
 
     Tables that somebody else created stay, with their rows.
