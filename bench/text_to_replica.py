@@ -21,7 +21,7 @@ from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
-from changeling.replicas.merge import Report
+from changeling.replicas.merge import MergeReport
 
 COUNT = int(os.environ.get("BENCH_EVENTS", "2000000"))
 RUNS = 3
@@ -40,7 +40,7 @@ class _Merges(Listener):
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    def on_merge_done(self, report: Report) -> None:
+    def on_merge_done(self, report: MergeReport) -> None:
         self.seconds.append(report.seconds)
 
 

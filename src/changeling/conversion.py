@@ -16,7 +16,7 @@ from changeling.losses import Losses, OutputOrder
 from changeling.model import arrow_layouts
 from changeling.model.errors import LossError
 from changeling.named_old_keys import drop_redundant_old_keys
-from changeling.reading_changes import Report
+from changeling.reading_changes import ConversionReport
 from changeling.rejects import RejectSink
 
 Table: TypeAlias = tuple[str | None, ...]
@@ -30,7 +30,13 @@ class Conversion:
     """
 
     def __init__(
-        self, form: Format, options: WriteOptions, rejects: RejectSink, report: Report, *, one_header: bool = False
+        self,
+        form: Format,
+        options: WriteOptions,
+        rejects: RejectSink,
+        report: ConversionReport,
+        *,
+        one_header: bool = False,
     ) -> None:
         self._form, self._options, self._rejects, self._report = form, options, rejects, report
         self._encoder = Encoder(form, options)

@@ -25,7 +25,7 @@ def silent(amount: int) -> None:
 
 
 @dataclass
-class Report:
+class ConversionReport:
     """What a run did; records in = accepted + rejected, always."""
 
     records: int = 0
@@ -70,7 +70,12 @@ class Input:
 
 
 def changes_of(
-    given: Input, rejects: RejectSink, report: Report, progress: Progress = silent, *, show_typed: bool = False
+    given: Input,
+    rejects: RejectSink,
+    report: ConversionReport,
+    progress: Progress = silent,
+    *,
+    show_typed: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The changes of an input, batch by batch; rejected records go to the sink and are counted.
 

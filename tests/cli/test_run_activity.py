@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from changeling.cli.run_activity import RunActivity
-from changeling.log.ingest import Report
+from changeling.log.ingest import BatchReport
 from changeling.log.task_result import Outcome
 from changeling.sources.source import PlanSize
 
@@ -12,8 +12,8 @@ def idle() -> tuple[int, int]:
     return 0, 0
 
 
-def done(source: str) -> Report:
-    return Report(source, 1, cast(Any, Outcome), PlanSize(), 1.0)
+def done(source: str) -> BatchReport:
+    return BatchReport(source, 1, cast(Any, Outcome), PlanSize(), 1.0)
 
 
 def test_the_line_names_every_part_that_is_at_work() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from changeling.feeds.publish import FeedReport
 from changeling.pipelines.listener import Listener
-from changeling.replicas.merge import Report
+from changeling.replicas.merge import MergeReport
 from tests.log.lakes import shop
 from tests.replicas.shops import SOURCE, item
 
@@ -25,7 +25,7 @@ class Seen(Listener):
         self.seen: list[str] = []
         self._published = 0
 
-    def on_merge_done(self, report: Report) -> None:
+    def on_merge_done(self, report: MergeReport) -> None:
         self.seen.append("merged")
 
     def on_feed_published(self, report: FeedReport) -> None:

@@ -72,7 +72,9 @@ def test_sources_that_commit_at_once_do_not_overwrite_each_other() -> None:
         for number in range(1, count + 1):
             batch(log, source, number)
             table = TableName(None, None, f"t{number}")
-            log.register(partial(Registry.declare, source=source, table=table, schema=schema("id"), policy="evolve"))
+            log.register(
+                partial(Registry.register_declared, source=source, table=table, schema=schema("id"), policy="evolve")
+            )
 
     threads = [threading.Thread(target=read, args=(source,)) for source in sources]
     for thread in threads:
@@ -99,10 +101,12 @@ def test_a_commit_whose_outcome_is_unknown_is_not_undone_by_the_next_source() ->
     with pytest.raises(ChangelingError):
         log.commit_rejects("b", 1, [], MOMENT)
     with pytest.raises(ChangelingError):
-        log.register(lambda registry: registry.declare("a", TableName(None, None, "t"), schema("id"), "evolve"))
+        log.register(
+            lambda registry: registry.register_declared("a", TableName(None, None, "t"), schema("id"), "evolve")
+        )
     assert log.registry.versions == []
     tables.fails = False
-    log.register(lambda registry: registry.declare("b", TableName(None, None, "u"), schema("n"), "evolve"))
+    log.register(lambda registry: registry.register_declared("b", TableName(None, None, "u"), schema("n"), "evolve"))
     batch(log, "b", 2)
     assert log_of(tables).state == log.state
     assert {name: state.batch for name, state in log.state.sources.items()} == {"a": 2, "b": 2}

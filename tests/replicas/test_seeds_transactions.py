@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.log import log_tables
-from changeling.log.ingest import Report
+from changeling.log.ingest import BatchReport
 from changeling.model.errors import UsageError
 from changeling.pipelines.listener import Listener
-from changeling.replicas.merge import Report as Merged
+from changeling.replicas.merge import MergeReport
 from tests.log.lakes import Shop, shop
 from tests.replicas.seeds import now, records, source, then
 
@@ -39,12 +39,12 @@ class Watch(Listener):
         self._read = self._rested = 0
         self.points: list[int] = []
 
-    def on_batch_done(self, report: Report) -> None:
+    def on_batch_done(self, report: BatchReport) -> None:
         with self._changed:
             self._read += report.outcome.read
             self._rested = 0
 
-    def on_merge_done(self, report: Merged) -> None:
+    def on_merge_done(self, report: MergeReport) -> None:
         with self._changed:
             self.points.append(report.point.number)
             self._changed.notify_all()

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
 from changeling.log import log_tables
-from changeling.log.ingest import Report
+from changeling.log.ingest import BatchReport
 from changeling.pipelines.listener import Listener
-from changeling.replicas.merge import Report as Merged
+from changeling.replicas.merge import MergeReport
 from tests.log.lakes import SMALL, Shop, shop
 from tests.replicas.shops import item, points, quarantine_entries, replica, replicas
 
@@ -80,10 +80,10 @@ class Until(Listener):
         self._batch, self._stop = batch, stop
         self.threads: set[str] = set()
 
-    def on_batch_done(self, report: Report) -> None:
+    def on_batch_done(self, report: BatchReport) -> None:
         self.threads.add(threading.current_thread().name)
 
-    def on_merge_done(self, report: Merged) -> None:
+    def on_merge_done(self, report: MergeReport) -> None:
         self.threads.add(threading.current_thread().name)
         if all(report.point.of(source).last_complete_batch >= self._batch for source in SOURCES):
             self._stop.set()

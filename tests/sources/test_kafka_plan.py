@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeling.sources.kafka_plan import KafkaPlan, Progress, Seen, Span, Topic, limited, shares
+from changeling.sources.kafka_plan import KafkaPlan, Progress, SeenTopic, Span, Topic, limited, shares
 
 
 def topic(*spans: tuple[int, int], id: str | None = "id") -> Topic:
@@ -50,7 +50,9 @@ def test_plans_cover_every_offset_once(sizes: list[list[int]], limit: int) -> No
 
 
 def test_a_partition_that_lost_its_end_goes_on_there_under_a_new_number() -> None:
-    progress = remembered(KafkaPlan((Seen("a", "id"), Seen("b", "id")), {"a": {0: Span(0, 9), 1: Span(0, 5)}}))
+    progress = remembered(
+        KafkaPlan((SeenTopic("a", "id"), SeenTopic("b", "id")), {"a": {0: Span(0, 9), 1: Span(0, 5)}})
+    )
     current = {"a": topic((0, 7), (0, 6)), "b": topic((0, 1))}
     (gap,) = progress.gaps(current, ["a", "b"])
     assert gap.doubtful
@@ -68,7 +70,9 @@ def test_a_partition_that_lost_its_end_goes_on_there_under_a_new_number() -> Non
 
 
 def test_a_gap_with_nothing_behind_it_is_skipped_once() -> None:
-    progress = remembered(KafkaPlan((Seen("a", "id"), Seen("b", "id")), {"a": {0: Span(0, 1)}, "b": {0: Span(0, 1)}}))
+    progress = remembered(
+        KafkaPlan((SeenTopic("a", "id"), SeenTopic("b", "id")), {"a": {0: Span(0, 1)}, "b": {0: Span(0, 1)}})
+    )
     current = {"a": topic((4, 4)), "b": topic((0, 0), id="new")}
     plan = progress.plan_next(current, progress.gaps(current, ["a", "b"]), 100, "earliest")
     assert plan is not None
@@ -80,7 +84,7 @@ def test_a_gap_with_nothing_behind_it_is_skipped_once() -> None:
 
 
 def test_a_shorter_topic_without_an_id_is_taken_for_a_new_one() -> None:
-    progress = remembered(KafkaPlan((Seen("a"),), {"a": {0: Span(0, 9)}}))
+    progress = remembered(KafkaPlan((SeenTopic("a"),), {"a": {0: Span(0, 9)}}))
     current = {"a": topic((0, 3), id=None)}
     plan = progress.plan_next(current, progress.gaps(current, ["a"]), 100, "earliest")
     assert plan is not None
@@ -89,8 +93,8 @@ def test_a_shorter_topic_without_an_id_is_taken_for_a_new_one() -> None:
 
 
 def test_what_a_topic_that_was_recreated_held_before_is_forgotten() -> None:
-    first = KafkaPlan((Seen("a", "old"),), {"a": {0: Span(0, 9), 1: Span(0, 4)}})
-    second = KafkaPlan((Seen("a", "old"), Seen("a", "new")), {"a": {0: Span(0, 2)}})
+    first = KafkaPlan((SeenTopic("a", "old"),), {"a": {0: Span(0, 9), 1: Span(0, 4)}})
+    second = KafkaPlan((SeenTopic("a", "old"), SeenTopic("a", "new")), {"a": {0: Span(0, 2)}})
     third = KafkaPlan(second.topics, {"a": {0: Span(2, 3)}})
     progress = remembered(first, second, third)
     current = {"a": topic((0, 3), (0, 1), id="new")}

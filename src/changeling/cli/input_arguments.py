@@ -18,7 +18,7 @@ from changeling.model.errors import UsageError
 from changeling.model.json_text import LARGEST_LIMIT
 from changeling.model.printable import printable
 from changeling.model.table import parse_schemas
-from changeling.reading_changes import Input, Report
+from changeling.reading_changes import ConversionReport, Input
 from changeling.rejects import RejectSink
 
 
@@ -126,7 +126,7 @@ def record_bytes(text: str) -> int:
     return number
 
 
-def explanation(given: Input, report: Report, rejects: RejectSink) -> list[str]:
+def explanation(given: Input, report: ConversionReport, rejects: RejectSink) -> list[str]:
     """A line a reason; where no record was accepted, and the last ones look like another dialect, one that names it."""
     lines = [printable(line) for line in rejects.explanation()]
     found = [] if report.accepted else fitting(rejects.recent_values())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from changeling.pipelines.listener import Listener
 
 if TYPE_CHECKING:
-    from changeling.log.ingest import Report
+    from changeling.log.ingest import BatchReport
     from changeling.sources.source import PlanSize
 
 _REPLICAS = "replicas"
@@ -48,7 +48,7 @@ class RunActivity(Listener):
         """Shown during the batch."""
         self._begins(source, f"{source}: reading {size}")
 
-    def on_batch_done(self, report: "Report") -> None:
+    def on_batch_done(self, report: "BatchReport") -> None:
         """The batch is in the log."""
         self.on_idle(report.source)
 

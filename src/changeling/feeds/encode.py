@@ -37,7 +37,7 @@ _NANOS_PER_MS = 1_000_000
 _ARCION = {"UPDATES": ("KEY", "UPDATED"), "NEW_AND_OLD_IMAGES": ("ALL", "ALL")}
 
 
-class Outgoing(NamedTuple):
+class ToPublish(NamedTuple):
     """A change to be published, and where it stands in its source."""
 
     change: Completed
@@ -71,7 +71,7 @@ class FeedEncoder:
         self._text = _spelled(self._schema, shape, self._spellings).to_json()
         self._encoders: dict[int, Encoder] = {}
 
-    def encode(self, changes: Sequence[Outgoing], source: str, counts: Counts, before: int) -> Published:
+    def encode(self, changes: Sequence[ToPublish], source: str, counts: Counts, before: int) -> Published:
         """The records of some changes; `before` and `counts` say how many the feed has published already."""
         parts, numbered = self._partitions(changes), _numbered(changes)
         found, rejects = [RECORDS.empty_table()], [arrow_layouts.REJECTS.empty_table()]
@@ -90,7 +90,7 @@ class FeedEncoder:
             counts = numbering.counts_after(batch)
         return Published(pa.concat_tables(found), pa.concat_tables(rejects), counts, before + len(changes))
 
-    def _partitions(self, changes: Sequence[Outgoing]) -> np.ndarray:
+    def _partitions(self, changes: Sequence[ToPublish]) -> np.ndarray:
         """The partition of each change."""
         if self._feed.partitions == 1:
             return np.zeros(len(changes), np.int64)
@@ -153,7 +153,7 @@ class FeedEncoder:
             self._encoders[partition] = Encoder(self._form, options)
         return self._encoders[partition]
 
-    def _batch(self, changes: Sequence[Outgoing], before: int, source: str) -> pa.RecordBatch:
+    def _batch(self, changes: Sequence[ToPublish], before: int, source: str) -> pa.RecordBatch:
         """Changes as the encoder reads them; `before` says how many the feed has published already."""
         cells = Many(len(changes))
         shown = [self._shown(one.change) for one in changes]
@@ -183,7 +183,7 @@ class FeedEncoder:
         columns = [cells.array(given[field.name], field.type) for field in arrow_layouts.CHANGES]
         return pa.record_batch(columns, schema=arrow_layouts.CHANGES)
 
-    def _place(self, one: Outgoing, number: int) -> "_Place":
+    def _place(self, one: ToPublish, number: int) -> "_Place":
         """The position, the time and the transaction that records of the dialect have."""
         stamp, serial, order = one.stamped
         millis = (stamp.step if one.commit_time is None else one.commit_time // _NANOS_PER_MS) * _NANOS_PER_MS
@@ -284,7 +284,7 @@ class _Place(NamedTuple):
     transaction: Transaction | None = None
 
 
-def _numbered(changes: Sequence[Outgoing]) -> Iterator[Outgoing]:
+def _numbered(changes: Sequence[ToPublish]) -> Iterator[ToPublish]:
     """With orders that differ inside of a transaction: a change of the source may be several records, as a truncate is."""
     last: dict[Stamp, int] = {}
     for one in changes:

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from changeling.feeds.completion import Completed, Event, Incomplete, carried_keys, complete
-from changeling.feeds.encode import FeedEncoder, Outgoing
+from changeling.feeds.encode import FeedEncoder, ToPublish
 from changeling.feeds.feed import Feed
 from changeling.feeds.initial_scan import ScannedRows
 from changeling.feeds.point_changes import NOWHERE, PointChanges, Stamp, Stamped, read_behind, read_point
@@ -244,7 +244,7 @@ class FeedPublisher:
         if replica is not None and snapshot is not None:
             reached, moment = self._shared.reached(self._source, start), start.of(self._source).commit_time
             outgoing = [
-                Outgoing(Completed(key, Operation.READ, None, row, None), Stamped(*reached, order), moment)
+                ToPublish(Completed(key, Operation.READ, None, row, None), Stamped(*reached, order), moment)
                 for order, (key, row) in enumerate(rows.items())
             ]
             columns = self._shared.inference.columns(self._source, self.feed.table, None)
@@ -291,7 +291,7 @@ class FeedPublisher:
             touched |= self._carried(before, own, events, columns, shape)
         return touched
 
-    def _source_values(self, keys: frozenset[str] | None, published: Mapping[str, Row]) -> Iterator[Outgoing]:
+    def _source_values(self, keys: frozenset[str] | None, published: Mapping[str, Row]) -> Iterator[ToPublish]:
         """The rows of the initial scan that are met before it reached them (all with None): each is published before its changes."""
         if self.state.scan is None or self.state.scan.is_done or self.feed.is_snapshot:
             return
@@ -299,7 +299,7 @@ class FeedPublisher:
         reached, moment = self._shared.reached(self._source, start), start.of(self._source).commit_time
         for key in sorted(published if keys is None else keys):
             if scan.touch(key, self.state.scan) and key in published:
-                yield Outgoing(
+                yield ToPublish(
                     Completed(key, Operation.INSERT, None, published[key], None), Stamped(*reached, 0), moment
                 )
 

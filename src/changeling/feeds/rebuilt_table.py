@@ -8,7 +8,7 @@ from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.operation import Operation
 from changeling.model.table import Column, schema_from_json
-from changeling.replicas.fold import Cell, Fold, Row, RowEvent
+from changeling.replicas.fold import Cell, Fold, FoldedRow, RowEvent
 from changeling.replicas.json_output import json_column
 from changeling.replicas.row_effect import effect
 from changeling.replicas.shape import Columns, ColumnTarget, ReplicaColumn, Shape
@@ -39,7 +39,7 @@ class RebuiltTable:
             values = {**json_text.members(change.key or b"{}"), **json_text.members(change.after or b"{}")}
             self._fold.apply(RowEvent(key, "", found, self._cells(values, change.schema, shape)))
 
-    def row(self, key: str) -> Row | None:
+    def row(self, key: str) -> FoldedRow | None:
         """What is known of a row; None where it does not exist, or was never seen."""
         return self._fold.row(key)
 
@@ -47,7 +47,7 @@ class RebuiltTable:
         """Whether a record had that key."""
         return key in self._fold.rows
 
-    def contradicted(self, row: Row, change: Change, shape: Shape) -> str | None:
+    def contradicted(self, row: FoldedRow, change: Change, shape: Shape) -> str | None:
         """The first column in which the old image of a change is not what the row was; None where there is none."""
         for number, cell in self._cells(json_text.members(change.before or b"{}"), change.schema, shape).items():
             was = row.cells.get(number)

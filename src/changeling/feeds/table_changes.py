@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from changeling.feeds.completion import Completed, Event, Incomplete
 from changeling.feeds.dialect_spelling import user_of
-from changeling.feeds.encode import Outgoing
+from changeling.feeds.encode import ToPublish
 from changeling.feeds.feed import Feed
 from changeling.feeds.point_changes import PointChanges, Stamped
 from changeling.feeds.row_values import Values
@@ -62,7 +62,7 @@ class TableChanges:
         found.sort(key=lambda one: (one.place, not (isinstance(one, Event) and one.effect in (None, Effect.DELETE))))
         return found
 
-    def outgoing(self, changes: Iterable[Completed]) -> Iterator[Outgoing]:
+    def outgoing(self, changes: Iterable[Completed]) -> Iterator[ToPublish]:
         """Completed changes with what records show of them: stamp, time, transaction and user."""
         names = ("commit_time", "encoding", "meta") if self._feed.user_sids else ("commit_time",)
         columns = {name: self._rows.column(name).to_pylist() for name in names}
@@ -70,12 +70,12 @@ class TableChanges:
         numbers = {int(place): number for number, place in enumerate(self._own)}
         for one in changes:
             if one.place is None:
-                yield Outgoing(one, Stamped(*(self._changes.last if one.is_last else self._changes.correction), 0))
+                yield ToPublish(one, Stamped(*(self._changes.last if one.is_last else self._changes.correction), 0))
                 continue
             number = numbers[one.place]
             stamped = self._changes.stamped[one.place] or Stamped(*self._changes.correction, 0)
             user = user_of(columns["encoding"][number], columns["meta"][number]) if self._feed.user_sids else None
-            yield Outgoing(one, stamped, columns["commit_time"][number], transactions[number], user)
+            yield ToPublish(one, stamped, columns["commit_time"][number], transactions[number], user)
 
     def rejects(self, incomplete: Sequence[Incomplete]) -> pa.Table:
         """Changes that cannot be published, as the log has them."""

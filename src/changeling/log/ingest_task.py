@@ -20,7 +20,7 @@ from changeling.log.log_tables import MOMENT
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
 from changeling.log.stats_counter import StatsCounter, placed_positions
-from changeling.log.task_result import Newest, Outcome, Refused
+from changeling.log.task_result import FirstReject, NewestChange, Outcome
 from changeling.model import arrow_layouts, position
 from changeling.model.change import Origin
 from changeling.sources.source import Reader
@@ -91,8 +91,8 @@ class _Task:
         self._stats_counter = StatsCounter()
         self._read = self._rejected = self._changed = self._late = self._ahead = 0
         self._position: str | None = None
-        self._newest: Newest | None = None
-        self._refused: Refused | None = None
+        self._newest: NewestChange | None = None
+        self._refused: FirstReject | None = None
 
     def take(self, records: pa.RecordBatch, no_records: pa.RecordBatch) -> None:
         """Decodes a batch of records and writes the changes and rejects."""
@@ -160,7 +160,7 @@ class _Task:
             place = pc.index(times, newest).as_py()
             extracted = self._extraction_time
             meta = changes.column("meta")[place].as_py()
-            self._newest = Newest(newest, None if extracted is None or meta is None else extracted(meta))
+            self._newest = NewestChange(newest, None if extracted is None or meta is None else extracted(meta))
 
     def _reject(self, rejects: pa.RecordBatch) -> None:
         if not rejects.num_rows:
@@ -168,7 +168,7 @@ class _Task:
         self._rejected += rejects.num_rows
         origins = arrow_layouts.origins(rejects)
         if self._refused is None:
-            self._refused = Refused(rejects.column("reason")[0].as_py(), str(origins[0]))
+            self._refused = FirstReject(rejects.column("reason")[0].as_py(), str(origins[0]))
         if self._rejects is None or self._schemas.unknown:
             return
         known = {name: rejects.column(name) for name in rejects.schema.names}

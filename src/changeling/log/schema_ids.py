@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.task_result import Seen
+from changeling.log.task_result import SeenSchema
 from changeling.model.table import TableName
 
 Known: TypeAlias = dict[tuple[TableName, str], "int | str"]
@@ -20,7 +20,7 @@ class SchemaIds:
 
     def __init__(self, known: Known) -> None:
         self._known = known
-        self._seen: dict[tuple[TableName, str], Seen] = {}
+        self._seen: dict[tuple[TableName, str], SeenSchema] = {}
         self.unknown = False
         """A schema has no number yet."""
 
@@ -50,7 +50,7 @@ class SchemaIds:
         incompatible = {int(row): reasons[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(reasons)))}
         return ids, incompatible
 
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[SeenSchema]:
         """Each schema of each table."""
         return list(self._seen.values())
 
@@ -62,7 +62,7 @@ class SchemaIds:
         if before is not None:
             first, last = min(first, before.first), max(last, before.last)
         arrived = bool(changes.column("arrived")[int(np.argmax(rows))].as_py())
-        self._seen[table, text] = Seen(table, text, first, last, arrived)
+        self._seen[table, text] = SeenSchema(table, text, first, last, arrived)
 
 
 def grouped(columns: Iterable[pa.Array]) -> tuple[np.ndarray, np.ndarray]:

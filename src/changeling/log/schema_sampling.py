@@ -7,7 +7,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.task_result import Sampled
+from changeling.log.task_result import TableSample
 from changeling.model.json_numbers import needs
 from changeling.model.table import TableName
 
@@ -65,10 +65,10 @@ class Sampling:
         if key is not None and table not in self._keys:
             self._keys[table] = tuple(msgspec.json.decode(key))
 
-    def found(self) -> list[Sampled]:
+    def found(self) -> list[TableSample]:
         """The samples."""
         return [
-            Sampled(table, {name: sorted(kinds) for name, kinds in columns.items()}, self._keys.get(table, ()))
+            TableSample(table, {name: sorted(kinds) for name, kinds in columns.items()}, self._keys.get(table, ()))
             for table, columns in self._columns.items()
             if columns
         ]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from changeling.feeds.publish import FeedReport
-    from changeling.log.ingest import Report
-    from changeling.replicas.merge import Report as Merged
+    from changeling.log.ingest import BatchReport
+    from changeling.replicas.merge import MergeReport
     from changeling.sources.source import PlanSize
     from changeling.targets.postgres_target import TargetReport
 
@@ -24,7 +24,7 @@ class Listener:
     def on_batch_start(self, source: str, batch: int, size: "PlanSize") -> None:
         """A batch is about to be read."""
 
-    def on_batch_done(self, report: "Report") -> None:
+    def on_batch_done(self, report: "BatchReport") -> None:
         """A batch is in the log."""
 
     def on_idle(self, part: str) -> None:
@@ -36,7 +36,7 @@ class Listener:
     def on_merge_start(self) -> None:
         """What is new in the log is about to be merged into the replicas."""
 
-    def on_merge_done(self, report: "Merged") -> None:
+    def on_merge_done(self, report: "MergeReport") -> None:
         """The replicas are at a new point."""
 
     def on_target_synced(self, report: "TargetReport") -> None:
@@ -85,7 +85,7 @@ class Listeners(Listener):
         """To each of them."""
         self._pass_on("on_batch_start", source, batch, size)
 
-    def on_batch_done(self, report: "Report") -> None:
+    def on_batch_done(self, report: "BatchReport") -> None:
         """To each of them."""
         self._pass_on("on_batch_done", report)
 
@@ -101,7 +101,7 @@ class Listeners(Listener):
         """To each of them."""
         self._pass_on("on_merge_start")
 
-    def on_merge_done(self, report: "Merged") -> None:
+    def on_merge_done(self, report: "MergeReport") -> None:
         """To each of them."""
         self._pass_on("on_merge_done", report)
 

@@ -15,7 +15,7 @@ from changeling.files.reading import Carrier
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
 from changeling.log import log_tables
-from changeling.log.ingest import Ingest, Report
+from changeling.log.ingest import BatchReport, Ingest
 from changeling.log.ingest_task import REJECT_ID
 from changeling.model import arrow_layouts
 from changeling.model.change import Record
@@ -25,7 +25,7 @@ from changeling.sources.source import Input
 _REJECTED = pa.schema([field for field in arrow_layouts.REJECTS if field.name != "feature"])
 
 
-def replay(lake: Lake, ingest: Ingest, carrier: Carrier) -> Report:
+def replay(lake: Lake, ingest: Ingest, carrier: Carrier) -> BatchReport:
     """Reads all rejects of a source again; those that still cannot be decoded stay.
 
     An interrupted batch is completed first: its rejects are not final.

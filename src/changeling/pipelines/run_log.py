@@ -14,9 +14,9 @@ from changeling.pipelines.listener import Listener
 
 if TYPE_CHECKING:
     from changeling.feeds.publish import FeedReport
-    from changeling.log.ingest import Report
+    from changeling.log.ingest import BatchReport
     from changeling.log.schema_registry import Version
-    from changeling.replicas.merge import Report as Merged
+    from changeling.replicas.merge import MergeReport
     from changeling.sources.source import PlanSize
     from changeling.targets.postgres_target import TargetReport
 
@@ -52,7 +52,7 @@ class RunLog(Listener):
             logging.DEBUG, "reading", f"{source} batch {batch}: reading {size}", source=source, batch=batch, **members
         )
 
-    def on_batch_done(self, report: "Report") -> None:
+    def on_batch_done(self, report: "BatchReport") -> None:
         """`batch`, a warning where records were rejected, and `schema` for each new one."""
         self._waiting = False
         outcome, source, batch = report.outcome, report.source, report.batch
@@ -97,7 +97,7 @@ class RunLog(Listener):
         """`merging`."""
         self.log(logging.DEBUG, "merging", "replicas: merging what is new in the log")
 
-    def on_merge_done(self, report: "Merged") -> None:
+    def on_merge_done(self, report: "MergeReport") -> None:
         """`merge`, where replicas were changed; a warning where something was quarantined."""
         tables = report.tables
         if not tables:

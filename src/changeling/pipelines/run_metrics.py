@@ -12,10 +12,10 @@ from changeling.pipelines.listener import Listener
 
 if TYPE_CHECKING:
     from changeling.feeds.publish import FeedReport
-    from changeling.log.ingest import Report
+    from changeling.log.ingest import BatchReport
     from changeling.pipelines.lag import Lag, RunState
     from changeling.pipelines.runner import Runner
-    from changeling.replicas.merge import Report as Merged
+    from changeling.replicas.merge import MergeReport
     from changeling.targets.postgres_target import TargetReport
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -75,7 +75,7 @@ class RunMetrics(Listener):
         """Whether Spark has started, and the log is open."""
         return self._runner is not None and self._runner.is_reading
 
-    def on_batch_done(self, report: "Report") -> None:
+    def on_batch_done(self, report: "BatchReport") -> None:
         """Counts a batch."""
         outcome, source = report.outcome, report.source
         self._records.labels(self._pipeline, source).inc(outcome.read)
@@ -86,7 +86,7 @@ class RunMetrics(Listener):
         for one in outcome.stats.tables:
             self._changes.labels(self._pipeline, source, str(one.table)).inc(one.changes)
 
-    def on_merge_done(self, report: "Merged") -> None:
+    def on_merge_done(self, report: "MergeReport") -> None:
         """Counts a merge."""
         self._merge.labels(self._pipeline).observe(report.seconds)
         for one in report.tables:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
-from changeling.log.ingest import Report
+from changeling.log.ingest import BatchReport
 from changeling.log.source_state import SourceState
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.failures import Failures
@@ -35,7 +35,7 @@ class Totals:
         """Records that were decoded into changes."""
         return self.read - self.rejected
 
-    def add(self, report: Report, state: SourceState) -> None:
+    def add(self, report: BatchReport, state: SourceState) -> None:
         """Counts a batch, after which the source is in this state."""
         self.batches += 1
         self.read += report.outcome.read
@@ -97,7 +97,7 @@ class SourceRun:
         self.close()
         self._failures.succeeded(self.name, self.source_ingest.retry)
 
-    def _ingest(self) -> Report | None:
+    def _ingest(self) -> BatchReport | None:
         ingest = self.source_ingest.ingest
         try:
             self._listener.on_poll(self.name)

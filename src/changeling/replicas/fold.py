@@ -35,7 +35,7 @@ class RowEvent(NamedTuple):
 
 
 @dataclass
-class Row:
+class FoldedRow:
     """What is known of one row."""
 
     cells: dict[str, Cell] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Fold:
     """
 
     def __init__(self, stored: bool = False) -> None:
-        self.rows: dict[str, Row | None] = {}
+        self.rows: dict[str, FoldedRow | None] = {}
         """The rows that were touched; None for one that is gone."""
         self._stored = stored
 
@@ -113,25 +113,25 @@ class Fold:
             self.rows[event.moved_from] = None
         self.rows[event.key] = self._after(event, before)
 
-    def row(self, key: str) -> Row | None:
+    def row(self, key: str) -> FoldedRow | None:
         """What is known of a row now; None where it does not exist."""
         if key in self.rows:
             return self.rows[key]
-        return Row(stored_key=key, exists=False) if self._stored else None
+        return FoldedRow(stored_key=key, exists=False) if self._stored else None
 
     def truncate(self) -> None:
         """Removes all rows, including the stored ones."""
         self.rows = dict.fromkeys(self.rows)
         self._stored = False
 
-    def _after(self, event: RowEvent, before: Row | None) -> Row | None:
+    def _after(self, event: RowEvent, before: FoldedRow | None) -> FoldedRow | None:
         if event.effect is Effect.DELETE:
             return None
         if event.effect is Effect.REPLACE:
-            return Row(event.cells)
+            return FoldedRow(event.cells)
         if event.effect is Effect.PARTIAL_INSERT and (event.moved_from is None or before is None):
-            return Row(event.cells, stale=True)
-        before = before or Row(exists=False)
+            return FoldedRow(event.cells, stale=True)
+        before = before or FoldedRow(exists=False)
         if event.effect is Effect.TOUCH:
             return replace(before, stale=True)
         cells = {**before.cells, **event.cells}

@@ -66,7 +66,7 @@ class Merged:
 
 
 @dataclass(frozen=True)
-class Report:
+class MergeReport:
     """What a merge did."""
 
     point: Point
@@ -117,12 +117,12 @@ class Merge:
         plans = [known.state.plan for known in self._tables.known.values() if known.state.point > last]
         return msgspec.json.decode(read_plan(plans[0]), type=PointPlan) if plans else None
 
-    def step(self, *, drain: bool) -> Report | None:
+    def step(self, *, drain: bool) -> MergeReport | None:
         """Merges what is new; None where there is nothing. `drain`: what the log has is all there is, transactions included."""
         with self._resumable():
             return self._step(drain)
 
-    def _step(self, drain: bool) -> Report | None:
+    def _step(self, drain: bool) -> MergeReport | None:
         begun = monotonic()
         # Sources continue meanwhile: what they add from here on is for the next point.
         known = self._log.progress
@@ -137,7 +137,7 @@ class Merge:
         plan, merged = self._merge(merges, plan)
         point = self._record(plan)
         self._interrupted = None
-        return Report(point, merged, monotonic() - begun, self._planner.warnings())
+        return MergeReport(point, merged, monotonic() - begun, self._planner.warnings())
 
     def _merge(self, merges: list[ReplicaMerge], plan: PointPlan) -> tuple[PointPlan, list[Merged]]:
         """Brings the replicas to a point; some late changes show only when they are folded."""

@@ -11,7 +11,7 @@ from changeling.iceberg.parquet_files import Writer, WrittenFile
 from changeling.log.log_tables import QUARANTINE
 from changeling.model.arrow_layouts import tables_array
 from changeling.replicas import staged_rows
-from changeling.replicas.fold import Row
+from changeling.replicas.fold import FoldedRow
 from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.keys import object_text
 from changeling.replicas.metadata_columns import service_names
@@ -23,7 +23,7 @@ _FLUSH = 20_000
 STALE = "a change touched the row and did not carry its values"
 CLOSE = "close"
 """The state that was open in the stored history ends here."""
-State = tuple[str, int | None, str, Row | None]
+State = tuple[str, int | None, str, FoldedRow | None]
 """The row from a position and a time on, by an operation; None where it was removed."""
 Entry = tuple[str, str | None, str | None, str | None, str, str]
 """What is quarantined: the key of a row, a column, its value, the value's encoding, the reason, the position."""
@@ -57,7 +57,7 @@ class RowWriter:
         self.typed = TypedRows(table.columns, table.shape)
         self.rows = self.patched = self.quarantined = self.stale = self.moved = 0
         self._waiting: list[dict[str, Any]] = []
-        self._cells: list[Row] = []
+        self._cells: list[FoldedRow] = []
 
     def write_whole_rows(self, rows: pa.Table) -> None:
         """Rows whose last event contains all of them."""
@@ -108,12 +108,12 @@ class RowWriter:
         for key, place in zip(rows.column("key").to_pylist(), refolded, strict=True):
             self.write_row(key, None, bool(place), "")
 
-    def write_row(self, key: str, row: Row | None, refolded: bool, position: str) -> None:
+    def write_row(self, key: str, row: FoldedRow | None, refolded: bool, position: str) -> None:
         """One row as its fold left it."""
         if row is None:
             if self._table.stored:
                 self._add(
-                    Row(stored_key=key),
+                    FoldedRow(stored_key=key),
                     {staged_rows.KEY: key, staged_rows.EFFECT: Effect.DELETE.value, staged_rows.REFOLDED: refolded},
                 )
             return
@@ -142,7 +142,7 @@ class RowWriter:
             position, time, _, _ = states[0]
             end = {staged_rows.UNTIL: position, staged_rows.UNTIL_TIME: time}
             self._add(
-                Row(stored_key=key),
+                FoldedRow(stored_key=key),
                 {staged_rows.KEY: key, staged_rows.EFFECT: CLOSE, staged_rows.REFOLDED: refolded, **end},
             )
         for place, (position, time, op, row) in enumerate(states):
@@ -186,7 +186,7 @@ class RowWriter:
             for number in columns:
                 self.typed.widen(number, cells[number])
 
-    def _add(self, row: Row, entry: dict[str, Any]) -> None:
+    def _add(self, row: FoldedRow, entry: dict[str, Any]) -> None:
         self._waiting.append(entry)
         self._cells.append(row)
         if len(self._waiting) >= _FLUSH:
@@ -285,7 +285,7 @@ def _columns(rows: pa.Table, *names: str) -> list[pa.Array]:
     return [rows.column(name).combine_chunks() for name in names]
 
 
-def _effect(row: Row) -> str:
+def _effect(row: FoldedRow) -> str:
     if not row.exists:
         # A row that was removed and only touched since does not exist, whatever is stored.
         return (Effect.DELETE if row.stored_key is None else Effect.TOUCH).value

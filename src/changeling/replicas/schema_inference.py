@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from changeling.log.schema_registry import Policy, Registry, Version
 from changeling.log.schema_sampling import kinds_of
-from changeling.log.task_result import Sampled
+from changeling.log.task_result import TableSample
 from changeling.model import json_text
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
@@ -44,7 +44,7 @@ class SchemaInference:
         if key is None or set(names) <= known:
             return columns
         sample = {name: sorted(kinds) for name, kinds in kinds_of([key]).items() if name not in known}
-        self._register(lambda registry: registry.meet(source, Sampled(table, sample, tuple(names))))
+        self._register(lambda registry: registry.register_undeclared(source, TableSample(table, sample, tuple(names))))
         return columns_of(declared, registry.undeclared(source, table), policy, names)
 
     def look_for_reversions(self, changes: Changes, span: PositionRange, new: "PendingTable | None" = None) -> None:
@@ -63,8 +63,8 @@ class SchemaInference:
                 f"source {source}: {table} has columns that its schema does not declare ({', '.join(sorted(kinds))}), and its "
                 "policy is to fail. Set `schema: evolve` for this table to add them, or `schema: ignore` to pass them over."
             )
-        sample = Sampled(table, kinds, tuple(column.source_name for column in folded.shape.key_columns))
-        self._register(lambda registry: registry.meet(source, sample))
+        sample = TableSample(table, kinds, tuple(column.source_name for column in folded.shape.key_columns))
+        self._register(lambda registry: registry.register_undeclared(source, sample))
         columns = self.columns(source, table, key, sample.key)
         if (columns.extra, columns.doubles) == (folded.columns.extra, folded.columns.doubles):
             raise ChangelingError(

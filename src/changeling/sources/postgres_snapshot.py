@@ -15,7 +15,7 @@ from changeling.postgres.catalog import CatalogTable
 from changeling.postgres.published_table import PublishedTable
 from changeling.postgres.slot import ExportedSnapshot
 from changeling.sources.postgres_capture import LockedTables
-from changeling.sources.postgres_plan import BLOCK, Part, Snapshot, batch
+from changeling.sources.postgres_plan import BLOCK, Snapshot, TablePart, batch
 from changeling.sources.postgres_reading import Tables
 from changeling.sources.source import KnownSchema, SnapshotShare
 
@@ -34,7 +34,7 @@ class RunningSnapshot:
 
     point: ExportedSnapshot
     locked: LockedTables
-    left: list[Part]
+    left: list[TablePart]
     asked: dict[str, str]
     """The requests that were open when it began."""
     replaces_rows: bool

@@ -19,7 +19,7 @@ from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.published_table import PublishedTable
 from changeling.postgres.relation import Relation
 from changeling.postgres.rows import Blocks, read_rows
-from changeling.sources.postgres_plan import Part, Snapshot
+from changeling.sources.postgres_plan import Snapshot, TablePart
 from changeling.sources.postgres_reading import NO_REJECTS, Read, Tables
 
 _LOCK_SECONDS = 1.0
@@ -45,7 +45,7 @@ class SnapshotReader:
             for number in batch.column(0).to_pylist():
                 yield from self._part(self.plan.parts[number])
 
-    def _part(self, part: Part) -> Iterator[Read]:
+    def _part(self, part: TablePart) -> Iterator[Read]:
         url, relation = self.tables.url, self.relations[part.table.spelled()]
         schema, name = part.table.schema or "", part.table.name
         rules, condition = self.tables.rules_of(schema, name), dict(self.tables.filters).get((schema, name))
@@ -77,7 +77,7 @@ class _PartChanges:
     """A part of a snapshot as changes; positions come from row numbers in it, so reading it again gives the same positions."""
 
     source: str
-    part: Part
+    part: TablePart
     plan: Snapshot
 
     def reads(self, rows: pa.RecordBatch, before: int) -> pa.RecordBatch:

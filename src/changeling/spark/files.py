@@ -20,7 +20,7 @@ from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import run
 from changeling.spark.dialects import Decoded
 from changeling.spark.frames import origins
-from changeling.spark.outcome import Part
+from changeling.spark.rows_and_rejects import Shows
 from changeling.spark.splits import SPLIT_BYTES, Split, line_count, lines, numbered, splits
 
 _GZIP = b"\x1f\x8b"
@@ -49,7 +49,7 @@ def decode_files(
     given = [paths] if isinstance(paths, str) else list(paths)
     checked = read_options(registry.get(format), options)
     reader = reader_of(spark, places.expand(given), FileRecords(format, checked, carrier), split_bytes=split_bytes)
-    return Decoded(*(_decoded(spark, reader, part) for part in (Part.ROWS, Part.REJECTS)))
+    return Decoded(*(_decoded(spark, reader, part) for part in (Shows.ROWS, Shows.REJECTS)))
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class FilePart:
     split: Split | None = None
 
 
-def _decoded(spark: SparkSession, reader: "FilesReader", part: Part) -> DataFrame:
+def _decoded(spark: SparkSession, reader: "FilesReader", part: Shows) -> DataFrame:
     return run(reader.frame(spark), FilesKernel(reader, part), part.layout(arrow_layouts.CHANGES))
 
 
@@ -210,7 +210,7 @@ class FilesKernel:
     """The numbers of tasks into the changes and rejects of their files."""
 
     reader: FilesReader
-    part: Part
+    part: Shows
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One output batch for each that is read, and one more where something is no record."""
@@ -219,7 +219,7 @@ class FilesKernel:
         for records, rejects in self.reader(batches):
             decoded = decoder(records)
             yield self.part.of(decoded.changes, decoded.rejects)
-            if rejects.num_rows and self.part is not Part.ROWS:
+            if rejects.num_rows and self.part is not Shows.ROWS:
                 yield self.part.of(decoded.changes.slice(0, 0), rejects)
 
 

@@ -13,7 +13,7 @@ REJECT = "reject"
 _REJECT_TYPE = pa.struct(list(arrow_layouts.REJECTS))
 
 
-class Part(Enum):
+class Shows(Enum):
     """What a frame shows of the outcome. A frame of one part costs less than one of both with a filter over it."""
 
     ROWS = "rows"
@@ -23,21 +23,21 @@ class Part(Enum):
     def layout(self, rows: pa.Schema) -> pa.Schema:
         """The frame's layout, given that of the rows."""
         match self:
-            case Part.ROWS:
+            case Shows.ROWS:
                 return rows
-            case Part.REJECTS:
+            case Shows.REJECTS:
                 return arrow_layouts.REJECTS
-            case Part.BOTH:
+            case Shows.BOTH:
                 return rows.append(pa.field(REJECT, _REJECT_TYPE))
 
     def of(self, rows: pa.RecordBatch, rejects: pa.RecordBatch) -> pa.RecordBatch:
         """The output of a kernel, as far as this part shows it."""
         match self:
-            case Part.ROWS:
+            case Shows.ROWS:
                 return rows
-            case Part.REJECTS:
+            case Shows.REJECTS:
                 return rejects
-            case Part.BOTH:
+            case Shows.BOTH:
                 return _joined(rows, rejects)
 
 
@@ -47,7 +47,7 @@ def _joined(rows: pa.RecordBatch, rejects: pa.RecordBatch) -> pa.RecordBatch:
         rest = [pa.nulls(rejects.num_rows, field.type) for field in rows.schema]
         rest.append(pa.StructArray.from_arrays(rejects.columns, fields=list(arrow_layouts.REJECTS)))
         columns = [pa.concat_arrays(pair) for pair in zip(columns, rest, strict=True)]
-    return pa.record_batch(columns, schema=Part.BOTH.layout(rows.schema))
+    return pa.record_batch(columns, schema=Shows.BOTH.layout(rows.schema))
 
 
 def split(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
