@@ -10,7 +10,7 @@ import pytest
 from changeling.iceberg.lock import held, last_holder
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.starting import check_servers
+from changeling.pipelines.preflight import check_servers
 from tests.pipelines.pipeline_files import HEAD, loaded
 
 WAIT = 60

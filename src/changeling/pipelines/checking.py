@@ -30,9 +30,9 @@ from changeling.pipelines.definition import (
 )
 from changeling.pipelines.lakehouse import missing_jars, tables_of
 from changeling.pipelines.loading import Loaded, WrongPipelineFile, load
+from changeling.pipelines.preflight import reach_target
 from changeling.pipelines.record_samples import Sample, sample_of_files, sample_of_topics
 from changeling.pipelines.server_sources import capture_settings, cluster_of, topics_of
-from changeling.pipelines.starting import reach_target
 
 _LISTED = 5
 

@@ -15,10 +15,10 @@ from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, start_of_spark, tables_of
 from changeling.pipelines.listener import Listener, Listeners
 from changeling.pipelines.loading import Loaded
+from changeling.pipelines.preflight import check_servers
 from changeling.pipelines.run_log import RunLog
 from changeling.pipelines.secrets import without_secrets
 from changeling.pipelines.server_sources import check_has_database
-from changeling.pipelines.starting import check_servers
 from changeling.pipelines.time_travel import NOW, AskedState, FullLoad
 from changeling.replicas.table_lookup import WantedTable
 

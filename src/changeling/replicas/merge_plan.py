@@ -123,7 +123,7 @@ class Planner:
     def _takes_new(self, merge: ReplicaMerge) -> bool:
         """Whether a table needs only changes that the last point does not have: all of them where it has nothing of the source."""
         last = self._points.last.of(merge.pending.source)
-        on_top = merge.folded.start_after == Rank(last.position or "")
+        on_top = merge.folded.start_after == Rank.end_of(last.position or "")
         return not last.batch or (not merge.from_scratch and (merge.folded.is_change_list or on_top))
 
     def _own_changes(self, merge: ReplicaMerge, plan: PointPlan) -> Condition:
@@ -190,7 +190,7 @@ class Planner:
             replica = self._tables.note(replace(replica, shape=named))
         if folded.is_change_list:
             return ReplicaMerge(table, replica, folded)
-        folded = replace(folded, start_after=Rank(held))
+        folded = replace(folded, start_after=Rank.end_of(held))
         if folded.history:
             folded = replace(folded, truncates=self._truncates(table, plan, held))
         snapshots = SnapshotRows()
@@ -247,7 +247,7 @@ class Planner:
             self._warnings.append(self._passed_by(table))
             return ReplicaMerge(table, replica, folded)
         truncates = self._truncates(table, plan, base.position)
-        start = Rank(base.position)
+        start = Rank.end_of(base.position)
         if folded.history:
             folded = replace(folded, truncates=truncates)
         elif truncates:

@@ -29,13 +29,13 @@ class ReplicaColumn(msgspec.Struct, frozen=True):
     id: str
     name: str
     type: str
-    told_name: str | None = None
+    name_in_source: str | None = msgspec.field(default=None, name="told_name")
     """Its name in the source, where it cannot be stored under that name."""
 
     @property
     def source_name(self) -> str:
         """What the source calls it."""
-        return self.name if self.told_name is None else self.told_name
+        return self.name if self.name_in_source is None else self.name_in_source
 
     @property
     def is_declared(self) -> bool:
@@ -195,7 +195,7 @@ def _reversions(versions: "Sequence[Version]") -> tuple[tuple[frozenset[int], tu
 def _storable(columns: tuple[ReplicaColumn, ...]) -> tuple[ReplicaColumn, ...]:
     """The columns under names that they can be stored under."""
     return tuple(
-        column if name == column.name else msgspec.structs.replace(column, name=name, told_name=column.name)
+        column if name == column.name else msgspec.structs.replace(column, name=name, name_in_source=column.name)
         for column, name in zip(columns, stored_names([column.name for column in columns]), strict=True)
     )
 
