@@ -16,7 +16,7 @@ from changeling.cli.process import stopped_by_signals
 from changeling.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from changeling.pipelines.loading import Loaded
+    from changeling.pipelines.loading import LoadedPipeline
 
 _ENGINES = ("spark", "pyiceberg", "duckdb", "trino", "flink")
 _TOKEN = "CHANGELING_TOKEN"
@@ -63,7 +63,7 @@ def _print(found: dict[str, str], parsed: argparse.Namespace) -> None:
         print("\n\n".join(f"== {name}\n{text}" for name, text in chosen.items()), flush=True)
 
 
-def _serve(loaded: "Loaded", parsed: argparse.Namespace) -> int:
+def _serve(loaded: "LoadedPipeline", parsed: argparse.Namespace) -> int:
     """Serves until Ctrl-C or SIGTERM. A token that is given is not printed, a new one is."""
     from changeling.pipelines.catalog_settings import served_catalog
 

@@ -29,7 +29,7 @@ from changeling.pipelines.definition import (
     Source,
 )
 from changeling.pipelines.lakehouse import missing_jars, tables_of
-from changeling.pipelines.loading import Loaded, WrongPipelineFile, load
+from changeling.pipelines.loading import LoadedPipeline, WrongPipelineFile, load
 from changeling.pipelines.preflight import reach_target
 from changeling.pipelines.record_samples import Sample, sample_of_files, sample_of_topics
 from changeling.pipelines.server_sources import capture_settings, cluster_of, topics_of
@@ -76,7 +76,7 @@ def checks(path: str | Path) -> list[Check]:
     return [Check(subject, partial(_found, loaded, look)) for subject, look in looks.items()]
 
 
-def _found(loaded: Loaded, look: Callable[[], Finding]) -> Finding:
+def _found(loaded: LoadedPipeline, look: Callable[[], Finding]) -> Finding:
     try:
         with naming_extras():
             found = look()
@@ -87,7 +87,7 @@ def _found(loaded: Loaded, look: Callable[[], Finding]) -> Finding:
     return dataclasses.replace(found, text=loaded.redacted(found.text))
 
 
-def _file(loaded: Loaded) -> Finding:
+def _file(loaded: LoadedPipeline) -> Finding:
     definition = loaded.definition
     counts = {
         "source": len(definition.sources),
@@ -99,7 +99,7 @@ def _file(loaded: Loaded) -> Finding:
     return Finding(f"{loaded.path.name}: {', '.join(parts)}")
 
 
-def _java(loaded: Loaded) -> Finding:
+def _java(loaded: LoadedPipeline) -> Finding:
     from changeling.spark.java import find_java
 
     # PySpark itself takes longer to import than all checks take.
@@ -111,7 +111,7 @@ def _java(loaded: Loaded) -> Finding:
     return Finding(f"{'Java' if version is None else f'Java {version}'} at {java}{fetched}")
 
 
-def _lake(loaded: Loaded) -> Finding:
+def _lake(loaded: LoadedPipeline) -> Finding:
     place = loaded.definition.warehouse
     if loaded.warehouse.startswith(s3.SCHEME) and not loaded.definition.catalog:
         s3.check_bucket(s3.bucket_and_key(loaded.warehouse)[0])
@@ -133,13 +133,13 @@ def _check_writable(folder: Path) -> None:
         raise ChangelingError(f"{existing} may not be written: change its rights, or the warehouse")
 
 
-def _source(loaded: Loaded, source: Source) -> Finding:
+def _source(loaded: LoadedPipeline, source: Source) -> Finding:
     if isinstance(source, PostgresSource):
         return _database(loaded, source)
     return _files(loaded, source) if isinstance(source, FilesSource) else _topics(loaded, source)
 
 
-def _files(loaded: Loaded, source: FilesSource) -> Finding:
+def _files(loaded: LoadedPipeline, source: FilesSource) -> Finding:
     skipped: list[str] = []
     try:
         places = paths.expand([loaded.resolve(source.path)], skipped.append)
@@ -153,7 +153,7 @@ def _files(loaded: Loaded, source: FilesSource) -> Finding:
     return found
 
 
-def _topics(loaded: Loaded, source: KafkaSource) -> Finding:
+def _topics(loaded: LoadedPipeline, source: KafkaSource) -> Finding:
     cluster = cluster_of(source)
     if cluster is None:
         return Finding("cannot be checked without Spark: the settings are for Kafka's Java client alone", "warning")
@@ -186,7 +186,7 @@ def _of_sample(source: FilesSource | KafkaSource, sample: Sample, what: str) -> 
     return Finding(text, "failed", 1) if source.on_error == "fail" else Finding(text, "warning", 3)
 
 
-def _database(loaded: Loaded, source: PostgresSource) -> Finding:
+def _database(loaded: LoadedPipeline, source: PostgresSource) -> Finding:
     from changeling.sources.postgres_probe import check_capture
 
     tables = tables_of(loaded)
@@ -205,7 +205,7 @@ def _database(loaded: Loaded, source: PostgresSource) -> Finding:
     return Finding(text)
 
 
-def _feed(loaded: Loaded, feed: Feed) -> Finding:
+def _feed(loaded: LoadedPipeline, feed: Feed) -> Finding:
     if isinstance(feed.topic, KafkaTopic):
         from changeling.feeds.kafka_cluster import Cluster
         from changeling.feeds.kafka_settings import librdkafka_settings
@@ -225,7 +225,7 @@ def _feed(loaded: Loaded, feed: Feed) -> Finding:
     return Finding(f"files in {feed.topic.path}")
 
 
-def _target(loaded: Loaded, target: PostgresTarget) -> Finding:
+def _target(loaded: LoadedPipeline, target: PostgresTarget) -> Finding:
     reach_target(target)
     return Finding("can be reached")
 

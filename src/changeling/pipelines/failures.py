@@ -4,7 +4,7 @@ from time import monotonic
 
 from changeling.iceberg.lock import Lock
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.spark.errors import check_spark
 
 _LONGEST_WAIT = 60.0
@@ -13,7 +13,7 @@ _LONGEST_WAIT = 60.0
 class Failures:
     """The parts of one run: sources, `replicas`, targets, feeds."""
 
-    def __init__(self, loaded: Loaded, lock: Lock, listener: Listener) -> None:
+    def __init__(self, loaded: LoadedPipeline, lock: Lock, listener: Listener) -> None:
         self._loaded, self._lock, self._listener = loaded, lock, listener
 
     def failed(self, part: str, error: Exception, retry: "Retry | None") -> None:

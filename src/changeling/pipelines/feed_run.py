@@ -21,7 +21,7 @@ from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.feed_sync import definitions_of, known_tables, sync_declared
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.replicas.merge import Merge
 from changeling.replicas.points import Points
 from changeling.replicas.replica_reader import Identity
@@ -36,7 +36,7 @@ _EXPIRE_EVERY = 60.0
 class FeedRun:
     """All feeds of one run: those of the pipeline file, and those that statements create at any time."""
 
-    def __init__(self, loaded: Loaded, log: Log, lock: Lock, listener: Listener, policy: Policies) -> None:
+    def __init__(self, loaded: LoadedPipeline, log: Log, lock: Lock, listener: Listener, policy: Policies) -> None:
         self._loaded, self._log, self._listener, self._policy = loaded, log, listener, policy
         self._failures = Failures(loaded, lock, listener)
         self._tables = tables_of(loaded)
@@ -188,7 +188,7 @@ def _before_first(points: Points, replicas: ReplicaTables, source: str, table: T
 class _Copy:
     """What copies a feed to the place that the pipeline file names."""
 
-    def __init__(self, loaded: Loaded, feed: Feed, topic: Topic) -> None:
+    def __init__(self, loaded: LoadedPipeline, feed: Feed, topic: Topic) -> None:
         self.feed = feed
         self._files: FilesTopicWriter | None = None
         self._kafka = None

@@ -11,7 +11,7 @@ from changeling.model.times import span_millis
 from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.feed_run import FeedRun
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.target_sync import TargetSync
 from changeling.replicas import maintenance
 from changeling.replicas.merge import Merge, Rules
@@ -26,7 +26,9 @@ _EXPIRE_AFTER = 500
 class LogFollower:
     """Replicas, targets and feeds of one run. They are moved in one thread, so each of them sees the others between points."""
 
-    def __init__(self, loaded: Loaded, lake: Lake, log: Log, lock: Lock, listener: Listener, retry: Retry) -> None:
+    def __init__(
+        self, loaded: LoadedPipeline, lake: Lake, log: Log, lock: Lock, listener: Listener, retry: Retry
+    ) -> None:
         """`retry` says when a merge that failed is tried again."""
         self._loaded, self._lake, self._log, self._listener, self._retry = loaded, lake, log, listener, retry
         self._failures = Failures(loaded, lock, listener)
@@ -103,7 +105,7 @@ class LogFollower:
         return moved
 
 
-def merge_of(loaded: Loaded, log: Log, mode: Modes | None = None) -> Merge:
+def merge_of(loaded: LoadedPipeline, log: Log, mode: Modes | None = None) -> Merge:
     """The merge that keeps the pipeline's replicas up to date; `mode` says what they contain, by default the pipeline file."""
     settle = timedelta(milliseconds=span_millis(loaded.definition.settle))
     return Merge(log, Rules(mode or loaded.mode, loaded.policy), settle)

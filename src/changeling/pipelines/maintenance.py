@@ -10,13 +10,13 @@ from changeling.model.errors import NotAllDropped
 from changeling.model.times import span_millis
 from changeling.pipelines.feed_sync import definitions_of
 from changeling.pipelines.lakehouse import lake_of, tables_of
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.server_sources import capture_settings, postgres_sources
 from changeling.pipelines.target_sync import targets_of
 from changeling.replicas import maintenance as replicas_maintenance
 
 
-def maintain(loaded: Loaded) -> list[Done]:
+def maintain(loaded: LoadedPipeline) -> list[Done]:
     """What was done to each table; nothing where the pipeline has no log yet."""
     tables = tables_of(loaded)
     if tables.load(log_tables.CHANGES.name) is None:
@@ -30,7 +30,7 @@ def maintain(loaded: Loaded) -> list[Done]:
     return [*log_maintenance.maintain(lake, retention, keep_changes=kept), *replicas, *topics]
 
 
-def remove(loaded: Loaded) -> list[str]:
+def remove(loaded: LoadedPipeline) -> list[str]:
     """Drops all that a pipeline has, and returns the names; raises `NotAllDropped` where something remains on a server."""
     dropped, left = [], []
     lake = lake_of(loaded)

@@ -14,7 +14,7 @@ from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, start_of_spark, tables_of
 from changeling.pipelines.listener import Listener, Listeners
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.preflight import check_servers
 from changeling.pipelines.run_log import RunLog
 from changeling.pipelines.secrets import without_secrets
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class Pipeline:
     """One pipeline file. Spark is started by the calls that need it, and stays."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedPipeline) -> None:
         self._loaded = loaded
 
     @staticmethod

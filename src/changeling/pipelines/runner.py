@@ -20,7 +20,7 @@ from changeling.pipelines.failures import Retry
 from changeling.pipelines.file_changes import FileChange, WatchedFile
 from changeling.pipelines.lag import Reading, RunState, behind, lag_of, unmerged_seconds
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.log_follower import LogFollower
 from changeling.pipelines.replay import finish_replay
 from changeling.pipelines.source_ingest import SourceIngest, carrier_of
@@ -40,7 +40,7 @@ class Runner:
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedPipeline,
         lake: Lake,
         lock: Lock,
         listener: Listener,
@@ -111,7 +111,7 @@ class Runner:
             {name: behind(points, point) for name, point in follower.targets.reached.copy().items()},
         )
 
-    def _sources_of(self, loaded: Loaded) -> list[SourceRun]:
+    def _sources_of(self, loaded: LoadedPipeline) -> list[SourceRun]:
         """All sources of a pipeline file; those that exist and have the same settings stay."""
         found = []
         for declared in loaded.definition.sources:
@@ -119,14 +119,14 @@ class Runner:
             found.append(known or self._new_source(loaded, declared))
         return found
 
-    def _new_source(self, loaded: Loaded, declared: Declared) -> SourceRun:
+    def _new_source(self, loaded: LoadedPipeline, declared: Declared) -> SourceRun:
         source_ingest = SourceIngest.of(loaded, self._log, declared, resnapshot=self._resnapshot)
         if isinstance(declared, RecordSource):
             finish_replay(self._lake, source_ingest.ingest, carrier_of(declared))
         totals = self._totals.setdefault(declared.name, Totals(declared.name, state=source_ingest.ingest.state))
         return SourceRun(source_ingest, totals, loaded, self._log, self._lock, self._listener)
 
-    def _follower_of(self, loaded: Loaded) -> LogFollower:
+    def _follower_of(self, loaded: LoadedPipeline) -> LogFollower:
         return LogFollower(loaded, self._lake, self._log, self._lock, self._listener, self._merge_retry)
 
     def _run_once(self, follower: LogFollower, stop_positions: Mapping[str, int]) -> None:

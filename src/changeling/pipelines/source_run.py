@@ -10,7 +10,7 @@ from changeling.log.source_state import SourceState
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.failures import Failures
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.source_ingest import SourceIngest
 from changeling.sources.source import SkippingSource
 
@@ -54,7 +54,13 @@ class SourceRun:
     """One source, read in a thread of its own."""
 
     def __init__(
-        self, source_ingest: SourceIngest, totals: Totals, loaded: Loaded, log: Log, lock: Lock, listener: Listener
+        self,
+        source_ingest: SourceIngest,
+        totals: Totals,
+        loaded: LoadedPipeline,
+        log: Log,
+        lock: Lock,
+        listener: Listener,
     ) -> None:
         self.source_ingest, self._totals, self._loaded, self._log = source_ingest, totals, loaded, log
         self._lock, self._listener = lock, listener

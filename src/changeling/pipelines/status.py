@@ -17,7 +17,7 @@ from changeling.pipelines.feed_status import feed_status
 from changeling.pipelines.feed_sync import definitions_of
 from changeling.pipelines.lag import Reading, behind, lag_of, unmerged_seconds
 from changeling.pipelines.lakehouse import lock_file, tables_of
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.server_sources import capture_settings
 from changeling.replicas.points import Point, Points, points_of
 from changeling.replicas.replica_reader import Identity, Replica, replicas
@@ -25,7 +25,7 @@ from changeling.replicas.replica_reader import Identity, Replica, replicas
 _NANOS = 1_000_000_000
 
 
-def status(loaded: Loaded) -> list[dict[str, Any]]:
+def status(loaded: LoadedPipeline) -> list[dict[str, Any]]:
     """One object for each source, then for each table with a known schema, each feed, each target."""
     tables = tables_of(loaded)
     state = stored_state(tables, log_tables.CHANGES)
@@ -100,7 +100,7 @@ def _freshness(last: Point, source: str) -> dict[str, Any]:
     return {"replica_commit_time": times.to_text(committed), "replica_lag_seconds": _seconds(made - committed)}
 
 
-def _behind(loaded: Loaded, source: Source, reading: Reading) -> dict[str, Any]:
+def _behind(loaded: LoadedPipeline, source: Source, reading: Reading) -> dict[str, Any]:
     """What of a source is not in the log now, and what its server retains for it."""
     found = lag_of(loaded, source, reading)
     row = {f"behind_{name}": getattr(found, name) for name in ("seconds", "records", "files", "bytes", "error")}
@@ -110,7 +110,7 @@ def _behind(loaded: Loaded, source: Source, reading: Reading) -> dict[str, Any]:
     return {**row, "slot": slot, "slot_lag_bytes": found.bytes, "slot_error": found.error}
 
 
-def _target(loaded: Loaded, target: PostgresTarget, points: Points, error: str | None) -> dict[str, Any]:
+def _target(loaded: LoadedPipeline, target: PostgresTarget, points: Points, error: str | None) -> dict[str, Any]:
     """The point of a target; if it cannot be reached, that is unknown, and `reachable` is false."""
     try:
         with naming_extras():

@@ -7,7 +7,7 @@ from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.replicas.points import Point
 from changeling.replicas.tables import ReplicaTables
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class TargetSync:
     """All targets of one run."""
 
-    def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: Listener) -> None:
+    def __init__(self, loaded: LoadedPipeline, lake: Lake, lock: Lock, listener: Listener) -> None:
         self._loaded, self._listener = loaded, listener
         self._failures = Failures(loaded, lock, listener)
         self.reached: dict[str, int] = {}
@@ -47,7 +47,7 @@ class TargetSync:
             raise failed[0]
 
 
-def targets_of(loaded: Loaded, lake: Lake) -> "list[PostgresTarget]":
+def targets_of(loaded: LoadedPipeline, lake: Lake) -> "list[PostgresTarget]":
     """The targets of a pipeline."""
     definition = loaded.definition
     if not definition.targets:
