@@ -1,4 +1,4 @@
-"""`changeling run`: reads new records into the log, to the end of the input or until it is stopped."""
+"""`changeling run`: brings new records into the log, and the log into replicas, targets and feeds; once, or until it is stopped."""
 
 import argparse
 import logging

@@ -1,7 +1,7 @@
 """Ingests batch after batch from one source into the log, exactly once.
 
-A batch is planned, and the plan is written down before anything is read. Then come, each in one commit: new schemas, rejects,
-changes. The commit of changes ends the batch, since it brings the source's new state with it. A batch that was interrupted before
+A batch is planned, and the plan is committed before anything is read. Schemas that its records carry are committed while it is read:
+one that is new makes it be read once more. Then come, each in one commit: inferred schemas, rejects, changes. The commit of changes ends the batch, since it brings the source's new state with it. A batch that was interrupted before
 that is read again from its plan; rejects that it had committed are taken back first.
 """
 

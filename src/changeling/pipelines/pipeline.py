@@ -66,7 +66,9 @@ class Pipeline:
         resnapshot: bool = False,
         metrics: "RunMetrics | None" = None,
     ) -> "list[Totals]":
-        """Ingests what is new into the log: everything available now (`once`), or continuously until `stop` is set.
+        """Runs the pipeline: new records into the log, the log into replicas, targets and feeds.
+
+        It ends when everything that is available now is done (`once`), or when `stop` is set.
 
         `take_over` continues after a run on another machine that ended without releasing its lock. `resnapshot` snapshots all
         tables of PostgreSQL sources again, which is needed after a slot was lost. `metrics` counts what is done.

@@ -177,7 +177,7 @@ class FilesReader:
         return pa.record_batch({"id": pa.array(range(len(self.tasks)), pa.int64())})
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """Batches of some thousand records: larger ones take longer to cross to the JVM.
+        """Batches of some thousand records.
 
         A file that changed since it was listed raises `ChangelingError`.
         """
