@@ -82,7 +82,7 @@ def test_values_of_columns_that_no_schema_declares_are_those_that_are_stored() -
     # One of another kind says nothing of those beside it.
     assert inferred([b"-7", b'"x"', b"null"], Type("int64")) == (
         [b"-7", b"null", b"null"],
-        {1: '"x" is of another kind than int64'},
+        {1: '"x" is not of type int64'},
     )
 
 

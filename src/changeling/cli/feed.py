@@ -128,7 +128,7 @@ def _members(feed: "Feed") -> dict[str, str]:
         "SCHEMA_CHANGES": flag(feed.schema_changes),
         "USER_SIDS": flag(feed.user_sids),
         "INITIAL_SCAN": flag(feed.initial_scan),
-        "RETENTION_PERIOD": span(feed.retention, "for ever"),
+        "RETENTION_PERIOD": span(feed.retention, "forever"),
         "TOPIC_MIN_ACTIVE_PARTITIONS": str(feed.partitions),
         "AWS_REGION": feed.aws_region or "none",
     }

@@ -132,6 +132,6 @@ def explanation(given: Input, report: ConversionReport, rejects: RejectSink) -> 
     found = [] if report.accepted else fitting(rejects.recent_values())
     if found and given.form.name not in found:
         lines.append(
-            f"these are no records of {given.form.name}: they look like {' or '.join(found)} (--from {found[0]})"
+            f"these are not records of {given.form.name}: they look like {' or '.join(found)} (--from {found[0]})"
         )
     return lines

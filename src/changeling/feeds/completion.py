@@ -1,7 +1,7 @@
 """Completes changes: each gets the whole row before and after it, from the rows as they were published and the changes in order.
 
-What comes late is not published as it came: the rows that it touches are compared with what was published, and each one that
-differs is published once more, before the new changes; what these carry on of it, under another key even, after them.
+Late changes are not published themselves. The rows that they touch are compared with what was published: a row that differs is
+republished before the new changes, and once more after them where a new change copied from it, even under another key.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ class Completion:
         return self.rows[key] if key in self.rows else self.published.get(key)
 
     def correct(self, key: str, now: Row | None, *, is_last: bool = False) -> Iterator[Completed]:
-        """Publishes a row once more, if it is not what was published."""
+        """Republishes a row, if it is not what was published."""
         before = self.row(key)
         if before == now:
             return

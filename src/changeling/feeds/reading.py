@@ -1,4 +1,4 @@
-"""Reads the records of a feed from its topic, without Spark: from any place, to the end or for ever, reporting missing records."""
+"""Reads the records of a feed from its topic, without Spark: from any place, to the end or forever, reporting missing records."""
 
 import base64
 import functools

@@ -65,7 +65,7 @@ class Lake:
         self.jvm = jvm = JavaNames.of(self.spark.sparkContext)
         self.enter_thread()
         with translated_errors():
-            # Asked directly, without a statement of Spark's, a catalog answers in a tenth of the time.
+            # Calling the catalog directly takes a tenth of the time of a statement in Spark SQL.
             self._tables = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self.spark._jsparkSession, NAME)
         self._identifiers = jvm.org.apache.iceberg.catalog.TableIdentifier
         self._json = jvm.org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
@@ -296,7 +296,7 @@ class Lake:
             return PlannedTable(self.load(table), self.jvm, table, unbounded=True).rows(where)
 
     def planned(self, table: TableDefinition) -> PlannedTable:
-        """The table as it is now, to be read in this process as long as that is little."""
+        """The table as it is now, to be read in this process up to a size limit."""
         return PlannedTable(self.load(table), self.jvm, table)
 
     def retried(self, text: str) -> list[Any]:

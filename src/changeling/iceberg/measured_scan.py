@@ -41,7 +41,7 @@ class Budget:
 
 
 class BoundedReads(Protocol):
-    """A table that is read in this process as long as that is little: what is more raises `NeedsSpark`."""
+    """A table that is read in this process up to a size limit; beyond it, `NeedsSpark` is raised."""
 
     def rows(self, where: Condition, columns: Sequence[str]) -> pa.Table:
         """Some columns of the rows that meet a condition."""

@@ -69,7 +69,7 @@ class PlannedTable:
 
     def _columns(self, names: set[str]) -> pa.Schema:
         schema = msgspec.json.decode(self._schema_json)
-        # A table of an earlier version, which nobody wrote since, lacks columns: an id of no column, so they are NULL.
+        # A table of an older layout lacks columns: an id that does not exist makes them NULL.
         there = {field["name"] for field in schema["fields"]}
         own = TableDefinition(
             self.table.name, pa.schema([field for field in self.table.columns if field.name in there])

@@ -22,7 +22,7 @@ def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, summary: 
     """Commits a row delta, with these entries in the snapshot's summary; the files that were added, with their bounds.
 
     `planned` is the snapshot in which the rows were looked up. The commit is refused where others removed or added rows since:
-    files that went away, files and vectors that came. Without rows to delete, nothing can be in the way.
+    removed files, new files, new deletion vectors. Pure appends cannot conflict.
     """
     iceberg = jvm.org.apache.iceberg
     commit = table.newRowDelta()

@@ -41,7 +41,7 @@ def last_attempts(plans: Iterable[BatchPlan]) -> list[BatchPlan]:
 
 
 class BatchPlans:
-    """The plans of all sources, for whoever adds to them."""
+    """The plans of all sources, as the writing process has them."""
 
     def __init__(self, lake: "Lake") -> None:
         self._lake = lake

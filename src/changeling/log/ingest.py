@@ -1,8 +1,9 @@
 """Ingests batch after batch from one source into the log, exactly once.
 
-A batch is planned, and the plan is committed before anything is read. Schemas that its records carry are committed while it is read:
-one that is new makes it be read once more. Then come, each in one commit: inferred schemas, rejects, changes. The commit of changes ends the batch, since it brings the source's new state with it. A batch that was interrupted before
-that is read again from its plan; rejects that it had committed are taken back first.
+A batch is planned, and the plan is committed before anything is read. Schemas that its records carry are committed while it is
+read: one that is new makes it be read once more. Then come, each in one commit: inferred schemas, rejects, changes. The commit of
+changes ends the batch, since it brings the source's new state with it. A batch that was interrupted before that is read again from
+its plan; rejects that it had committed are taken back first.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -277,7 +278,7 @@ class Ingest:
 
     def _learn(self, seen: Sequence[SeenSchema]) -> list[Version]:
         """Registers the schemas that are new."""
-        # The log is asked once, and not while others wait to commit.
+        # The log is queried once, outside the commit lock.
         furthest = cache(self._log.furthest)
         carried = CarriedSchemas(
             declared=tuple(self.source.options.schemas),

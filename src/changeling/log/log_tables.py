@@ -114,7 +114,7 @@ POINTS = TableDefinition(
 Where `base` is null, `tables` has all replicas; else those that changed since the point before, without a snapshot those that are
 gone. `base` is the last point that has all of them.
 
-Of a source: the last batch that was looked at, the last of which nothing is left, the furthest position with its transaction,
+Of a source: the last batch considered, the last batch fully applied, the furthest position with its transaction,
 the latest commit time up to there, and the first position that came behind an earlier point. `complete` is false where a
 transaction without an end mark was taken for complete after a wait."""
 

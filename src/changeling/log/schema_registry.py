@@ -198,7 +198,7 @@ class Registry:
         return self._add(candidate, "evolve", with_all_rows=True)
 
     def replace(self, other: "Registry") -> None:
-        """Has the versions of another registry from now on: what was read again, or what is stored by now."""
+        """Replaces all versions by those of another registry: of one that was read again, or was just stored."""
         self.versions = other.versions
 
     def forget(self, versions: Iterable[Version]) -> None:
@@ -212,7 +212,7 @@ class Registry:
         return [version for sample in undeclared for version in self.register_undeclared(source, sample)]
 
     def register_undeclared(self, source: str, sample: TableSample) -> list[Version]:
-        """Registers columns that values have and no schema declares; a new version where they are new or need a wider type."""
+        """Registers columns that values have and no schema declares, as a new version where any is new or wider."""
         before = self.undeclared(source, sample.table)
         schema = inferred(sample, before)
         if schema == before:

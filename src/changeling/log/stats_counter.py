@@ -59,7 +59,7 @@ def _last(changes: pa.RecordBatch) -> tuple[str, str | None] | None:
 
 
 def placed_positions(changes: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
-    """Their positions; null for a control change that has none of its own: where it arrived says nothing of the others' order."""
+    """The positions of changes; null for a control change without its own: its place of arrival is not comparable with positions of others."""
     positions, arrived = changes.column("position"), pc.fill_null(changes.column("arrived"), False)
     if not pc.any(arrived).as_py():
         return positions

@@ -104,7 +104,7 @@ def parse(name: str) -> Type:
     if match := _DECIMAL.fullmatch(text):
         precision, scale = int(match[1]), int(match[2] or 0)
         if not precision > 0 or scale > precision:
-            raise UsageError(f"{name!r}: a decimal has at least one digit, and no more after the point than in all")
+            raise UsageError(f"{name!r}: a decimal needs precision >= 1 and scale <= precision")
         return decimal(precision, scale)
     raise UsageError(f"there is no type {name!r}; {nearest(text, [*SIMPLE, 'decimal(p,s)', 'array<T>'])}")
 

@@ -44,7 +44,7 @@ def served_catalog(loaded: LoadedPipeline, host: str, port: int, token: str, *, 
     try:
         server = RestServer(host, port, tables, token, store)
     except OSError as error:
-        raise ChangelingError(f"{host}:{port} cannot be listened to: {error.strerror or error}") from None
+        raise ChangelingError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
     rest = catalog(loaded.warehouse, loaded.folder, {"type": "rest", "uri": server.uri, "token": shown})
     return Served(server, _settings(loaded, rest, _metadata_files(tables, loaded.definition.name)))
 

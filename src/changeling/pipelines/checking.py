@@ -128,9 +128,9 @@ def _check_writable(folder: Path) -> None:
     """Raises `ChangelingError` where the user may not write the folder, or make it."""
     existing = next(one for one in (folder, *folder.parents) if one.exists())
     if not existing.is_dir():
-        raise ChangelingError(f"{existing} is no folder")
+        raise ChangelingError(f"{existing} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise ChangelingError(f"{existing} may not be written: change its rights, or the warehouse")
+        raise ChangelingError(f"{existing} is not writable: change its rights, or the warehouse")
 
 
 def _source(loaded: LoadedPipeline, source: Source) -> Finding:

@@ -26,7 +26,7 @@ class Failures:
             self._listener.on_warning(part, f"{text}; trying again in {retry.failed():.0f} s")
 
     def succeeded(self, part: str, retry: "Retry") -> None:
-        """A part did what it is for: it works again, if it had failed."""
+        """A part succeeded; reports a recovery if it had failed."""
         if retry.recovered():
             self._lock.failed(None, part)
             self._listener.on_recovery(part)

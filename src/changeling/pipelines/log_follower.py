@@ -93,7 +93,7 @@ class LogFollower:
                     maintenance.expire(self._lake, retention, self.feeds.needed_points())
                 moved = True
                 if not drain:
-                    # Sources that bring more during each merge would keep targets and feeds waiting for ever.
+                    # Sources that bring more during each merge would keep targets and feeds waiting forever.
                     break
         except (ChangelingError, OSError) as error:
             is_final = drain or isinstance(error, UsageError)

@@ -184,7 +184,9 @@ class RunLog(Listener):
         self.log(
             logging.WARNING if left else logging.INFO,
             "reloaded",
-            f"the pipeline file has changed; {'; '.join(parts) or 'it says the same'}",
+            f"the pipeline file has changed; {'; '.join(parts)}"
+            if parts
+            else "the pipeline file was saved without changes",
             taken=list(taken),
             left=list(left),
         )

@@ -241,6 +241,6 @@ class Runner:
 
 def _check(worker: Worker) -> None:
     if worker.failure is not None:
-        # Whatever they were at, all of them fail when the JVM is gone.
+        # All threads fail once the JVM is gone, whatever they were doing.
         check_spark(worker.failure)
         raise worker.failure

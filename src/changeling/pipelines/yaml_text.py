@@ -219,7 +219,7 @@ def _key(node: yaml.Node, path: Path) -> str:
     _check_unicode(node, path)
     if node.tag != _TEXT and (node.value.lower() in {*_WORDS, *_DOUBTFUL} or _WHOLE.fullmatch(node.value)):
         raise PipelineFileError(
-            f"the name {node.value or '(nothing)'} is no text to YAML: put it in quotes", path, _line(node)
+            f"the name {node.value or '(nothing)'} is not text to YAML: put it in quotes", path, _line(node)
         )
     return str(node.value)
 

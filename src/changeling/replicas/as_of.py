@@ -134,7 +134,7 @@ class States(Generic[Rows]):
         if replica is not None and snapshot is not None and snapshot in self._store.snapshots(replica):
             return self._stored(replica, snapshot, self._store.state_at(replica, snapshot).shape)
         if held is None:
-            raise UsageError(f"point {number} has nothing of source {identity.source}")
+            raise UsageError(f"point {number} does not include source {identity.source}")
         earlier = Points(one for one in self._points.all() if one.number <= number)
         base = None
         if replica is not None:

@@ -193,9 +193,9 @@ class Committer:
     def _quarantine_update(self, merge: ReplicaMerge, outcome: TableOutcome, resumed: bool) -> QuarantineUpdate | None:
         if merge.folded.history or (merge.folded.staged and not outcome.files):
             return None
-        # A list of changes only grows, and so does its quarantine.
+        # A change list is append-only, so its quarantine entries stay.
         any_before = (merge.replica.state.quarantined > 0 or resumed) and not merge.folded.is_change_list
-        # From an earlier state on, rows move once more: what was quarantined of them is where they are already.
+        # Refolded rows repeat their moves; their quarantine entries have already moved.
         moves = not (merge.from_scratch or merge.folded.refold_keys)
         written = RowsWritten(outcome.files, merge.folded.shape, moves) if merge.folded.staged else None
         return QuarantineUpdate(merge.replica.identity, outcome.quarantine_files, written, any_before)

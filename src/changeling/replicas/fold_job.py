@@ -14,9 +14,9 @@ from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.superseded_events import SupersededEvents, overlap
 
 Widen = Callable[[FoldTable, dict[str, list[str]]], FoldTable]
-"""A table of a fold with columns that hold values of more kinds."""
+"""The table with columns that hold values of more kinds."""
 Prepare = Callable[[FoldTable], tuple[FoldTable, WriteSpec]]
-"""A table of a fold as it is to be folded, and where its rows go."""
+"""The table prepared for folding, and where its rows are written."""
 
 
 def fold(

@@ -30,7 +30,7 @@ class FoldTable:
     columns: Columns
     shape: Shape
     stored: bool
-    """The fold starts on top of stored rows."""
+    """Whether the fold starts on top of stored rows."""
     start_after: Rank = START
     """It begins after this place: the end of a position, or a truncate."""
     applied_up_to: str = ""
@@ -52,7 +52,7 @@ class FoldTable:
     """Changes before this position are in the rows of a complete snapshot, and do not count in addition."""
     already_folded: AlreadyFolded = NOTHING_FOLDED
     truncates: tuple[Truncate, ...] = ()
-    """In order; histories have all of them. Other folds begin after the last one, and have only that."""
+    """In order. Histories have all of them; other folds start after the last one, and list only that."""
     drops_superseded: bool = False
     """Events that later ones supersede are left out before the events of a row come together."""
     one_bucket: bool = False

@@ -38,7 +38,7 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     moved: int = 0
     """Rows that moved here from a stored row: stale where that does not exist."""
     ties: int = 0
-    """New changes that were taken for repetitions, though as later changes they would decide what their row is."""
+    """New changes treated as repetitions that would have decided what their row is, had they counted as later changes."""
     files: list[WrittenFile] = []
     quarantine_files: list[WrittenFile] = []
     wider: dict[str, list[str]] = {}
@@ -52,7 +52,7 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class FoldKernel:
-    """Row events, sorted by table, group, position and arrival, into one outcome a task."""
+    """Folds row events, sorted by table, group, position and arrival, into one outcome a task."""
 
     tables: tuple[FoldTable, ...]
     specs: tuple[WriteSpec, ...]

@@ -31,7 +31,7 @@ def look_up_moves(changes: Changes, table: FoldTable, after: str = "") -> Moved:
 
 
 def reassigned(changes: Changes, late: Condition, table: FoldTable) -> Condition | None:
-    """The halves of moves that belong to others, now that late changes are known, than when they were merged; None without any.
+    """The halves of moves that belong together otherwise than when they were merged, now that late changes are known; None without any.
 
     A late half may belong to any other at its position, and to the one that its transaction counts next to it.
     """
@@ -106,7 +106,7 @@ def with_halves_merged_before(
 ) -> "PointPlan | None":
     """The plan in which moves count as late if their delete was merged before their create arrived; None without such moves.
 
-    `merges` are folded. What is late is folded from a state on that has the row under its old key.
+    `merges` are folded. Late changes are folded from a state that still has the row under its old key.
     """
     found = {
         (merge.pending.source, merge.pending.table): first

@@ -94,7 +94,7 @@ class Planner:
     def changes(self, merges: Sequence[ReplicaMerge], plan: PointPlan) -> Condition:
         """The changes that the tables need: for most of them what is new, by one condition per source; each fold skips the rest.
 
-        There may be thousands of tables, and no engine likes thousands of conditions.
+        There may be thousands of tables, and a filter with thousands of conditions is slow in every engine.
         """
         fresh = {merge.pending.source for merge in merges if self._takes_new(merge)}
         parts = [
@@ -106,7 +106,7 @@ class Planner:
         for source in sorted({merge.pending.source for merge in own}):
             alone = [merge for merge in own if merge.pending.source == source]
             if len(alone) > _FEW_TABLES:
-                # What is new is taken once: a table that takes it may not get more because another one is called like it.
+                # New changes are selected once: a table must not get more because another table has the same name.
                 shared = [merge for merge in alone if (source, merge.pending.table.name) not in taken]
                 parts += [self._changes_of_all(source, shared, plan)] if shared else []
                 alone = [merge for merge in alone if (source, merge.pending.table.name) in taken]

@@ -68,7 +68,7 @@ class PendingChanges:
 
         With `drain`, the end of the log is the end of every transaction in it. Where the stats of all these batches are known and
         nothing in them is late or open, the log is not looked at. `polled_at` says up to which time all that a source had is in
-        the log: only so far has anything been waited for.
+        the log: a wait is measured up to that time only.
         """
         fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).last_complete_batch}
         if not fresh:
@@ -105,7 +105,7 @@ class PendingChanges:
         """Where the first transaction begins that is not complete, for each source, and whether all ends are known.
 
         It is complete where its end is marked and all is there that the mark counts, or where every partition has gone past it, or
-        after a wait. What is late is not waited for: the last point is behind it, so what is left out there would count as applied.
+        after a wait. Late transactions are not waited for: they lie before the last point, so anything left out would count as applied.
         """
         self._note_partitions(new, batches)
         limits: dict[str, str | None] = dict.fromkeys(batches)

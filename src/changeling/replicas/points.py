@@ -37,7 +37,7 @@ class SourcePoint(msgspec.Struct, frozen=True):
     """The furthest position that is applied."""
     transaction: str | None = None
     commit_time: int | None = None
-    """The latest up to that position."""
+    """The latest commit time up to that position."""
     late: str | None = None
     """The first of the changes that came with this point and belong before an earlier one."""
 

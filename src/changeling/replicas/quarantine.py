@@ -120,7 +120,7 @@ class Quarantine:
             self._lake.retried(f"DELETE FROM {self._lake.name(QUARANTINE)} WHERE point > {after}")
 
     def take(self, updates: Sequence[QuarantineUpdate], point: int) -> None:
-        """Adds what folds quarantined, and removes the entries of rows that they wrote again, in one commit. It may be done twice."""
+        """Adds what folds quarantined, and removes the entries of rows that they wrote again, in one commit. Idempotent."""
         if any(update.added or update.any_before for update in updates):
             self._lake.repeated(lambda: self._take(updates, point))
 
@@ -146,7 +146,7 @@ class Quarantine:
 def _after(
     files: Sequence[DataFile], columns: pa.Schema, updates: Sequence[QuarantineUpdate], point: int
 ) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-    """The positions of the entries that are over, by data file, and the entries that moved."""
+    """The positions of resolved entries, by data file, and the entries that moved."""
     known = {_place(update.identity): update for update in updates}
     # A table's entries may be in many files: its staged rows are read once.
     entries: dict[tuple[str | None, ...], list[pa.Table]] = {}

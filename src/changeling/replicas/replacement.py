@@ -129,7 +129,7 @@ def written(
 
 @dataclass(frozen=True)
 class _ReplacementKernel:
-    """The numbers of tasks into what each of them replaced."""
+    """Runs the replacements of tasks, given the numbers of the tasks."""
 
     tasks: list[list[WrittenFile]]
     replacement: Replacement

@@ -62,7 +62,7 @@ are folded from an earlier state on; `images` is a checksum of images that `valu
 at a snapshot."""
 
 COMPARED = "compared"
-"""A column that changes may have: whether events of theirs may have to be told from others of the same row and position."""
+"""An optional column of changes: whether their events must be distinguishable from others of the same row at the same position."""
 
 
 def fold_input(rows: pa.Table) -> pa.Table:

@@ -86,7 +86,7 @@ def lookup_columns(rows: pa.Table, places: Sequence[str], columns: pa.Schema) ->
 def scan_keyed(rows: pa.Table, current: StoredSnapshot, base: StoredSnapshot | None = None) -> Scan:
     """Looks up the rows of a table with a key: those to delete, and those that complete partial rows.
 
-    Rows that are folded again stand on the rows of `base`, the others on those of `current`.
+    Rows that are folded again are completed from the rows of `base`, the others from those of `current`.
     """
     refolded = is_refolded(rows)
     patched = _places(rows, Effect.PATCH)

@@ -61,7 +61,7 @@ class SchemaInference:
         if self._registry.of(source, table) and self._policy(source, table) == "fail":
             raise ChangelingError(
                 f"source {source}: {table} has columns that its schema does not declare ({', '.join(sorted(kinds))}), and its "
-                "policy is to fail. Set `schema: evolve` for this table to add them, or `schema: ignore` to pass them over."
+                "policy is to fail. Set `schema: evolve` for this table to add them, or `schema: ignore` to skip them."
             )
         sample = TableSample(table, kinds, tuple(column.source_name for column in folded.shape.key_columns))
         self._register(lambda registry: registry.register_undeclared(source, sample))

@@ -78,7 +78,7 @@ class Columns:
     column_targets: dict[int, dict[str, ColumnTarget]] = field(default_factory=dict)
     """By the number of a version and the name of a column in it."""
     shapes: dict[int, Shape] = field(default_factory=dict)
-    """By the number of a version; the declared columns only. One that is passed over has the shape of the one before it."""
+    """By the number of a version; the declared columns only. One that is skipped has the shape of the one before it."""
     begun: dict[str, str] = field(default_factory=dict)
     """The first position of each column, by its id."""
     extra: tuple[ReplicaColumn, ...] = ()
@@ -117,7 +117,7 @@ class Columns:
         return version
 
     def target_of(self, version: int | None, name: str) -> ColumnTarget | None:
-        """Where the values of a column go; None for one that is passed over."""
+        """Where the values of a column go; None for one that is skipped."""
         found = self.column_targets.get(version, {}).get(name) if version is not None else None
         if found is not None:
             return found
@@ -133,8 +133,8 @@ class Columns:
     def fits(self, stored: Shape, version: int | None, wanted: Shape, held: str) -> bool:
         """Whether stored rows, whose columns a version named, can be kept in another shape as they are.
 
-        A version that comes late may show that two columns are one, or that one is two; and a column may return that stored
-        rows up to a position do not have any more.
+        A late version may merge two columns or split one, or bring back a column that stored rows up to a position no longer
+        have.
         """
         if self.identified(stored, version) != stored:
             return False
@@ -217,8 +217,8 @@ def _extra_id(name: str) -> str:
 class _Chain:
     """Follows columns from version to version.
 
-    A column is called by the name that it had in the version of it that was met first: one that is met later, wherever it stands,
-    gives no other name to what is stored already.
+    A column keeps the name from the first version seen; a version seen later, whatever its position, does not rename stored
+    columns.
     """
 
     def __init__(self, versions: "Sequence[Version]") -> None:

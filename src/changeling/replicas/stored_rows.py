@@ -35,7 +35,7 @@ class StoredRows:
         """The files of tables after our own commits: valid as long as the snapshot is the current one."""
 
     def at(self, replica: Replica, snapshot: int | None, shape: Shape) -> StoredSnapshot | None:
-        """The rows of an earlier snapshot in the places of a shape, none without a snapshot.
+        """The stored rows of a snapshot, in the column order of a shape; no rows where `snapshot` is None.
 
         None where its files hold values that the shape stores otherwise.
         """
@@ -52,7 +52,7 @@ class StoredRows:
             return StoredSnapshot(files, _columns(self._lake, schema, stored, shape), _key(shape))
 
     def from_memory(self, shape: Shape, rows: pa.Table) -> StoredSnapshot:
-        """Rows that are in no file of the table, in the places of a shape."""
+        """Rows that are in no file of the table, in the column order of a shape."""
         numbered = [
             pa.field(f"c{place}", arrow_type(column.kind), metadata={"PARQUET:field_id": str(place + 1)})
             for place, column in enumerate(shape.columns)

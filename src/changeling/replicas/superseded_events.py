@@ -34,7 +34,7 @@ class PositionSpan(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class SupersededEvents:
-    """The events that a kernel makes of changes, without those that are superseded, and with the ranges that this is true for."""
+    """The events that a kernel makes of changes, without superseded ones, plus markers with the ranges of positions that were checked."""
 
     to_events: RowChangesKernel
 
@@ -60,7 +60,7 @@ class SupersededEvents:
 
 
 class _Part:
-    """Events of one table that are looked at together, and whatever they left of earlier ones."""
+    """Events of one table that are looked at together, with what remains of earlier ones."""
 
     def __init__(self, number: int, table: FoldTable) -> None:
         self._number, self._table = number, table
@@ -71,7 +71,10 @@ class _Part:
         self._new: list[pa.RecordBatch] = []
 
     def takes(self, first: str, last: str) -> bool:
-        """Whether positions lie beside those of the part, or begin where these end: what shared others may be left out already."""
+        """Whether these positions do not overlap those of the part; they may begin where the last ones end.
+
+        Otherwise events to compare with may have been dropped already.
+        """
         place = bisect_left(self._ranges, (first, last))
         if place == len(self._ranges):
             return self._ranges[-1][1] <= first

@@ -65,7 +65,7 @@ class ReplicaTables:
         return _state_of(iceberg_table, current), None if current is None else current.snapshotId()
 
     def snapshots(self, replica: Replica) -> set[int]:
-        """Those that a replica still has."""
+        """The ids of the snapshots that a replica still has."""
         return {snapshot.snapshotId() for snapshot in self.lake.load(replica.table).snapshots()}
 
     def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:

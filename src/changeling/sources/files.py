@@ -143,7 +143,7 @@ class FilesSource:
             if not self._known:
                 self._warn(str(error))
             elif folder is not None and files_plan.relative(folder, self._folder) not in self._known:
-                # Whoever took it away, by an unmount perhaps, may put files there that are not seen now.
+                # The folder may come back, after a remount say, with files that are not visible now.
                 self.has_more = True
                 self._warn(f"{printable(folder)}: the folder is gone; its files are read when it is there again")
             return []

@@ -98,21 +98,21 @@ def _tasks(
 
 
 def shared_out(
-    found: Sequence[Place], first: int, most: int, cut: Mapping[str, Sequence[Split]] | None = None
+    found: Sequence[Place], first: int, limit: int, cut: Mapping[str, Sequence[Split]] | None = None
 ) -> list[list[FilePart]]:
-    """The file parts of each task: files of up to `most` bytes together, or one that is larger; those that are `cut`, by split."""
+    """The file parts of each task: files of up to `limit` bytes together, or one that is larger; those that are `cut`, by split."""
     tasks: list[list[FilePart]] = []
-    # Less than none: an empty file needs a task, too.
+    # Negative, so that an empty first file opens a task as well.
     room = -1
     for ordinal, place in enumerate(found, first):
         if parts := (cut or {}).get(place.path):
             tasks += [[FilePart(ordinal, place, part)] for part in parts]
             room = -1
             continue
-        size = most if place.size is None else place.size
+        size = limit if place.size is None else place.size
         if size > room:
             tasks.append([])
-            room = most
+            room = limit
         tasks[-1].append(FilePart(ordinal, place))
         room -= size
     return tasks
