@@ -1,4 +1,4 @@
-"""Changes of one dialect into records of another: the writing half of the command line's streaming path."""
+"""Turns changes of one dialect into records of another: the writing half of the command line's streaming path."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Files of any dialect into changes, batch by batch: the reading half of the command line's streaming path."""
+"""Decodes files of any dialect, batch by batch: the reading half of the command line's streaming path."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ def silent(amount: int) -> None:
 
 @dataclass
 class ConversionReport:
-    """What a run did; records in = accepted + rejected, always."""
+    """The counts of a run; records in = accepted + rejected, always."""
 
     records: int = 0
     rejected: int = 0
@@ -58,7 +58,7 @@ class ConversionReport:
 
 @dataclass(frozen=True)
 class Input:
-    """What to read, and the user's options for it."""
+    """The input, and the user's options for it."""
 
     places: Sequence[paths.Place]
     form: Format

@@ -185,7 +185,7 @@ def _without_nulls(values: Mapping[str, bytes]) -> Row:
 
 @dataclass(frozen=True)
 class Completions:
-    """What is to be published of the changes of a table between two points."""
+    """The changes of a table between two points that are to be published."""
 
     changes: list[Completed]
     """In order, corrections first."""

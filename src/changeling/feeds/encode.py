@@ -1,4 +1,4 @@
-"""Completed changes into the records of a feed: what its mode shows, in its dialect, with the numbers that continue from before."""
+"""Encodes completed changes as the records of a feed: what its mode shows, in its dialect, with numbers that continue from before."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -34,7 +34,7 @@ _FIRST_ROWS, _MAX_ROWS = 10_000, 200_000
 
 @dataclass(frozen=True)
 class Copied:
-    """What a step copied."""
+    """The result of a step."""
 
     files: int
     records: int

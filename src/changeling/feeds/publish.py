@@ -48,7 +48,7 @@ _IDLE_POINTS = 100
 
 @dataclass(frozen=True)
 class FeedReport:
-    """What one commit published."""
+    """The result of one commit."""
 
     feed: str
     point: int

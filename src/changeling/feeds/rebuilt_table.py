@@ -40,7 +40,7 @@ class RebuiltTable:
             self._fold.apply(RowEvent(key, "", found, self._cells(values, change.schema, shape)))
 
     def row(self, key: str) -> FoldedRow | None:
-        """What is known of a row; None where it does not exist, or was never seen."""
+        """The known state of a row; None where it does not exist, or was never seen."""
         return self._fold.row(key)
 
     def has_seen(self, key: str) -> bool:

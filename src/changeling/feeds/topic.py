@@ -321,7 +321,7 @@ def offsets_text(first: int, until: int) -> str:
 
 
 def unexpired_since(feed: Feed, now: datetime | None = None) -> datetime | None:
-    """What was published before this time has expired; None where records stay forever."""
+    """Records that were published before this time have expired; None where they stay forever."""
     if feed.retention is None:
         return None
     return (now or datetime.now(UTC)) - timedelta(seconds=feed.retention)

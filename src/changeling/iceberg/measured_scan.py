@@ -50,7 +50,7 @@ class BoundedReads(Protocol):
         """One row that meets a condition and has a value in a column, with that column alone; none where there is none."""
 
     def matching(self, rows: pa.Table, where: Condition) -> pa.Table:
-        """Those of some rows of the table that meet a condition."""
+        """Filters rows of the table by a condition."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class MeasuredTable:
         return found
 
     def matching(self, rows: pa.Table, where: Condition) -> pa.Table:
-        """Those of some rows of the table that meet a condition."""
+        """Filters rows of the table by a condition."""
         return rows.filter(self._expression(where))
 
     def _scan(self, wanted: Schema, where: Condition, limit: int | None = None) -> ArrowScan:

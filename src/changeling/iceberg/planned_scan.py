@@ -57,7 +57,7 @@ class PlannedTable:
         return self.rows(wanted, [column]).slice(0, 1)
 
     def matching(self, rows: pa.Table, where: Condition) -> pa.Table:
-        """Those of some rows of the table that meet a condition."""
+        """Filters rows of the table by a condition."""
         return rows if where == EVERYTHING else rows.filter(self._expression(where))
 
     def _expression(self, where: Condition) -> pc.Expression:

@@ -41,7 +41,7 @@ _REPLANNED = 3
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What a batch did."""
+    """The result of a batch."""
 
     source: str
     batch: int
@@ -52,7 +52,7 @@ class BatchReport:
 
 
 class Ingest:
-    """One source into the log."""
+    """Ingests one source into the log."""
 
     def __init__(
         self,
@@ -333,7 +333,7 @@ class Ingest:
 
 
 def _outcomes(given: Input, kernel: IngestKernel) -> pa.Table:
-    """What the kernel makes of a batch: in the driver where it is small, else in tasks."""
+    """The output of the kernel for a batch: run in the driver where it is small, else in tasks."""
     if given.driver_rows is not None:
         try:
             return pa.Table.from_batches(list(kernel(iter([given.driver_rows]))), OUTCOME)

@@ -31,7 +31,7 @@ _SAMPLED_RECORDS = 1_000
 
 @dataclass(frozen=True)
 class Batch:
-    """What every task of a batch needs to know."""
+    """The settings of all tasks of a batch."""
 
     source: str
     number: int
@@ -227,7 +227,7 @@ REJECT_ID = (
     "CASE WHEN origin.ordinal > 0 THEN concat('~', origin.ordinal) ELSE '' END) "
     "ELSE concat(source, ':', origin.file, '#', origin.record) END"
 )
-"""What `reject_id` gives, in SQL over rows of the log."""
+"""The same as `reject_id`, in SQL over rows of the log."""
 
 
 def reject_id(source: str, origin: Origin) -> str:

@@ -23,7 +23,7 @@ _FEW_FILES = 5
 
 @dataclass(frozen=True)
 class Done:
-    """What was done to one table."""
+    """The result of maintenance for one table."""
 
     table: str
     files_before: int

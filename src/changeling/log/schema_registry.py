@@ -48,7 +48,7 @@ class CarriedSchemas(msgspec.Struct, frozen=True, kw_only=True):
     """How the schemas that come with the records of a source are to be taken."""
 
     declared: tuple[TableSchema, ...] = ()
-    """Those that the user declared for whatever table comes: they hold from the start."""
+    """The schemas that the user declared for any table: they hold from the start."""
     by_number: bool = False
     """The numbers that records give to schemas are those of the registry, and not the source's own."""
     with_all_rows: bool = False

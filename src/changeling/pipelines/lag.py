@@ -27,7 +27,7 @@ _EVERYTHING = 2**62
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """What of a source is not in the log."""
+    """The part of a source that is not in the log."""
 
     seconds: float | None = None
     """The age of the oldest change that is not in the log, at most; 0 where nothing is missing, None where that is not known."""

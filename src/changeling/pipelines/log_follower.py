@@ -1,4 +1,4 @@
-"""What follows the log, one after the other: the replicas, which a merge moves to the next point, then targets and feeds."""
+"""Follows the log: a merge moves the replicas to the next point, then targets and feeds are moved, one after the other."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""One source of a run: batch after batch into the log, tried again after failures."""
+"""One source of a run: brings batch after batch into the log, and retries after failures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from changeling.sources.source import SkippingSource
 
 @dataclass
 class Totals:
-    """What a run did for one source."""
+    """The totals of a run for one source."""
 
     source: str
     batches: int = 0

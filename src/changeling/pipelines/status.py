@@ -101,7 +101,7 @@ def _freshness(last: Point, source: str) -> dict[str, Any]:
 
 
 def _behind(loaded: LoadedPipeline, source: Source, reading: Reading) -> dict[str, Any]:
-    """What of a source is not in the log now, and what its server retains for it."""
+    """The part of a source that is not in the log now, and the WAL that its server retains for it."""
     found = lag_of(loaded, source, reading)
     row = {f"behind_{name}": getattr(found, name) for name in ("seconds", "records", "files", "bytes", "error")}
     if not isinstance(source, PostgresSource):

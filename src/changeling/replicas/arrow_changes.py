@@ -33,7 +33,7 @@ class ArrowChanges:
     """Rows that were read already, all of them that are meant, and maybe others."""
 
     def where(self, *conditions: Condition) -> "ArrowChanges":
-        """Those of them for which all conditions hold."""
+        """The changes that meet all conditions."""
         return replace(self, condition=all_of([self.condition, *conditions]))
 
     def cached(self) -> "ArrowChanges":
@@ -99,7 +99,7 @@ class ArrowChanges:
         return [(position, number) for position, _, number in changed[:limit]]
 
     def to_fold(self, limit: int) -> pa.Table:
-        """What a fold reads of them, of at most `limit`."""
+        """The columns that a fold reads, of at most `limit` changes."""
         return self._to_fold().slice(0, limit)
 
     def folded(self, to_events: "Kernel", fold_events: "Kernel", one_bucket: Sequence[int] = ()) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What states are made from, in this process and without Spark."""
+"""The store that states are computed from, in this process and without Spark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ class ArrowStore:
 
     @staticmethod
     def of(tables: Tables, pipeline: str) -> "ArrowStore | None":
-        """What a pipeline has; None where it has no log yet."""
+        """The store of a pipeline; None where it has no log yet."""
         log = tables.load(log_tables.CHANGES.name)
         return None if log is None else ArrowStore(tables, pipeline, MeasuredTable(log, Budget()))
 
@@ -51,7 +51,7 @@ class ArrowStore:
         return self._log.properties
 
     def snapshots(self, replica: Replica) -> set[int]:
-        """Those that a replica still has."""
+        """The ids of the snapshots that a replica still has."""
         return {snapshot.snapshot_id for snapshot in self._tables[replica.identity].snapshots()}
 
     def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:

@@ -67,7 +67,7 @@ class State(Generic[Rows]):
 
 
 class StateStore(Protocol[Rows]):
-    """What a pipeline has stored, as states are made from it: on Spark, or in this process."""
+    """The stored tables of a pipeline, as states are computed from them: on Spark, or in this process."""
 
     changes: Changes
     points: Points
@@ -78,7 +78,7 @@ class StateStore(Protocol[Rows]):
         """The properties of the log's table."""
 
     def snapshots(self, replica: Replica) -> set[int]:
-        """Those that a replica still has."""
+        """The ids of the snapshots that a replica still has."""
 
     def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:
         """The state in a snapshot, or in the last one before it that has one."""

@@ -36,7 +36,7 @@ class RowEvent(NamedTuple):
 
 @dataclass
 class FoldedRow:
-    """What is known of one row."""
+    """The known state of one row."""
 
     cells: dict[str, Cell] = field(default_factory=dict)
     stored_key: str | None = None
@@ -114,7 +114,7 @@ class Fold:
         self.rows[event.key] = self._after(event, before)
 
     def row(self, key: str) -> FoldedRow | None:
-        """What is known of a row now; None where it does not exist."""
+        """The known state of a row; None where it does not exist."""
         if key in self.rows:
             return self.rows[key]
         return FoldedRow(stored_key=key, exists=False) if self._stored else None

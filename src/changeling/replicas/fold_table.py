@@ -73,5 +73,5 @@ class FoldTable:
         return {one.rank.position: [one.rank, *one.repeated] for one in self.truncates}
 
     def truncates_of(self, refolded: bool) -> list[Truncate]:
-        """Those that concern rows which are folded again, or the others: the stored rows contain the earlier ones."""
+        """The truncates for refolded rows, or for the others, whose stored rows contain the earlier ones."""
         return [one for one in self.truncates if refolded or one.rank.position > self.applied_up_to]

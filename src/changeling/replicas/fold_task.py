@@ -26,7 +26,7 @@ OUTCOME = pa.schema([("outcome", pa.binary())])
 
 
 class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task, or all of them, found in one table."""
+    """The result of one task, or of all of them, for one table."""
 
     table: int
     events: int = 0
@@ -92,7 +92,7 @@ class FoldKernel:
 
 
 def merged(parts: Iterable[TableOutcome]) -> dict[int, TableOutcome]:
-    """What all tasks together found, by table."""
+    """The results of all tasks, by table."""
     found: dict[int, TableOutcome] = {}
     for part in parts:
         other = found.get(part.table)

@@ -60,7 +60,7 @@ class _LookedUp:
         """Each with whether it was merged before."""
 
     def merged(self) -> list[Half]:
-        """Those that were merged before."""
+        """The halves that were merged before."""
         return [half for half, merged in self.halves.items() if merged]
 
     def add(self, changes: Changes, alike: pa.Table | None = None) -> list[Half]:
@@ -81,7 +81,7 @@ def _positions(halves: Iterable[Half]) -> pa.Table:
 
 
 def _counted(halves: Iterable[Half], step: int) -> pa.Table:
-    """What transactions count `step` places after some halves."""
+    """The changes that transactions count `step` places after some halves."""
     counted = {
         (half.transaction.id, half.transaction.total + step)
         for half in halves

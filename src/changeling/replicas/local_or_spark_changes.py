@@ -40,7 +40,7 @@ class LocalOrSparkChanges:
         return LocalOrSparkChanges(lake, log, ArrowChanges(log))
 
     def where(self, *conditions: Condition) -> "LocalOrSparkChanges":
-        """Those of them for which all conditions hold."""
+        """The changes that meet all conditions."""
         return replace(self, local=self.local.where(*conditions))
 
     def cached(self) -> "LocalOrSparkChanges":
@@ -79,7 +79,7 @@ class LocalOrSparkChanges:
         return self._asked(lambda changes: changes.schema_switches(kinds, limit))
 
     def to_fold(self, limit: int) -> pa.Table:
-        """What a fold reads of them, of at most `limit`."""
+        """The columns that a fold reads, of at most `limit` changes."""
         return self._asked(lambda changes: changes.to_fold(limit))
 
     def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:

@@ -40,7 +40,7 @@ class Changes(Protocol):
     """Changes of the log, or some of them."""
 
     def where(self, *conditions: Condition) -> Self:
-        """Those of them for which all conditions hold."""
+        """The changes that meet all conditions."""
 
     def cached(self) -> Self:
         """The same changes, for several questions: in this process they are read once."""
@@ -70,7 +70,7 @@ class Changes(Protocol):
         """
 
     def to_fold(self, limit: int) -> pa.Table:
-        """What a fold reads of them, of at most `limit`."""
+        """The columns that a fold reads, of at most `limit` changes."""
 
     def folded(self, to_events: "Kernel", fold_events: "Kernel", one_bucket: Sequence[int]) -> pa.Table:
         """Makes row events of the changes, puts those of a row together and in order, and folds them; returns the output of the fold.

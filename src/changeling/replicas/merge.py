@@ -1,4 +1,4 @@
-"""The merge: what is new in the log, folded into the replicas, up to a point that is one state of all of them.
+"""The merge: folds new changes of the log into the replicas, up to a point that is one state of all of them.
 
 A row whose changes are all newer than what is stored is changed on top of it; every other row is folded again, from the
 nearest earlier point that the late changes do not invalidate. The state in a replica's commit says which point it belongs to:
@@ -55,7 +55,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Merged:
-    """What was merged into one replica."""
+    """The changes that were merged into one replica."""
 
     source: str
     table: TableName
@@ -67,7 +67,7 @@ class Merged:
 
 @dataclass(frozen=True)
 class MergeReport:
-    """What a merge did."""
+    """The result of a merge."""
 
     point: Point
     tables: list[Merged]

@@ -187,6 +187,6 @@ def _sources(rows: Iterable[Mapping[str, Any]] | None) -> dict[str, SourcePoint]
 
 
 def _changed(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int | None]:
-    """What is another snapshot now, None where there is none."""
+    """The replicas whose snapshot differs; None for one that is gone."""
     gone: dict[str, int | None] = {name: None for name in before if name not in now}
     return gone | {name: snapshot for name, snapshot in now.items() if before.get(name) != snapshot}

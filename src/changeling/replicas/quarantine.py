@@ -36,12 +36,12 @@ _STAGED = (
 
 @dataclass(frozen=True)
 class EntriesAfter:
-    """What becomes of the entries of a table."""
+    """The changes to the entries of a table."""
 
     removed: Sequence[int]
     """By their places."""
     moved: Sequence[dict[str, Any]] = ()
-    """What takes the place of some of them."""
+    """The entries that replace some of them."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RowsWritten:
     """Entries of a row that moved to another key move along, unless it was written again."""
 
     def after(self, entries: pa.Table, point: int) -> EntriesAfter:
-        """What becomes of the table's entries."""
+        """The changes to the table's entries."""
         by_row: dict[str, list[dict[str, Any]]] = {}
         now: dict[str, dict[str, Any]] = {}
         for row in self._met(entries.column("row").combine_chunks()):
@@ -94,7 +94,7 @@ class RowsWritten:
 
 @dataclass(frozen=True)
 class QuarantineUpdate:
-    """What the fold of a table means for its quarantine."""
+    """The changes to the quarantine of a table after its fold."""
 
     identity: Identity
     added: Sequence[WrittenFile]

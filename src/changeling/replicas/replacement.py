@@ -31,11 +31,11 @@ from changeling.spark.adapter import run
 FEW_ROWS = 50_000
 """Up to this many staged rows are not worth a Spark job, nor a task of their own."""
 _REPLACED = pa.schema([("added", pa.string()), ("path", pa.string()), ("rows", pa.list_(pa.int64()))])
-"""What a task replaced: a row with its files, as JSON, then a row for each data file with the positions of deleted rows."""
+"""The output of a task: a row with its files, as JSON, then a row for each data file with the positions of deleted rows."""
 
 
 class Replaced(NamedTuple):
-    """What a replacement brings into a table."""
+    """The files that a replacement adds to a table, and the rows that it deletes."""
 
     added: list[WrittenFile]
     deleted: dict[str, np.ndarray]

@@ -49,7 +49,7 @@ def _kinds() -> pa.Array:
 
 @dataclass(frozen=True)
 class RowChangesKernel:
-    """Changes with `READ_COLUMNS` and `ARRIVAL` into `ROW_EVENTS`."""
+    """Makes `ROW_EVENTS` of changes with `READ_COLUMNS` and `ARRIVAL`."""
 
     tables: tuple[FoldTable, ...]
 

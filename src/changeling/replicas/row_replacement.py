@@ -61,7 +61,7 @@ def read_staged(
     limit: int | None = MAX_ROWS,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.Table]:
-    """What a fold wrote of the rows that it touched, or some columns of it, in parts of bounded size: no row is in two of them."""
+    """The rows that a fold staged, or some of their columns, in parts of bounded size: no row is in two of them."""
     layout = staged.staged_layout(shape, history)
     if columns is not None:
         layout = pa.schema([layout.field(name) for name in columns])
@@ -162,7 +162,7 @@ def all_rows(stored: StoredSnapshot) -> pa.Table:
 
 
 def together(scans: Iterable[Scan]) -> Scan:
-    """What several scans of different files found."""
+    """The union of scans of different files."""
     parts = list(scans)
     base_rows = [part.base_rows for part in parts if part.base_rows is not None]
     return Scan(

@@ -37,7 +37,7 @@ class SparkChanges:
         return SparkChanges(lake.frame(log_tables.CHANGES))
 
     def where(self, *conditions: Condition) -> "SparkChanges":
-        """Those of them for which all conditions hold."""
+        """The changes that meet all conditions."""
         frame = self.frame
         for condition in conditions:
             frame = frame.where(spark_condition(condition))
@@ -113,7 +113,7 @@ class SparkChanges:
         return [(row.position, row.schema_id) for row in rows]
 
     def to_fold(self, limit: int) -> pa.Table:
-        """What a fold reads of them, of at most `limit`."""
+        """The columns that a fold reads, of at most `limit` changes."""
         return read_columns(self.frame).limit(limit).toArrow()
 
     def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:
@@ -137,7 +137,7 @@ def folded_by_tasks(
 
 
 def read_columns(changes: DataFrame) -> DataFrame:
-    """What a fold reads of changes: `READ_COLUMNS` and `ARRIVAL`. Those that are not of the log are one batch."""
+    """The columns that a fold reads: `READ_COLUMNS` and `ARRIVAL`. Changes that are not of the log count as one batch."""
     if "batch" not in changes.columns:
         changes = changes.withColumn("batch", f.lit(0))
     return changes.select(*READ_COLUMNS, *arrival_columns())

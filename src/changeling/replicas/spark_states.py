@@ -1,4 +1,4 @@
-"""What states are made from, on Spark."""
+"""The store that states are computed from, on Spark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ class SparkStore:
         return self._lake.entries(self._lake.load(log_tables.CHANGES).properties())
 
     def snapshots(self, replica: Replica) -> set[int]:
-        """Those that a replica still has."""
+        """The ids of the snapshots that a replica still has."""
         return self._tables.snapshots(replica)
 
     def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:

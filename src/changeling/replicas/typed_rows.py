@@ -1,4 +1,4 @@
-"""Rows of JSON values into typed columns of one replica; values that do not fit are quarantined, never silently NULL."""
+"""Turns rows of JSON values into typed columns of one replica; values that do not fit are quarantined, never silently NULL."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

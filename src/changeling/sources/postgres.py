@@ -114,7 +114,7 @@ class PostgresSource:
         return None if plan is None else plans.format_plan(plan)
 
     def stop_at_present(self) -> None:
-        """What commits from now on is left for another run."""
+        """Transactions that commit from now on are left for another run."""
         with self._reaching():
             self._open()
             self._altered.look()
@@ -129,7 +129,7 @@ class PostgresSource:
             raise unreachable(self._settings.url, error) from None
 
     def stop_at(self, position: int) -> None:
-        """What commits from an LSN on is left for another run."""
+        """Transactions that commit from an LSN on are left for another run."""
         self._present, self._end_was_given = position, True
 
     def nothing(self) -> str:

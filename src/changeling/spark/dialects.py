@@ -77,7 +77,7 @@ def _encoded(frame: DataFrame, format: str, options: dict[str, Any], part: Shows
 
 @dataclass(frozen=True)
 class DecodeKernel:
-    """Batches of layout `RECORDS` into changes and rejects."""
+    """Decodes batches of layout `RECORDS`."""
 
     format: str
     options: ReadOptions
@@ -94,7 +94,7 @@ class DecodeKernel:
 
 @dataclass(frozen=True)
 class EncodeKernel:
-    """Batches of layout `CHANGES`, with numbers or without, into records and rejects."""
+    """Encodes batches of layout `CHANGES`, with numbers or without."""
 
     format: str
     options: WriteOptions

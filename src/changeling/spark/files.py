@@ -1,4 +1,4 @@
-"""Files into changes: the tasks that decode the files open them, so that their text never crosses the JVM."""
+"""Decodes files: the tasks that decode them open them, so that their text never crosses the JVM."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -145,7 +145,7 @@ def _counted(spark: SparkSession, files: list[list[Split]], limit: int) -> dict[
 
 @dataclass(frozen=True)
 class CountKernel:
-    """The numbers of splits into their line counts."""
+    """Counts the lines of splits, given their numbers."""
 
     splits: list[Split]
     limit: int
@@ -160,7 +160,7 @@ class CountKernel:
 
 @dataclass(frozen=True)
 class FilesReader:
-    """The numbers of tasks into the records of their files, and into rejects for what is no record."""
+    """Reads the records of the files of tasks, given the numbers of the tasks; rejects what is not a record."""
 
     records: FileRecords
     tasks: list[list[FilePart]]
@@ -207,7 +207,7 @@ class FilesReader:
 
 @dataclass(frozen=True)
 class FilesKernel:
-    """The numbers of tasks into the changes and rejects of their files."""
+    """Decodes the files of tasks, given the numbers of the tasks."""
 
     reader: FilesReader
     part: Shows

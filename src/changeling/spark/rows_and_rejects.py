@@ -14,7 +14,7 @@ _REJECT_TYPE = pa.struct(list(arrow_layouts.REJECTS))
 
 
 class Shows(Enum):
-    """What a frame shows of the outcome. A frame of one part costs less than one of both with a filter over it."""
+    """Which output of a kernel a frame shows. A frame of one part costs less than one of both with a filter over it."""
 
     ROWS = "rows"
     REJECTS = "rejects"

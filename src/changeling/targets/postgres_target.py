@@ -36,7 +36,7 @@ _SETTINGS = {"search_path": "pg_catalog", "lock_timeout": "30s"}
 
 @dataclass(frozen=True)
 class SyncedTable:
-    """What was written to one table."""
+    """The changes that were written to one table."""
 
     place: TargetTable
     written: int

@@ -52,7 +52,7 @@ _Files: TypeAlias = Mapping[str, DataFile]
 
 @dataclass(frozen=True)
 class _Share:
-    """What one snapshot has and the other does not."""
+    """The rows that one snapshot has and the other does not."""
 
     alone: list[DataFile]
     """Files that only it has."""
