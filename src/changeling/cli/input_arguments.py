@@ -55,7 +55,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "--on-error",
         choices=("reject", "fail"),
         default="reject",
-        help="keep a bad record apart and continue (reject, the default), or stop (fail)",
+        help="set a bad record aside and continue (reject, the default), or stop (fail)",
     )
     parser.add_argument("--rejects", metavar="FILE", help="write bad records to this file")
     parser.add_argument("--limit", type=whole_number, metavar="N", help="stop after N changes")
