@@ -17,12 +17,12 @@ from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.options import ReadOptions
 from changeling.iceberg.parquet_files import Writer, WriteSpec
 from changeling.log.log_tables import MOMENT
+from changeling.log.reject_ids import reject_id
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
 from changeling.log.stats_counter import StatsCounter, placed_positions
 from changeling.log.task_result import FirstReject, NewestChange, Outcome
 from changeling.model import arrow_layouts, position
-from changeling.model.change import Origin
 from changeling.sources.source import Reader
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
@@ -219,23 +219,3 @@ def _split_incompatible(
     reasons = {places[origins[row]]: reason for row, reason in incompatible.items()}
     kept = np.array([places[origin] not in reasons for origin in origins], bool)
     return changes.filter(pa.array(kept)), arrow_layouts.rejects_batch(records, reasons)
-
-
-REJECT_ID = (
-    "CASE WHEN origin.file IS NULL "
-    "THEN concat(source, ':', origin.topic, '/', origin.partition, '@', origin.offset, "
-    "CASE WHEN origin.ordinal > 0 THEN concat('~', origin.ordinal) ELSE '' END) "
-    "ELSE concat(source, ':', origin.file, '#', origin.record) END"
-)
-"""The same as `reject_id`, in SQL over rows of the log."""
-
-
-def reject_id(source: str, origin: Origin) -> str:
-    """The name of a rejected record: its source, and its place there.
-
-    The number of its topic distinguishes a topic from one that was recreated under the same name.
-    """
-    if origin.file is None:
-        recreated = f"~{origin.ordinal}" if origin.ordinal else ""
-        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}{recreated}"
-    return f"{source}:{origin.file}#{origin.record}"

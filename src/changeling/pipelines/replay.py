@@ -16,7 +16,7 @@ from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
 from changeling.log import log_tables
 from changeling.log.ingest import BatchReport, Ingest
-from changeling.log.ingest_task import REJECT_ID
+from changeling.log.reject_ids import REJECT_ID
 from changeling.model import arrow_layouts
 from changeling.model.change import Record
 from changeling.model.errors import Rejected
