@@ -26,6 +26,7 @@ from changeling.model import arrow_layouts, json_text, position
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.table import Column, TableName, TableSchema
+from changeling.model.times import NANOS_PER_MILLI
 from changeling.replicas.shape import Columns, ReplicaColumn, Shape
 
 YDB = ("ydb-json", "ydb-debezium", "ydb-dynamodb")
@@ -33,7 +34,6 @@ LEFT_OUT = frozenset({"position", "order", "commit_time", "transaction", "table"
 """What a format may have no place for in its envelope: the record shows the row all the same."""
 SLICE = 20_000
 """Changes that are encoded at once: what is made of them on the way takes several times the memory of their records."""
-_NANOS_PER_MS = 1_000_000
 _ARCION = {"UPDATES": ("KEY", "UPDATED"), "NEW_AND_OLD_IMAGES": ("ALL", "ALL")}
 
 
@@ -112,7 +112,7 @@ class FeedEncoder:
             op=Operation.BARRIER,
             table=self._table,
             position=position.encode(*stamp),
-            commit_time=stamp.step * _NANOS_PER_MS,
+            commit_time=stamp.step * NANOS_PER_MILLI,
         )
         return self._control(change, source)
 
@@ -123,7 +123,7 @@ class FeedEncoder:
             op=Operation.DDL,
             table=self._table,
             position=position.encode(*stamp),
-            commit_time=stamp.step * _NANOS_PER_MS,
+            commit_time=stamp.step * NANOS_PER_MILLI,
             transaction=Transaction(str(stamp.number)),
             schema=schema.to_json(),
         )
@@ -186,11 +186,11 @@ class FeedEncoder:
     def _place(self, one: ToPublish, number: int) -> "_Place":
         """The position, the time and the transaction that records of the dialect have."""
         stamp, serial, order = one.stamped
-        millis = (stamp.step if one.commit_time is None else one.commit_time // _NANOS_PER_MS) * _NANOS_PER_MS
+        millis = (stamp.step if one.commit_time is None else one.commit_time // NANOS_PER_MILLI) * NANOS_PER_MILLI
         own = Transaction(str(stamp.number))
         match self._feed.format:
             case "ydb-json":
-                return _Place(position.encode(*stamp), stamp.step * _NANOS_PER_MS, own)
+                return _Place(position.encode(*stamp), stamp.step * NANOS_PER_MILLI, own)
             case "ydb-debezium":
                 return _Place(position.encode(*stamp), max(millis, 0), own)
             case "ydb-dynamodb":

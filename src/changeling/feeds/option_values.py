@@ -21,7 +21,6 @@ YDB_NAMES = {
 """What YDB calls the formats of its changefeeds."""
 _MONTH = 30 * DAY
 _MAX_SECONDS = 36_525 * DAY
-_NANOS_PER_MILLI = 1_000_000
 _MAX_DIGITS = 19
 _LONGEST_DURATION = 40
 
@@ -78,7 +77,7 @@ def _seconds(value: Value) -> int:
     if not isinstance(text, str) or len(text) > _LONGEST_DURATION:
         raise ValueError(f"must be a duration such as 'PT1H', not {_shown(value)}")
     if is_span(text):
-        nanos = Fraction(span_millis(text) * _NANOS_PER_MILLI)
+        nanos = Fraction(span_millis(text) * times.NANOS_PER_MILLI)
     else:
         months, nanos = months_and_nanos(text)
         if months:

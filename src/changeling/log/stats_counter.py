@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.log.batch_stats import TABLE_OPERATIONS, BatchStats, TableStats, together
-from changeling.log.schema_ids import grouped, table_at
+from changeling.log.table_groups import grouped, table_at
 from changeling.model.table import TableName
 
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from changeling.log.table_groups import group_codes
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
 from changeling.replicas.row_effect import effect
@@ -34,9 +34,7 @@ def by_table(batch: pa.RecordBatch, known: Mapping[SourceTable, Wanted]) -> Iter
         if wanted is not None:
             yield wanted, batch
         return
-    codes = np.zeros(batch.num_rows, np.int64)
-    for column in encoded:
-        codes = codes * (len(column.dictionary) + 1) + np.asarray(pc.add(pc.fill_null(column.indices, -1), 1), np.int64)
+    codes = group_codes(encoded)
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     found = codes[starts]
     if len(np.unique(found)) == len(found):

@@ -72,7 +72,7 @@ class Planner:
                 if known is not None:
                     self._tables.leave_behind(known)
             for kind in wanted:
-                replica = self._replica(table, Identity(table.source, table.table, kind), plan)
+                replica = self._replica(table, Identity(table.source, table.table, kind))
                 if replica.state.point < plan.point.number:
                     merge, last = self._merge_of(table, replica, plan), _version(table, replica)
                     version = merge.folded.columns.version_at(*last)
@@ -158,7 +158,7 @@ class Planner:
         elif known:
             self._inference.look_for_reversions(self._changes, _position_range(table, table.first, plan), table)
 
-    def _replica(self, table: PendingTable, identity: Identity, plan: PointPlan) -> Replica:
+    def _replica(self, table: PendingTable, identity: Identity) -> Replica:
         known = self._tables.known.get(identity)
         if known is not None:
             return known
@@ -166,7 +166,7 @@ class Planner:
         shape = columns.shape(columns.version_at(table.version, table.version_at))
         return self._tables.create(identity, Shape(shape.columns) if identity.kind == "changes" else shape)
 
-    def _folded(self, table: PendingTable, replica: Replica, plan: PointPlan) -> FoldTable:
+    def _folded(self, table: PendingTable, replica: Replica) -> FoldTable:
         key = [column.source_name for column in replica.shape.key_columns]
         columns = self._inference.columns(table.source, table.table, table.key, key)
         shape = columns.shape(columns.version_at(*_version(table, replica)))
@@ -181,7 +181,7 @@ class Planner:
         if replica.snapshot is None or replica.behind or self._needs_all(table, replica):
             return self._from_scratch(table, replica, plan)
         held = self._points.last.of(table.source).position or ""
-        folded = self._folded(table, replica, plan)
+        folded = self._folded(table, replica)
         if not folded.columns.fits(replica.shape, replica.state.version, folded.shape, held):
             if self._bases.log_is_whole():
                 return replace(self._from_scratch(table, replica, plan), renamed=True)
@@ -213,7 +213,7 @@ class Planner:
 
     def _from_scratch(self, table: PendingTable, replica: Replica, plan: PointPlan) -> ReplicaMerge:
         """All changes, or those after the last truncate, or from the last complete snapshot of a table without a key on."""
-        folded = replace(self._folded(table, replica, plan), stored=False, already_folded=NOTHING_FOLDED)
+        folded = replace(self._folded(table, replica), stored=False, already_folded=NOTHING_FOLDED)
         before = self._points.last.of(table.source).batch
         if not (folded.shape.key or folded.is_change_list) and (table.has_snapshot_rows or before):
             snapshots = self._snapshot_rows(table, plan)
