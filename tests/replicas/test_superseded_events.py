@@ -23,7 +23,7 @@ from changeling.replicas.fold_task import OUTCOME, TableOutcome
 from changeling.replicas.logged_changes import Changes
 from changeling.replicas.row_events import sorted_events
 from changeling.replicas.shape import columns_of
-from changeling.replicas.superseded_events import PositionSpan, overlap
+from changeling.replicas.superseded_events import PositionSpan, is_marker, overlap
 from tests.replicas.test_fold import COLUMNS, Database, Rows
 from tests.replicas.test_kernels import SCHEMA, TABLE, changes_batch, once, shown
 
@@ -41,7 +41,7 @@ class Tasks:
 
     def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:
         events = pa.Table.from_batches([event for task in self.batches for event in to_events(task)])
-        self.shuffled.append(sum(number >= 0 for number in events.column("table").to_pylist()))
+        self.shuffled.append(sum(not is_marker(number) for number in events.column("table").to_pylist()))
         return pa.Table.from_batches(list(fold_events(sorted_events(events).to_batches(11))), OUTCOME)
 
 

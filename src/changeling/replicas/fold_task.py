@@ -20,7 +20,7 @@ from changeling.replicas.row_effect import Effect
 from changeling.replicas.row_events import OLD_KEY_UNKNOWN, PLUS, ROW_EVENTS, UNIDENTIFIED
 from changeling.replicas.row_writer import RowWriter, State
 from changeling.replicas.snapshot_attempts import deciding
-from changeling.replicas.superseded_events import PositionSpan, marked_table, spans_in
+from changeling.replicas.superseded_events import PositionSpan, is_marker, marked_table, spans_in
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
 
@@ -68,7 +68,7 @@ class FoldKernel:
             with gc_paused():
                 for rows in _groups(conform(batch, ROW_EVENTS) for batch in batches):
                     for number, part in _tables(rows):
-                        if number < 0:
+                        if is_marker(number):
                             done.append(TableOutcome(table=marked_table(number), spans=spans_in(part)))
                             continue
                         # Events are sorted by table: of thousands of tables, one has open files.

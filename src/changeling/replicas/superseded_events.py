@@ -39,7 +39,7 @@ class SupersededEvents:
     to_events: RowChangesKernel
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """`ROW_EVENTS`. Ranges are events of tables with negative numbers: the first table has -1."""
+        """`ROW_EVENTS`, and a `marker` with the ranges."""
         tables = self.to_events.tables
         parts: dict[int, _Part] = {}
         for events in self.to_events(batches):
@@ -96,7 +96,7 @@ class _Part:
         """The events that stay, and the ranges of all."""
         if self._new:
             self._drop_superseded()
-        yield _marker(self._number, [PositionSpan(self._name, first, last) for first, last in self._ranges])
+        yield marker(self._number, [PositionSpan(self._name, first, last) for first, last in self._ranges])
         yield from self._left
 
     def _drop_superseded(self) -> None:
@@ -108,18 +108,24 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> int:
     return sum(batch.num_rows for batch in batches)
 
 
-def _marker(number: int, spans: Sequence[PositionSpan]) -> pa.RecordBatch:
-    values = {"table": -1 - number, "group": "", "values": msgspec.json.encode(spans).decode()}
+def marker(table: int, spans: Sequence[PositionSpan]) -> pa.RecordBatch:
+    """The ranges of a table as an event, so that they travel with its events: of table -1 for the first one, -2 for the second."""
+    values = {"table": -1 - table, "group": "", "values": msgspec.json.encode(spans).decode()}
     return pa.RecordBatch.from_pylist([values], ROW_EVENTS)
 
 
-def marked_table(number: int) -> int:
-    """The table whose ranges an event has, given its own table."""
-    return -1 - number
+def is_marker(table: int) -> bool:
+    """Whether events of a table are markers."""
+    return table < 0
+
+
+def marked_table(table: int) -> int:
+    """The table whose ranges markers have, given their own."""
+    return -1 - table
 
 
 def spans_in(markers: pa.Table) -> list[PositionSpan]:
-    """The ranges of events that have them."""
+    """The ranges that markers have."""
     texts = markers.column("values").to_pylist()
     return [span for text in texts for span in msgspec.json.decode(text, type=list[PositionSpan])]
 
