@@ -129,22 +129,22 @@ class States(Generic[Rows]):
         point = self._points.at(number)
         if point is None:
             raise UsageError(f"there is no point {number}; the last one is {self._points.last.number}")
-        held = point.of(identity.source).position
+        merged_to = point.of(identity.source).position
         snapshot = None if replica is None else replica.snapshot_in(point.tables)
         if replica is not None and snapshot is not None and snapshot in self._store.snapshots(replica):
             return self._stored(replica, snapshot, self._store.state_at(replica, snapshot).shape)
-        if held is None:
+        if merged_to is None:
             raise UsageError(f"point {number} does not include source {identity.source}")
         earlier = Points(one for one in self._points.all() if one.number <= number)
         base = None
         if replica is not None:
             bases = Bases(earlier, self._store.log_properties)
-            base = bases.before(replica, after(held), self._store.snapshots(replica))
+            base = bases.before(replica, after(merged_to), self._store.snapshots(replica))
         elif self._bases.log_is_whole():
             base = Base()
         if base is None:
             raise self._too_early(identity, replica, f"point {number}")
-        return self._folded(identity, replica, Prefix(base, after(held), point.of(identity.source).batch))
+        return self._folded(identity, replica, Prefix(base, after(merged_to), point.of(identity.source).batch))
 
     def as_of(self, table: WantedTable, moment: int) -> State[Rows]:
         """The state before the first transaction that is later than a time, in nanoseconds."""

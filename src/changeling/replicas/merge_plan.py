@@ -104,13 +104,13 @@ class Planner:
         own = [merge for merge in merges if not self._takes_new(merge)]
         taken = {(merge.pending.source, merge.pending.table.name) for merge in merges if self._takes_new(merge)}
         for source in sorted({merge.pending.source for merge in own}):
-            alone = [merge for merge in own if merge.pending.source == source]
-            if len(alone) > _FEW_TABLES:
+            with_own = [merge for merge in own if merge.pending.source == source]
+            if len(with_own) > _FEW_TABLES:
                 # New changes are selected once: a table must not get more because another table has the same name.
-                shared = [merge for merge in alone if (source, merge.pending.table.name) not in taken]
+                shared = [merge for merge in with_own if (source, merge.pending.table.name) not in taken]
                 parts += [self._changes_of_all(source, shared, plan)] if shared else []
-                alone = [merge for merge in alone if (source, merge.pending.table.name) in taken]
-            parts += [self._own_changes(merge, plan) for merge in alone]
+                with_own = [merge for merge in with_own if (source, merge.pending.table.name) in taken]
+            parts += [self._own_changes(merge, plan) for merge in with_own]
         return any_of(parts)
 
     def _changes_of_all(self, source: str, merges: Sequence[ReplicaMerge], plan: PointPlan) -> Condition:
@@ -180,9 +180,9 @@ class Planner:
     def _merge_of(self, table: PendingTable, replica: Replica, plan: PointPlan) -> ReplicaMerge:
         if replica.snapshot is None or replica.behind or self._needs_all(table, replica):
             return self._from_scratch(table, replica, plan)
-        held = self._points.last.of(table.source).position or ""
+        merged_to = self._points.last.of(table.source).position or ""
         folded = self._folded(table, replica)
-        if not folded.columns.fits(replica.shape, replica.state.version, folded.shape, held):
+        if not folded.columns.fits(replica.shape, replica.state.version, folded.shape, merged_to):
             if self._bases.log_is_whole():
                 return replace(self._from_scratch(table, replica, plan), renamed=True)
             # Rows that are no longer in the log keep their column names.
@@ -190,16 +190,16 @@ class Planner:
             replica = self._tables.note(replace(replica, shape=named))
         if folded.is_change_list:
             return ReplicaMerge(table, replica, folded)
-        folded = replace(folded, start_after=Rank.end_of(held))
+        folded = replace(folded, start_after=Rank.end_of(merged_to))
         if folded.history:
-            folded = replace(folded, truncates=self._truncates(table, plan, held))
+            folded = replace(folded, truncates=self._truncates(table, plan, merged_to))
         snapshots = SnapshotRows()
         if not folded.shape.key and (table.has_snapshot_rows or table.first_late is not None):
             snapshots = self._snapshot_rows(table, plan)
             folded = replace(folded, attempts=snapshots.attempts, contained=snapshots.contain)
             if self._replaces_stored(table, plan, snapshots):
                 return self._from_scratch(table, replica, plan)
-        if table.first_late is None and not snapshots.cut_by(held):
+        if table.first_late is None and not snapshots.cut_by(merged_to):
             return ReplicaMerge(table, replica, folded)
         return self._late(table, replica, folded, plan, snapshots)
 
@@ -234,11 +234,11 @@ class Planner:
         self, table: PendingTable, replica: Replica, folded: FoldTable, plan: PointPlan, snapshots: SnapshotRows
     ) -> ReplicaMerge:
         """Rows that late changes touch are folded again, and so are those of another attempt at a snapshot."""
-        there, held = self._tables.snapshots(replica), folded.start_after.position
+        there, merged_to = self._tables.snapshots(replica), folded.start_after.position
         base = None
         if table.first_late is not None:
             base = self._bases.before(replica, table.first_late, there)
-        if snapshots.cut_by(held if base is None else base.position):
+        if snapshots.cut_by(merged_to if base is None else base.position):
             base = self._bases.before(replica, min(snapshots.first, table.first_late or snapshots.first), there) or base
         if snapshots.contain > (base or Base()).position:
             # A complete snapshot contains all of the base.
@@ -261,7 +261,7 @@ class Planner:
             late = late if moved is None else any_of([late, all_of([span, moved])])
         keys = late_keys(self._changes.where(late), folded)
         if keys is not None:
-            folded = replace(folded, applied_up_to=held, refold_keys=keys)
+            folded = replace(folded, applied_up_to=merged_to, refold_keys=keys)
             return ReplicaMerge(table, replica, folded, base)
         if folded.history:
             return self._from_scratch(table, replica, plan)

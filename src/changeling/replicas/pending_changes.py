@@ -116,8 +116,8 @@ class PendingChanges:
             is_passed = not one.is_marked and one.last < passed.get(one.source, "")
             if is_passed or (one.is_marked and one.source in self._miscounted):
                 continue
-            held = last.of(one.source).position
-            if held is not None and one.first <= held:
+            merged_to = last.of(one.source).position
+            if merged_to is not None and one.first <= merged_to:
                 complete = False
                 continue
             # A run may be slow, or its source unreachable: records that were not read yet may be the rest of the transaction.
@@ -170,8 +170,8 @@ def stats_since(before: SourcePoint, batch: int, known: Mapping[int, BatchStats]
     if before.batch != before.last_complete_batch or any(number not in known for number in numbers):
         return None
     found = together(known[number] for number in numbers)
-    held = before.position
-    return None if held is not None and any(table.first <= held for table in found.tables) else found
+    merged_to = before.position
+    return None if merged_to is not None and any(table.first <= merged_to for table in found.tables) else found
 
 
 def plan_of_stats(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchStats]) -> PointPlan:
@@ -221,8 +221,8 @@ def _advanced(before: SourcePoint, batch: int, rows: list[TableSummary]) -> Sour
 
 def _furthest(before: SourcePoint, lasts: list[tuple[str, str | None]]) -> tuple[str | None, str | None]:
     """The furthest position, and its transaction."""
-    held = [] if before.position is None else [(before.position, before.transaction)]
-    return max([*lasts, *held], key=lambda one: one[0], default=(None, None))
+    known = [] if before.position is None else [(before.position, before.transaction)]
+    return max([*lasts, *known], key=lambda one: one[0], default=(None, None))
 
 
 def _pending_table(row: TableSummary) -> PendingTable:

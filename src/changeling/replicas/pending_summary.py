@@ -95,8 +95,8 @@ class NewChanges(Protocol):
     def open_transactions(self) -> Iterable[OpenTransaction]:
         """The transactions whose end is not among the changes, or not all of what its mark counts."""
 
-    def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
-        """The changes by table; `held` says how far each source was merged: what is not behind that is late."""
+    def tables(self, limits: Limits, merged_to: Limits) -> list[TableSummary]:
+        """The changes by table; `merged_to` says how far each source was merged: changes up to there are late."""
 
 
 def new_changes(lake: Lake, condition: Condition) -> NewChanges:
@@ -151,7 +151,7 @@ class FewChanges:
             if place not in ended or len(places.get(place, ())) < ended[place]
         ]
 
-    def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
+    def tables(self, limits: Limits, merged_to: Limits) -> list[TableSummary]:
         """The changes by table."""
         own: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         for row in self._values(
@@ -160,7 +160,7 @@ class FewChanges:
         ):
             own.setdefault(row[:4], []).append(row[4:])
         return [
-            _summary(source, TableName(*table), changes, limits.get(source), held.get(source))
+            _summary(source, TableName(*table), changes, limits.get(source), merged_to.get(source))
             for (source, *table), changes in own.items()
         ]
 
@@ -178,7 +178,7 @@ def _column(rows: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def _summary(
-    source: str, table: TableName, changes: list[tuple[Any, ...]], limit: str | None, held: str | None
+    source: str, table: TableName, changes: list[tuple[Any, ...]], limit: str | None, merged_to: str | None
 ) -> TableSummary:
     taken = [change for change in changes if limit is None or change[-1] is None or change[-1] < limit]
     left = [change for change in changes if limit is not None and change[-1] is not None and change[-1] >= limit]
@@ -186,7 +186,7 @@ def _summary(
     is_named = table.name is not None
     own = [change for change in taken if is_named and change[0] in TABLE_OPERATIONS]
     altered = [change for change in taken if is_named and change[0] == "ddl" and change[3] is not None]
-    late = [position for _, position, *_ in own if held is not None and position <= held]
+    late = [position for _, position, *_ in own if merged_to is not None and position <= merged_to]
     versioned = [(position, version) for _, position, _, version, *_ in (*own, *altered) if version is not None]
     version_at, version = max(versioned, default=(None, None))
     last = max(placed, key=lambda change: change[-1], default=None)
@@ -247,11 +247,11 @@ class ManyChanges:
             for row in found.collect()
         ]
 
-    def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
+    def tables(self, limits: Limits, merged_to: Limits) -> list[TableSummary]:
         """The changes by table."""
         place = _place()
         taken = _any_source(limits, lambda limit: f.lit(True) if limit is None else place.isNull() | (place < limit))
-        behind = _any_source(held, lambda last: f.lit(False) if last is None else f.col("position") <= last)
+        behind = _any_source(merged_to, lambda last: f.lit(False) if last is None else f.col("position") <= last)
         of_table = taken & f.col("op").isin(*TABLE_OPERATIONS) & f.col("table.name").isNotNull()
         late = of_table & behind
         altered = taken & (f.col("op") == "ddl") & f.col("table.name").isNotNull() & f.col("schema_id").isNotNull()

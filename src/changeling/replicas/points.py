@@ -140,8 +140,8 @@ class Points:
         """The points, newest first, to which no late changes of a source belong; `late` is the first late position now."""
         earliest = late
         for point in self._newest_first():
-            held = point.of(source).position
-            if held is not None and (earliest is None or held < earliest):
+            merged_to = point.of(source).position
+            if merged_to is not None and (earliest is None or merged_to < earliest):
                 yield point
             came = point.of(source).late
             if came is not None and (earliest is None or came < earliest):
@@ -164,15 +164,15 @@ def points_of(tables: StoredTables) -> Points:
 def _read(tables: StoredTables, where: Condition) -> list[Point]:
     """Points from their rows; the first of them has all replicas."""
     found: list[Point] = []
-    held = TableSnapshots()
+    snapshots = TableSnapshots()
     for row in sorted(tables.rows(POINTS, where).to_pylist(), key=lambda row: int(row["point"])):
         changed = {one["name"]: one["snapshot"] for one in row["tables"] or ()}
         # Tables that were written before rows with changes only have no such column.
         base = row.get("base")
         if base is None:
-            changed = _changed(held, changed)
-        held = held.with_changes(row["point"], changed)
-        found.append(Point(row["point"], row["made_at"], row["complete"], _sources(row["sources"]), held, base))
+            changed = _changed(snapshots, changed)
+        snapshots = snapshots.with_changes(row["point"], changed)
+        found.append(Point(row["point"], row["made_at"], row["complete"], _sources(row["sources"]), snapshots, base))
     return found
 
 

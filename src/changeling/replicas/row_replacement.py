@@ -216,17 +216,17 @@ def recounted(rows: pa.Table, current: StoredSnapshot, base: StoredSnapshot | No
     rows = added_up(rows, names)
     refolded = is_refolded(rows) if base is not None else np.zeros(rows.num_rows, bool)
     own = lookup_columns(rows, names, current.columns)
-    held, places = _copies(own, current, np.arange(rows.num_rows))
+    stored_counts, places = _copies(own, current, np.arange(rows.num_rows))
     # The count of rows that are folded again starts with those of the base.
-    before = held.copy()
+    before = stored_counts.copy()
     if base is not None and refolded.any():
         before[refolded] = _copies(own, base, np.flatnonzero(refolded))[0][refolded]
     wanted = np.maximum(before + np.asarray(rows.column(staged.COUNT), np.int64), 0)
     deleted: dict[str, list[int]] = {}
-    for row in np.flatnonzero(wanted < held).tolist():
-        for path, position in places[row][: int(held[row] - wanted[row])]:
+    for row in np.flatnonzero(wanted < stored_counts).tolist():
+        for path, position in places[row][: int(stored_counts[row] - wanted[row])]:
             deleted.setdefault(path, []).append(position)
-    copies = np.repeat(np.arange(rows.num_rows), np.maximum(wanted - held, 0))
+    copies = np.repeat(np.arange(rows.num_rows), np.maximum(wanted - stored_counts, 0))
     coming = rows.select(names).take(pa.array(copies))
     return Scan({path: np.array(sorted(hits), np.int64) for path, hits in deleted.items()}), coming
 

@@ -130,7 +130,7 @@ class Columns:
         own = {} if version is None else self.column_targets.get(version, {})
         return {*own, *(column.name for column in self.extra)}
 
-    def fits(self, stored: Shape, version: int | None, wanted: Shape, held: str) -> bool:
+    def fits(self, stored: Shape, version: int | None, wanted: Shape, up_to: str) -> bool:
         """Whether stored rows, whose columns a version named, can be kept in another shape as they are.
 
         A late version may merge two columns or split one, or bring back a column that stored rows up to a position no longer
@@ -140,7 +140,7 @@ class Columns:
             return False
         there = {column.id for column in stored.columns}
         return all(
-            column.id in there or column.id not in self.begun or self.begun[column.id] > held
+            column.id in there or column.id not in self.begun or self.begun[column.id] > up_to
             for column in wanted.columns
         )
 
