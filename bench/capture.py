@@ -126,8 +126,8 @@ def _run(table: Items, pipeline: Pipeline, expected: dict[str, int]) -> _Run:
     # that had no rows, which an earlier run may have read.
     ends, schemas = (found.pop(op, 0) for op in ("commit", "ddl"))
     changes = sum(expected.values()) + ends
-    assert found == expected, (found, totals, expected)
-    assert totals.changes in (changes, changes + schemas), (totals, changes, schemas)
+    assert found == expected, (found, expected)
+    assert totals.changes in (changes, changes + schemas), totals
     return _Run(seconds, watch.cpu_seconds, server, watch.peak_bytes)
 
 

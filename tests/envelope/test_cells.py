@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from changeling.envelope.cells import Cells, Part
+from changeling.envelope.column_cells import ColumnCells
 from changeling.envelope.columns import Distinct
 from changeling.envelope.csv_rows import RowStyle
-from changeling.envelope.many import Many
-from changeling.envelope.one import ONE
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.shapes import ShapeMismatch
 from changeling.model import arrow_layouts
 from changeling.model.change import Transaction
@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
     "ordered": (lambda cells, text: cells.ordered(text, ("a", "b")), [OBJECTS]),
     "canonical": (lambda cells, raw: cells.canonical(raw), [TEXTS]),
     "members": (lambda cells, text: cells.joined(*cells.members(text).values()), [OBJECTS]),
-    "shell": (lambda cells, text: cells.shell(cells.members(text), ("a",)), [OBJECTS]),
+    "json_object": (lambda cells, text: cells.json_object(cells.members(text), ("a",)), [OBJECTS]),
     "columns": (lambda cells, text: cells.first(*cells.columns(text, ("b", "a")).values(), b"-"), [OBJECTS]),
     "key": (lambda cells, text: cells.key(cells.columns(text, ("a",))), [OBJECTS[2:]]),
     "value": (lambda cells, raw: cells.value({"a": raw}, "a"), [TEXTS]),
@@ -60,9 +60,12 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
     "document": (lambda cells, raw: cells.document({"a": raw}, "a"), [TEXTS]),
     "quoted": (lambda cells, raw: cells.quoted(cells.text(raw)), [TEXTS]),
     "fields": (lambda cells, name: cells.fields(cells.each(_place, name)).number, [["a", None, "bc", "a"]]),
-    "natural": (lambda cells, raw: cells.natural(raw), [[b"0", b"12", b"-1", b"1.5", b'"1"', b"9" * 18, b"null"]]),
-    "digits": (lambda cells, number: cells.digits(number), [NUMBERS]),
-    "printed": (lambda cells, number: cells.printed(number), [NUMBERS]),
+    "parse_natural_json": (
+        lambda cells, raw: cells.parse_natural_json(raw),
+        [[b"0", b"12", b"-1", b"1.5", b'"1"', b"9" * 18, b"null"]],
+    ),
+    "int_json": (lambda cells, number: cells.int_json(number), [NUMBERS]),
+    "int_text": (lambda cells, number: cells.int_text(number), [NUMBERS]),
     "less": (lambda cells, number: cells.less(number, 7), [NUMBERS]),
     "at_least": (lambda cells, number: cells.at_least(number, 0), [NUMBERS]),
     "time": (lambda cells, number: cells.time(number, 1_000), [NUMBERS[:6]]),
@@ -79,7 +82,7 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
     "by_names": (lambda cells, text: cells.by_names(",".join, text), [OBJECTS]),
     "behind": (lambda cells, text: cells.behind(text, r'\{"(?P<name>[ab])":')[1], [OBJECTS]),
     "behind, groups": (lambda cells, text: cells.behind(text, r'\{"(?P<name>[ab])":')[0], [OBJECTS]),
-    "number": (lambda cells, text: cells.number(text), [["0", "007", "-12", None, "9" * 18, "9" * 30]]),
+    "parse_int": (lambda cells, text: cells.parse_int(text), [["0", "007", "-12", None, "9" * 18, "9" * 30]]),
     "present": (lambda cells, number: cells.present(number), [NUMBERS]),
     "one_of": (lambda cells, text: cells.one_of(text, ["010", "x"]), [POSITIONS[:4]]),
     "holds": (lambda cells, number: cells.holds(lambda one: one is not None and one > 0, number), [NUMBERS]),
@@ -89,8 +92,8 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
         [[b"[1,2]", b"[1]", b'[[1],"a,b"]', b"[]"]],
     ),
     "as_text": (lambda cells, text: cells.as_text(text), [POSITIONS]),
-    "integer": (lambda cells, number: cells.integer(number, "n"), [NUMBERS]),
-    "same": (lambda cells, raw: cells.only(cells.same(raw, b"1")) and raw, [[b"1", b"1.0", b"2", b"1"]]),
+    "int_or_text": (lambda cells, number: cells.int_or_text(number, "n"), [NUMBERS]),
+    "same": (lambda cells, raw: cells.usually(cells.same(raw, b"1")) and raw, [[b"1", b"1.0", b"2", b"1"]]),
     "check_position": (lambda cells, text: cells.check_position(text) or text, [POSITIONS[:4] + POSITIONS[5:]]),
     "is_position": (lambda cells, text: cells.is_position(text), [POSITIONS]),
     "check_object": (lambda cells, text: cells.check_object(text) or text, [OBJECTS]),
@@ -119,8 +122,8 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
         [[b"1", None, b"1", None], [b"2", b"2", None, None]],
     ),
     "array_of": (lambda cells, one, two: cells.array_of([one, two]), [[b"1", b"{}"], [b"2", b"[]"]]),
-    "shell of what is there": (
-        lambda cells, one, two: cells.shell({"a": b"0", "b": one, "c": cells.each(lambda value: value, two)}),
+    "json_object of what is there": (
+        lambda cells, one, two: cells.json_object({"a": b"0", "b": one, "c": cells.each(lambda value: value, two)}),
         [[b"1", None, b"1", None], [b"2", b"2", None, None]],
     ),
     "by_members": (
@@ -160,12 +163,12 @@ def b_row(cells: Cells, key: Any) -> Any:
 
 def rows(cells: Cells, values: list[bytes]) -> Any:
     """The same row for one record; a group of less records has less."""
-    return binary(values[:1] * cells.count) if isinstance(cells, Many) else values[0]
+    return binary(values[:1] * cells.count) if isinstance(cells, ColumnCells) else values[0]
 
 
 def alone(operation: Operation, row: Sequence[Any]) -> Any:
     try:
-        return listed(operation(ONE, *row))
+        return listed(operation(SCALARS, *row))
     except (ValueError, RecursionError) as error:
         return error
 
@@ -182,7 +185,7 @@ def together(operation: Operation, given: Sequence[Sequence[Any]]) -> tuple[list
     places = list(range(len(given)))
     while places:
         columns = [_column([given[place][at] for place in places]) for at in range(len(given[0]))]
-        cells = Many(len(places))
+        cells = ColumnCells(len(places))
         try:
             made = operation(cells, *columns)
             cells.check()
@@ -202,7 +205,7 @@ def _column(values: list[Any]) -> Any:
     return binary(values) if any(isinstance(value, bytes) for value in values) else pa.array(values)
 
 
-def _values(cells: Many, made: Any) -> list[Any]:
+def _values(cells: ColumnCells, made: Any) -> list[Any]:
     if isinstance(made, list | tuple) and not isinstance(made, Distinct):
         return list(made)
     found: list[Any] = cells.array(made).to_pylist()
@@ -223,15 +226,15 @@ def test_columns_give_what_single_values_give(name: str) -> None:
 
 
 def test_records_that_go_another_way_leave_the_group() -> None:
-    cells = Many(3)
+    cells = ColumnCells(3)
     with pytest.raises(ShapeMismatch) as caught:
-        cells.only(np.array([True, False, True]))
+        cells.usually(np.array([True, False, True]))
     assert caught.value.plain.tolist() == [True, False, True]
     with pytest.raises(ShapeMismatch) as caught:
-        Many(3).branch(np.array([False, False, True]))
+        ColumnCells(3).branch(np.array([False, False, True]))
     assert caught.value.plain.tolist() == [True, True, False]
     with pytest.raises(ShapeMismatch) as caught:
-        Many(2).alone()
+        ColumnCells(2).one_by_one()
     assert caught.value.plain.tolist() == [False, False]
 
 
@@ -239,12 +242,12 @@ def test_rows_are_made_by_their_value() -> None:
     def twice(cells: Cells, value: str, text: Any) -> Sequence[Any]:
         return cells.joined(value.encode(), b":", text), None
 
-    made, nothing = Many(4).by_value(twice, ["a", "b", "a", "c"], binary([b"1", b"2", b"3", b"4"]))
+    made, nothing = ColumnCells(4).by_value(twice, ["a", "b", "a", "c"], binary([b"1", b"2", b"3", b"4"]))
     assert made.to_pylist() == [b"a:1", b"b:2", b"a:3", b"c:4"]
     assert nothing.null_count == 4
-    assert ONE.by_value(twice, "a", b"1") == (b"a:1", None)
+    assert SCALARS.by_value(twice, "a", b"1") == (b"a:1", None)
 
 
 def test_transactions_of_both_are_equal() -> None:
-    assert ONE.transaction("7", 1, 2) == Transaction("7", 1, 2)
-    assert arrow_layouts.transactions(Many(1).transaction(["7"], [1], [2])) == [Transaction("7", 1, 2)]
+    assert SCALARS.transaction("7", 1, 2) == Transaction("7", 1, 2)
+    assert arrow_layouts.transactions(ColumnCells(1).transaction(["7"], [1], [2])) == [Transaction("7", 1, 2)]

@@ -122,6 +122,19 @@ def test_texts_of_every_kind_are_the_same_either_way(texts: list[str], step: int
     both_ways(records)
 
 
+@pytest.mark.parametrize("shift", range(6))
+def test_escapes_are_seen_wherever_the_bytes_are_divided(shift: int) -> None:
+    """The bytes of a batch are looked at in blocks: these have a backslash or an escaped quote at every end of one."""
+    parts = [r"\\" * 37, r"\"" * 41, r"\\\"" * 29, "x" * 7]
+    records = [b'{"a":"%s","b":%d}' % (b" " * shift, 0)]
+    while sum(map(len, records)) < 3 * 1024 * 1024:
+        number = len(records)
+        records.append(b'{"a":"%s","b":%d}' % ("".join(parts[number % 4 :]).encode() * (1 + number % 3), number))
+    members = columns_of(records).members()
+    assert members["a"].to_pylist() == [json_text.members(one)["a"] for one in records]
+    assert members["b"].to_pylist() == [json_text.members(one)["b"] for one in records]
+
+
 def test_a_value_that_only_seems_common_to_all_is_a_column() -> None:
     records = [b'{"a":"x","b":%d,"c":"%c"}' % (number, b"yz"[number == 13]) for number in range(40)]
     members = columns_of(records).members()

@@ -8,7 +8,7 @@ import pytest
 
 import changeling
 from changeling.conformance.cases import batch
-from changeling.envelope.one import ONE
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.formats.arcion import cursor, table_name
 from changeling.formats.encoding import typed
 from changeling.model.change import Change, Transaction
@@ -127,7 +127,7 @@ def test_000_26_and_27_positions_of_every_cursor(given: dict[str, Any], position
 
 
 def test_000_29_the_lag_is_extraction_less_query_time() -> None:
-    commit = cursor.commit_time(ONE, cursor.read(ONE, json.dumps(json.dumps(CURSOR)).encode()), None)
+    commit = cursor.commit_time(SCALARS, cursor.read(SCALARS, json.dumps(json.dumps(CURSOR)).encode()), None)
     extracted = cursor.extraction_time(json.dumps({"cursor": json.dumps(CURSOR)}))
     assert commit is not None
     assert extracted is not None

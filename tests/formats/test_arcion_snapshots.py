@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import changeling
-from changeling.envelope.one import ONE
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.formats.arcion import cursor
 from changeling.model.position import encode
 
@@ -50,7 +50,7 @@ def test_a_row_of_a_snapshot_stands_before_every_change(format: str, record: str
         {"log": "bin.000001", "position": 4},
         {"dscId": 0, "mutId": 1},
     ):
-        position = cursor.position(ONE, cursor.read(ONE, json.dumps(earliest).encode()))
+        position = cursor.position(SCALARS, cursor.read(SCALARS, json.dumps(earliest).encode()))
         assert position is not None
         assert latest < position
 

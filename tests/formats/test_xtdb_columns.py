@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+import changeling
 from bench.events import events
 from changeling.formats import registry
 from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.format import read_options
 from changeling.model.change import Change, Record
+from changeling.model.table import Column, TableName, TableSchema
 from tests.formats.test_xtdb import CREATE, event
 from tests.golden.test_golden import CASES, options_of, records_of
 from tests.spark.inputs import records as table_of
@@ -22,6 +24,7 @@ PLAIN_CASES = {
     *("seed-complex-types", "seed-create", "seed-delete", "seed-sql-insert", "seed-transaction", "seed-update"),
     *("sample-example-products-001-c-prod-456", "sample-example-users-001-c-user-123"),
     *("sample-example-users-002-u-user-123", "sample-live-users-1-c-user-001", "snapshot-read", "without-transaction"),
+    "key-that-the-user-names",
 }
 """Those of them that go the quick way, in whatever shape."""
 
@@ -110,3 +113,74 @@ def test_integers_and_deletes_by_key_are_plain() -> None:
     found, quick = decoded([json.dumps(event(after='{"_id":5}')), json.dumps(deleted)])
     assert quick
     assert found.changes.column("before_image").to_pylist() == ["none", "key"]
+
+
+def of_table(name: str, document: str, **changed: Any) -> str:
+    source = {**event()["source"], "table": name}
+    return json.dumps(event(source=source, after=document, **changed))
+
+
+SCHEMAS = (
+    TableSchema((Column("id", "int64"),), ("id",), TableName(None, None, "users")),
+    TableSchema((), ("b", "a"), TableName("mydb", None, "orders")),
+    TableSchema((), ("_id",)),
+)
+
+
+def test_the_key_of_a_table_is_what_its_schema_says() -> None:
+    users = [of_table("users", f'{{"_id":"u{number}","id":{number}}}') for number in range(20)]
+    orders = [of_table("orders", f'{{"_id":"o{number}","a":{number},"b":"x"}}') for number in range(20)]
+    notes = [of_table("notes", f'{{"_id":"n{number}","id":1}}') for number in range(20)]
+    mixed = [record for three in zip(users, orders, notes, strict=True) for record in three]
+    found, quick = decoded(mixed, schemas=SCHEMAS)
+    assert quick
+    keys = [text for n in range(20) for text in (f'{{"id":{n}}}', f'{{"a":{n},"b":"x"}}', f'{{"_id":"n{n}"}}')]
+    assert found.changes.column("key").to_pylist() == keys
+
+
+def test_the_key_that_the_user_names_is_that_of_all_tables() -> None:
+    records = [of_table(name, '{"_id":"u","id":1,"a":2,"b":3}') for name in ("users", "orders", "notes")]
+    found, quick = decoded(records, schemas=SCHEMAS, key="a")
+    assert quick
+    assert found.changes.column("key").to_pylist() == ['{"a":2}'] * 3
+
+
+def test_the_table_that_the_topic_names_has_its_key_as_well() -> None:
+    record = json.dumps(event(source={"tx_id": 7}, after='{"_id":"u","id":1}'))
+    found, _ = decoded([{"value": record, "topic": "xtdb.cdc.users"}], schemas=SCHEMAS)
+    assert found.changes.column("key").to_pylist() == ['{"id":1}']
+
+
+@pytest.mark.parametrize("named", [{"schemas": SCHEMAS}, {"key": "id"}], ids=["by a schema", "by the user"])
+def test_documents_that_lack_the_key_columns(named: dict[str, Any]) -> None:
+    found, _ = decoded([of_table("users", '{"_id":"u"}'), of_table("users", '{"_id":"u","id":1}')], **named)
+    assert found.changes.column("key").to_pylist() == ['{"id":1}']
+    assert found.rejects.column("reason").to_pylist() == ["the document lacks the key columns id"]
+
+
+@pytest.mark.parametrize("named", [{"schemas": SCHEMAS}, {"key": "id"}], ids=["by a schema", "by the user"])
+def test_a_delete_without_a_document_has_the_message_key(named: dict[str, Any]) -> None:
+    gone = event(op="d", before=None, after=None)
+    found, _ = decoded([{"value": json.dumps(gone), "key": "u"}, json.dumps(gone)], **named)
+    assert found.changes.column("key").to_pylist() == ['{"_id":"u"}']
+    reason = "no record id: neither `_id` nor `xt/id` in the document, and no message key"
+    assert found.rejects.column("reason").to_pylist() == [reason]
+
+
+def test_the_record_id_is_found_where_a_schema_calls_it_the_key() -> None:
+    found, _ = decoded(
+        [of_table("notes", '{"xt/id":"n1"}'), {"value": of_table("notes", '{"name":"x"}'), "key": "n2"}],
+        schemas=SCHEMAS,
+    )
+    assert found.changes.column("key").to_pylist() == ['{"_id":"n1"}', '{"_id":"n2"}']
+
+
+@pytest.mark.parametrize(
+    "record", [event(op="d", before='{"id":1}', after=None), event(op="d", before='{"_id":1}', after=None)]
+)
+def test_a_delete_that_shows_the_key_alone_is_written_back(record: dict[str, Any]) -> None:
+    (name,) = json.loads(record["before"])
+    found, _ = decoded([json.dumps(record)] * 3, key=name)
+    assert found.changes.column("before_image").to_pylist() == ["key"] * 3
+    for written in (changeling.encode(found.changes, "xtdb", keyed=keyed)[0] for keyed in (True, False)):
+        assert [json.loads(value) for value in written["value"].to_pylist()] == [record] * 3

@@ -202,3 +202,12 @@ def test_keys_are_equal_by_type_whatever_their_spelling(spark: SparkSession, tmp
     assert [(str(row["_id"]), row["n"]) for row in replica(made, "users")] == [("1.50", 3), ("2.00", 4)]
     (table,) = [row for row in made.pipeline.status() if row["kind"] == "table"]
     assert table["aside"] == 1
+
+
+def test_the_key_of_a_rule_is_the_key_of_documents(spark: SparkSession, tmp_path: Path) -> None:
+    rules = [{"name": "users", "key": ["id"], "columns": {"id": "int64", "n": "int64"}}]
+    made = shop(tmp_path, {**XTDB, "key": ["_id"]}, tables=rules)
+    run(made, "a", event(1, id=5), event(2, id=6), event(3, "notes"), event(4, id=5))
+    assert [(row["id"], row["n"]) for row in replica(made, "users")] == [(5, 4), (6, 2)]
+    assert [row["_id"] for row in replica(made, "notes")] == ["id-3"]
+    assert [row["aside"] for row in made.pipeline.status() if row["kind"] == "table"] == [0, 0]

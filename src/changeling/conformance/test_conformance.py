@@ -1,6 +1,7 @@
 """Every registered format runs the same cases: a change is read back equal, or is refused by name. Nothing else."""
 
 from functools import cache
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -11,7 +12,10 @@ from changeling.conformance.cases import CASES, ROW, SHOP, TIME, batch
 from changeling.conformance.comparing import canonical_changes, same
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, needed
+from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder
+from changeling.formats.format import read_options
+from changeling.formats.meta_template import VALUES, filled
 from changeling.formats.options import WriteOptions
 from changeling.formats.pairing import Pairing
 from changeling.model import arrow_layouts, json_text
@@ -36,8 +40,8 @@ def held(change: Change, name: str) -> pa.Table | None:
     return None if rejects.num_rows else records
 
 
-def decoded(records: pa.Table, name: str, like: Change) -> pa.RecordBatch:
-    """Reads records back with what a user would say of them: table, key and schema."""
+def options_of(like: Change) -> dict[str, Any]:
+    """What a user would say of the records of a change: table, key and schema."""
     schema = schema_from_json(like.schema) if like.schema is not None else None
     options = {"table": like.table or SHOP, "key": schema.key if schema and like.key is not None else ("_id",)}
     if schema is not None:
@@ -45,7 +49,12 @@ def decoded(records: pa.Table, name: str, like: Change) -> pa.RecordBatch:
     if like.key is None and like.op == "insert":
         del options["key"]
         options["schemas"] = (type(schema)(schema.columns),)  # type: ignore[union-attr, misc]
-    changes, rejects = changeling.decode(records, name, **options)
+    return options
+
+
+def decoded(records: pa.Table, name: str, like: Change) -> pa.RecordBatch:
+    """Reads the records of a change back."""
+    changes, rejects = changeling.decode(records, name, **options_of(like))
     assert rejects.num_rows == 0, rejects.to_pylist()
     found = changes.combine_chunks().to_batches()[0]
     if not registry.get(name).halves:
@@ -174,6 +183,26 @@ def test_absent_null_and_present_stay_apart(name: str) -> None:
     check_pair(change, batch([change]), name)
     if "partial" in registry.get(name).carries and "upsert" in registry.get(name).carries:
         assert encoded(batch([change]), name)[1].num_rows == 0, "a format that carries partial images refused one"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_the_log_leaves_out_of_meta_comes_back(name: str) -> None:
+    """Templates name only values that `meta_template` knows, of one record and of many."""
+    form = registry.get(name)
+    for case, change in CASES.items():
+        records = held(change, name)
+        if records is None:
+            continue
+        options = read_options(form, options_of(change))
+        many = pa.concat_tables([records] * 20).combine_chunks().to_batches()[0]
+        for given in (records.to_batches()[0], many):
+            changes = Decoder(form, options)(given).changes
+            stored = Decoder(form, options, templates=True)(given).changes
+            for meta in stored.column("meta").to_pylist():
+                left_out = json_text.members(meta or "{}").get("left_out", b"{}") if form.meta_templates else b"{}"
+                values = set(map(json_text.string, json_text.members(left_out).values()))
+                assert values <= VALUES.keys(), f"{case}: {meta}"
+            assert filled(stored).equals(changes), case
 
 
 @pytest.mark.parametrize("name", FORMATS)

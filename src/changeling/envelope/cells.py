@@ -1,8 +1,9 @@
 """What a dialect says once, for one record or for a whole group: its parts are cells, and a cell is one value or a column of them.
 
-A reader or a writer is one function over cells. `One` calls it with the values of one record, `Many` with the columns of all
-records of a shape. So both ways agree by construction. Where records of a group differ in what is to be done with them, `Many`
-continues with those that take the usual branch; the others leave the group (`ShapeMismatch`), and are looked at by themselves.
+A reader or a writer is one function over cells. With `ScalarCells` it is called with the values of one record, with `ColumnCells` with
+the columns of all records of a shape. So both ways agree by construction. Where records of a group differ in what is to be done with them,
+`ColumnCells` continues with those that take the usual branch. The others leave the group (`ShapeMismatch`) and form groups of their own;
+what is left after some attempts is read record by record.
 """
 
 import functools
@@ -52,16 +53,16 @@ class Cells(Operations):
 
     def object_or_none(self, raw: Cell, name: str) -> Cell:
         """What is an object, or nothing; rejects anything else by the name of its member."""
-        if raw is not None and not self.only(self.starts(raw, b"{") | ~self.present(raw)):
+        if raw is not None and not self.usually(self.starts(raw, b"{") | ~self.present(raw)):
             try:
                 json_text.members(raw)
             except msgspec.DecodeError as error:
                 raise Rejected(f"{name}: {error}") from None
         return raw
 
-    def filled_shell(self, members: Mapping[str, Cell], filling: Mapping[str, Cell]) -> Cell:
-        """An object of the members of a shell, with those of these values that are there."""
-        return self.shell({name: self.first(filling.get(name), value) for name, value in members.items()})
+    def refilled(self, members: Mapping[str, Cell], filling: Mapping[str, Cell]) -> Cell:
+        """An object of these members, with those of the values of `filling` that are there in place of their own."""
+        return self.json_object({name: self.first(filling.get(name), value) for name, value in members.items()})
 
     def value(self, members: Mapping[str, Cell], name: str) -> Cell:
         """The value of a member; None where that is missing or `null`."""
@@ -83,16 +84,16 @@ class Cells(Operations):
         """Where all of these are in their canonical form."""
         return functools.reduce(operator.and_, map(self.canonical, values))
 
-    def filled(self, text: Cell) -> Cell:
-        """JSON, `null` where there is none."""
+    def or_null(self, text: Cell) -> Cell:
+        """The same JSON, or `null` where there is none."""
         return self.first(text, b"null")
 
-    def shell(self, members: Mapping[str, Cell], taken: Sequence[str] = ()) -> Cell:
-        """An object of those of these members that are there, the first always is; values that are kept elsewhere are null."""
+    def json_object(self, members: Mapping[str, Cell], nulled: Sequence[str] = ()) -> Cell:
+        """A compact object of those of these members that are there, the first always is; the values of those `nulled` are `null`."""
         parts: list[Cell] = []
         for name, text in members.items():
             if text is not None:
-                parts += [(b"," if parts else b"{") + json_text.head(name), b"null" if name in taken else text]
+                parts += [(b"," if parts else b"{") + json_text.head(name), b"null" if name in nulled else text]
         return self.joined(*parts, b"}") if parts else b"{}"
 
     def sparse(self, members: Mapping[str, Cell]) -> Cell:
@@ -120,14 +121,14 @@ class Cells(Operations):
         if value is None:
             return None
         nested = self.matches(value, r"(?s)[{\[].*")
-        if self.any(nested) and not self.only(~(nested & self.contains(value, [b" ", b"\t", b"\n", b"\r"]))):
+        if self.any(nested) and not self.usually(~(nested & self.contains(value, [b" ", b"\t", b"\n", b"\r"]))):
             value = json_text.compact(value)
         return self.where(self.equal(value, b"null"), None, self.content(value))
 
     def csv_text(self, fields: Sequence[Cell], style: RowStyle, quoted: Collection[int] = ()) -> Cell:
         """A row of CSV of these texts; those at the places `quoted` are quoted even needlessly."""
         if quoted or not style.is_plain:
-            self.alone()
+            self.one_by_one()
             texts = [field.decode() if isinstance(field, bytes) else field for field in fields]
             return style.print(texts, quoted).encode()
         delimiter, quote = style.delimiter.encode(), style.quote.encode()

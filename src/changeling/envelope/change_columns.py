@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.envelope.column_cells import ColumnCells
 from changeling.envelope.columns import Distinct, Fields
 from changeling.envelope.groups import in_groups, rows_of
 from changeling.envelope.keys import canonical_objects, fit_rows
-from changeling.envelope.many import Many
 from changeling.envelope.objects import are_compact, are_objects
 from changeling.envelope.shapes import Names
 from changeling.envelope.text_columns import Mask, Places, as_mask, distinct_rows
@@ -37,7 +37,7 @@ class ChangeView:
         return Distinct([None if row[2] is None else TableName(*row) for row in found], places)
 
 
-class ChangeColumns(Many):
+class ChangeColumns(ColumnCells):
     """Changes of rows that are written together; `running` and `counts` are those of `Outgoing`, as columns."""
 
     def __init__(self, changes: pa.RecordBatch, native: bool, drop: frozenset[str] = frozenset()) -> None:

@@ -58,7 +58,7 @@ class Fields:
 class Columns(Cells):
     """What needs no look into JSON: conditions, choices, functions of values."""
 
-    many = True
+    is_columnar = True
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -73,20 +73,20 @@ class Columns(Cells):
         if self._plain is not None and not self._plain.all():
             raise ShapeMismatch(self._plain)
 
-    def only(self, condition: Condition) -> bool:
+    def usually(self, condition: Condition) -> bool:
         self.expect(condition)
         self.check()
         return True
 
     def branch(self, condition: Condition) -> bool:
         first = bool(condition[0])
-        self.only(condition == first)
+        self.usually(condition == first)
         return first
 
     def refuse(self, reason: Reason) -> NoReturn:
         raise ShapeMismatch(np.zeros(self.count, np.bool_))
 
-    def alone(self) -> None:
+    def one_by_one(self) -> None:
         self.refuse("")
 
     def any(self, condition: Condition) -> bool:
@@ -106,7 +106,7 @@ class Columns(Cells):
                 made.append(None)
                 failed.append(len(made) - 1)
         if failed:
-            self.only(~np.isin(places.to_numpy(), failed))
+            self.usually(~np.isin(places.to_numpy(), failed))
         return Distinct(made, places)
 
     def each_row(self, function: Callable[..., Any], *cells: Cell) -> Cell:
@@ -115,7 +115,7 @@ class Columns(Cells):
         try:
             return list(map(function, *columns))
         except (ValueError, RecursionError):
-            self.only(np.fromiter(map(_accepts(function), *columns), np.bool_, self.count))
+            self.usually(np.fromiter(map(_accepts(function), *columns), np.bool_, self.count))
             raise
 
     def holds(self, function: Callable[..., bool], *cells: Cell) -> Condition:
@@ -125,13 +125,13 @@ class Columns(Cells):
     def common(self, cell: Cell) -> Any:
         found = self._coded(cell)
         first = found.values[found.places[0].as_py()]
-        self.only(np.array([value == first for value in found.values], np.bool_)[found.places.to_numpy()])
+        self.usually(np.array([value == first for value in found.values], np.bool_)[found.places.to_numpy()])
         return first
 
     def limit(self, value: Cell, most: int) -> None:
         found = self._coded(value)
         if len(found.values) > most:
-            self.only(found.places.to_numpy() < most)
+            self.usually(found.places.to_numpy() < most)
 
     def _listed(self, cell: Cell) -> Sequence[Any]:
         if isinstance(cell, Structs):
@@ -263,7 +263,7 @@ class Columns(Cells):
     def at_least(self, number: Cell, least: int) -> Cell:
         return None if number is None else pc.max_element_wise(number, least, skip_nulls=False)
 
-    def integer(self, cell: Cell, name: str) -> Cell:
+    def int_or_text(self, cell: Cell, name: str) -> Cell:
         if cell is None:
             return None
         if isinstance(cell, pa.Array):
@@ -272,8 +272,8 @@ class Columns(Cells):
             return pa.array(cell, pa.int64())
         except (pa.ArrowInvalid, TypeError, OverflowError):
             first = next(type(one) for one in cell if one is not None)
-            self.only(np.fromiter((one is None or _is_alike(one, first) for one in cell), np.bool_))
-            return self.number(self.array(cell, pa.string()))
+            self.usually(np.fromiter((one is None or _is_alike(one, first) for one in cell), np.bool_))
+            return self.parse_int(self.array(cell, pa.string()))
 
     def less(self, number: Cell, limit: int) -> Condition:
         given = self.array(number, pa.int64())

@@ -5,43 +5,56 @@ the quotes of a record tell where its texts are, and with them all else. What th
 such as a connector's, is compared as one literal.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import SimpleNamespace
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.operations import Cell, Members
-from changeling.envelope.shapes import Shape, ShapeMismatch, decoded, require
+from changeling.envelope.quotes import BACKSLASH, QUOTE, Offsets, QuotedText
+from changeling.envelope.shapes import Shape, ShapeMismatch, decoded_texts, require
 from changeling.envelope.structs import Part
-from changeling.envelope.text_columns import Bytes, Mask, as_mask, byte_lengths, content_of
+from changeling.envelope.text_columns import Mask, as_mask, byte_lengths, content_of
 from changeling.model import json_text
 
 Path: TypeAlias = tuple[str, ...]
-Offsets: TypeAlias = npt.NDArray[np.int64]
 
-_QUOTE, _BACKSLASH, _BLANK = b'"\\ '
+_BLANK = ord(" ")
 _SAMPLES = 6
 """How many records are looked at for values that all have."""
 _TRIES = 4
 """How often a value that seemed common to all may turn out not to be."""
 _SCALAR = r"^(?:null|true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)$"
-_texts = msgspec.json.Decoder(str | None)
 
 
 def _values(text: bytes, path: Path = ()) -> dict[Path, bytes] | None:
-    """The values of a record that are no objects; None where one is an array, or an object that has no shape."""
+    """The values of a record that are not objects; None where one is an array, or the record is not JSON."""
+    try:
+        members = json_text.members(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    found: dict[Path, bytes] = {}
+    for name, value in members.items():
+        own = (*path, name)
+        inner = {own: value} if value[:1] not in (b"{", b"[") else _values(value, own) if value[:1] == b"{" else None
+        if inner is None:
+            return None
+        found |= inner
+    return found
+
+
+def _shapes(text: bytes, path: Path = ()) -> dict[Path, Shape] | None:
+    """The shapes of a record and of the objects in it; None where one has none."""
     shape = Shape.of(text)
     if shape is None:
         return None
-    found: dict[Path, bytes] = {}
+    found = {path: shape}
     for name, value in json_text.members(text).items():
-        own = (*path, name)
-        inner = {own: value} if value[:1] not in (b"{", b"[") else _values(value, own) if value[:1] == b"{" else None
+        inner = _shapes(value, (*path, name)) if value[:1] == b"{" else {}
         if inner is None:
             return None
         found |= inner
@@ -58,7 +71,8 @@ class _Bound(NamedTuple):
 class _Skeleton:
     """What the records of a group have in common: literals with a value after each, and one more."""
 
-    def __init__(self, text: bytes, constants: Collection[Path]) -> None:
+    def __init__(self, text: bytes, shapes: Mapping[Path, Shape], constants: Collection[Path]) -> None:
+        self._shapes = shapes
         self.literals = [b""]
         self.leaves: list[Path] = []
         """The values between the literals."""
@@ -68,8 +82,7 @@ class _Skeleton:
         self._add(text, (), constants)
 
     def _add(self, text: bytes, path: Path, constants: Collection[Path]) -> None:
-        shape = Shape.of(text)
-        assert shape is not None, "records of a skeleton have a shape"
+        shape = self._shapes[path]
         start = self._here()
         self.names[path] = shape.names
         members = json_text.members(text)
@@ -91,59 +104,12 @@ class _Skeleton:
         return _Bound(len(self.literals) - 1, len(self.literals[-1]))
 
 
-class _Text:
-    """The bytes of a column of records, and where the quotes are that begin or end a text."""
-
-    def __init__(self, texts: pa.Array) -> None:
-        bounds = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-        self.buffer = texts.buffers()[2]
-        self.bytes: Bytes = np.frombuffer(self.buffer, np.uint8)[: bounds[-1]]
-        self.begins, self.ends = bounds[:-1].astype(np.int64), bounds[1:].astype(np.int64)
-        own = self.bytes[bounds[0] :]
-        is_quote = own == _QUOTE
-        is_quote[1:] &= own[:-1] != _BACKSLASH
-        after_two = np.flatnonzero((own[2:] == _QUOTE) & (own[1:-1] == _BACKSLASH) & (own[:-2] == _BACKSLASH)) + 2
-        if len(after_two):
-            is_quote[after_two] = _backslashes_before(own, after_two) % 2 == 0
-        self.quotes: Offsets = np.flatnonzero(is_quote) + int(bounds[0])
-
-    def holds(self, literal: bytes, at: Offsets) -> Mask:
-        """Where a literal stands at these places."""
-        size = len(literal)
-        last = len(self.bytes) - size
-        if last < 0:
-            return np.zeros(len(at), np.bool_)
-        inside = np.minimum(at, last)
-        found = np.ndarray((last + 1,), f"V{size}", buffer=self.buffer, strides=(1,))[inside]
-        if found.tobytes() == literal * len(at):
-            right: Mask = inside == at
-            return right
-        same = found.view(np.uint8).reshape(-1, size) == np.frombuffer(literal, np.uint8)
-        found_there: Mask = same.all(axis=1) & (inside == at)
-        return found_there
-
-    def column(self, begins: Offsets, ends: Offsets) -> pa.Array:
-        """These parts of the records, one each."""
-        bounds = np.empty(2 * len(begins), np.int32)
-        bounds[::2], bounds[1::2] = begins, ends
-        parts_and_gaps = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), self.buffer])
-        return parts_and_gaps.take(pa.array(np.arange(0, len(bounds), 2)))
-
-
-def _backslashes_before(content: Bytes, places: Offsets) -> Offsets:
-    """How many backslashes stand in front of each of these places, one at least."""
-    known = np.flatnonzero(content == _BACKSLASH)
-    every = np.arange(len(known))
-    firsts = np.maximum.accumulate(np.where(np.diff(known, prepend=-2) != 1, every, 0))
-    last = np.searchsorted(known, places - 1)
-    found: Offsets = last - firsts[last] + 1
-    return found
-
-
 class FlatObjects:
     """Records of one shape, cut apart."""
 
-    def __init__(self, text: _Text, skeleton: _Skeleton, leaves: dict[Path, "_Leaf"], literals: list[Offsets]) -> None:
+    def __init__(
+        self, text: QuotedText, skeleton: _Skeleton, leaves: dict[Path, "_Leaf"], literals: list[Offsets]
+    ) -> None:
         self._text, self._skeleton, self._leaves, self._literals = text, skeleton, leaves, literals
 
     def members(self, path: Path = ()) -> Members:
@@ -202,17 +168,13 @@ class FlatObjects:
 class _Leaf:
     """The column of one value: its JSON, and what that says where all of it is of one type."""
 
-    def __init__(self, text: _Text, begins: Offsets, ends: Offsets, quoted: Mask) -> None:
+    def __init__(self, text: QuotedText, begins: Offsets, ends: Offsets, quoted: Mask) -> None:
         self.raw = raw = text.column(begins, ends)
         self.plain: Mask = np.ones(len(raw), np.bool_)
         """Where it is a value of JSON."""
         self.integer = self.text = None
         if quoted.all():
-            _, content = content_of(raw)
-            if (content == _BACKSLASH).any():
-                self.text = pa.array(decoded(raw, _texts), pa.string())
-            else:
-                self.text = text.column(begins + 1, ends - 1).cast(pa.string())
+            self.text = _contents(text, begins, ends, quoted, raw)
         elif not quoted.any():
             self.integer = _integers(raw)
             if self.integer is None:
@@ -221,15 +183,29 @@ class _Leaf:
             words = raw.filter(pa.array(~quoted))
             self.plain[~quoted] = as_mask(pc.match_substring_regex(words, _SCALAR))
             if as_mask(pc.equal(words, b"null")).all():
-                self.text = pa.array(decoded(raw, _texts), pa.string())
+                self.text = _contents(text, begins, ends, quoted, raw)
             else:
                 self.plain[quoted] = _are_texts(raw.filter(pa.array(quoted)))
+
+
+def _contents(text: QuotedText, begins: Offsets, ends: Offsets, quoted: Mask, raw: pa.Array) -> pa.Array:
+    """What these texts say; null where there is none."""
+    inner = text.column(begins + quoted, np.where(quoted, ends - 1, begins))
+    bounds, content = content_of(inner)
+    backslashes = np.flatnonzero(content == BACKSLASH)
+    if (content.take(backslashes + 1, mode="clip") != QUOTE).any():
+        return decoded_texts(raw)
+    # Most texts with escapes are documents, in which only quotes are escaped.
+    kept = content.tobytes().translate(None, b"\\") if len(backslashes) else content
+    own = (bounds - np.searchsorted(backslashes, bounds)).astype(np.int32)
+    is_there = None if quoted.all() else pa.array(quoted).buffers()[1]
+    return pa.Array.from_buffers(pa.string(), len(inner), [is_there, pa.py_buffer(own), pa.py_buffer(kept)])
 
 
 def _are_texts(raw: pa.Array) -> Mask:
     """Which of these parts between quotes have no escapes that JSON does not know."""
     try:
-        decoded(raw, _texts)
+        decoded_texts(raw)
     except ShapeMismatch as error:
         return error.plain
     return np.ones(len(raw), np.bool_)
@@ -252,16 +228,16 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
     """Records cut apart; None where they are not flat, or of too many shapes. Raises `ShapeMismatch` where few have another shape."""
     every = np.linspace(0, len(texts) - 1, _SAMPLES).astype(np.int64)
     samples = [_values(texts[int(place)].as_py()) for place in every]
-    first = samples[0]
-    if first is None or (content_of(texts)[1] < _BLANK).any():
+    first, shapes = samples[0], _shapes(texts[0].as_py())
+    if first is None or shapes is None or content_of(texts)[1].min() < _BLANK:
         return None
     alike = [sample for sample in samples if sample is not None and tuple(sample) == tuple(first)]
     constants = {
         path for path, value in first.items() if b"\\" not in value and all(sample[path] == value for sample in alike)
     }
-    text = _Text(texts)
+    text = QuotedText(texts)
     for _ in range(_TRIES):
-        skeleton = _Skeleton(texts[0].as_py(), constants)
+        skeleton = _Skeleton(texts[0].as_py(), shapes, constants)
         right, begins, ends, quoted, literals = _cut(text, skeleton)
         if not right.all():
             other = _values(texts[int(np.argmin(right))].as_py())
@@ -283,7 +259,7 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
     return None
 
 
-def _cut(text: _Text, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Offsets], list[Mask], list[Offsets]]:
+def _cut(text: QuotedText, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Offsets], list[Mask], list[Offsets]]:
     """Which records fit a skeleton; where their values begin and end, and which of these are texts; where literals begin."""
     literals = skeleton.literals
     right = np.ones(len(text.begins), np.bool_)
@@ -300,7 +276,7 @@ def _cut(text: _Text, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Of
             right &= at == text.ends
             break
         next_quote = next_quote + literal.count(b'"')
-        is_text = text.bytes.take(at, mode="clip") == _QUOTE
+        is_text = text.bytes.take(at, mode="clip") == QUOTE
         begins.append(at)
         quoted.append(is_text)
         front = behind.find(b'"')

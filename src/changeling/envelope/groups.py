@@ -1,7 +1,7 @@
 """The records of a batch in groups that are read together, and what is left to be read one by one."""
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ from changeling.envelope.shapes import ShapeMismatch
 from changeling.envelope.text_columns import Mask, Places
 
 _ATTEMPTS = 16
-"""How often a batch is tried by columns, each time without those that were odd; what is left is looked at one by one."""
+"""How often some records of a batch are tried by columns; what no attempt took is read one by one."""
 
 
 UNFIT = (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowCapacityError, pa.ArrowNotImplementedError)
@@ -20,41 +20,60 @@ UNFIT = (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowCapacityE
 Found = TypeVar("Found")
 
 
+class _Trial(NamedTuple, Generic[Found]):
+    """What became of a group: what was made of it in the end, None where it was not taken."""
+
+    made: Found | None
+    group: Places
+    """The records that it had in the end."""
+    refused: Places
+    """Those that had to leave it before, in order."""
+    attempts: int
+
+
 def in_groups(candidates: Mask, attempt: Callable[[Places], Found]) -> tuple[list[tuple[Places, Found]], Places]:
     """What `attempt` makes of the candidates, group by group, with their places; and the places of all that it does not take.
 
-    It takes those that are as the first one; it raises `ShapeMismatch` for the others, and is called again without, a limited number
-    of times: where each has a shape of its own, the cost must not grow with the square of the batch.
+    It takes records that are as the first one; it raises `ShapeMismatch` for the others, and is called again without these. They are
+    the next group. The number of calls is limited: where each record has a shape of its own, the cost must not grow with the square of
+    the batch.
     """
-    left = np.flatnonzero(candidates)
-    found: list[tuple[Places, Found]] = []
-    others = [np.flatnonzero(~candidates)]
+    waiting = np.flatnonzero(candidates)
+    taken: list[tuple[Places, Found]] = []
+    not_taken = [np.flatnonzero(~candidates)]
     attempts = 0
-    while len(left) and attempts < _ATTEMPTS:
-        group, odd = left, [left[:0]]
-        while len(group) and attempts < _ATTEMPTS:
-            attempts += 1
-            try:
-                found.append((group, attempt(group)))
-                break
-            except ShapeMismatch as error:
-                if not error.plain.any():
-                    others.append(group)
-                    break
-                odd.append(group[~error.plain])
-                group = group[error.plain]
-            except UNFIT:
-                # A value that has no place in its column: the way one by one finds out whose it is.
-                others.append(group)
-                break
+    while len(waiting) and attempts < _ATTEMPTS:
+        trial = _try(waiting, attempt, _ATTEMPTS - attempts)
+        attempts += trial.attempts
+        if trial.made is None:
+            not_taken.append(trial.group)
         else:
-            others.append(group)
-        rest = np.sort(np.concatenate(odd))
-        if len(rest) and rest[0] == left[0]:
-            others.append(rest[:1])
-            rest = rest[1:]
-        left = rest
-    return found, np.sort(np.concatenate([*others, left]))
+            taken.append((trial.group, trial.made))
+        first_is_refused = len(trial.refused) > 0 and trial.refused[0] == waiting[0]
+        if first_is_refused:
+            # No other record can be as it is: in front of the next group, it would be refused again.
+            not_taken.append(waiting[:1])
+        waiting = trial.refused[1:] if first_is_refused else trial.refused
+    return taken, np.sort(np.concatenate([*not_taken, waiting]))
+
+
+def _try(group: Places, attempt: Callable[[Places], Found], most: int) -> _Trial[Found]:
+    """Tries a group, and again without the records that it refuses, until it is taken, cannot be, or was tried often enough."""
+    refused, attempts = [group[:0]], 0
+    made: Found | None = None
+    while made is None and attempts < most:
+        attempts += 1
+        try:
+            made = attempt(group)
+        except ShapeMismatch as error:
+            if not error.plain.any():
+                break
+            refused.append(group[~error.plain])
+            group = group[error.plain]
+        except UNFIT:
+            # A value has no place in its column: reading one by one finds out whose it is.
+            break
+    return _Trial(made, group, np.sort(np.concatenate(refused)), attempts)
 
 
 class Plain(NamedTuple):

@@ -1,35 +1,34 @@
-"""JSON of many records or changes taken apart by columns."""
+"""The cells of a group: JSON and other texts taken apart, by columns."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.cells import Absent, Cell, Condition, Members, Part, as_bytes, template
-from changeling.envelope.columns import Distinct, Structs
+from changeling.envelope import keys
+from changeling.envelope.cells import Absent, Cell, Condition, Members, Part
+from changeling.envelope.columns import Structs
+from changeling.envelope.csv_columns import fields_of
+from changeling.envelope.csv_rows import Row, RowStyle
 from changeling.envelope.flat_objects import FlatObjects, Path, flat_objects
 from changeling.envelope.objects import in_order
 from changeling.envelope.parts import Parts
-from changeling.envelope.shapes import Names, Shape, decoded, first_mismatches, items
-from changeling.envelope.text_columns import as_mask, first_bytes
-from changeling.model import json_text
+from changeling.envelope.positions import are_positions
+from changeling.envelope.shapes import Names, Shape, decoded, decoded_texts, first_mismatches, items
+from changeling.envelope.text_columns import Mask, as_mask, byte_lengths, cut, every, first_bytes
 
 _SOLE = r'^\{"[^"\\]*":(?P<value>"[^"\\]*"|[^",{\[]+)\}$'
 _NATURAL = "^(?:0|[1-9][0-9]{0,18})$"
-_SIMILAR = 8
-"""How many records of a group must have the same text for it to be worth a template."""
-_texts = msgspec.json.Decoder(str | None)
 
 
 class JsonColumns(Parts):
-    """What takes JSON apart; a group continues with the records whose JSON is as that of the first one."""
+    """What takes texts apart; a group continues with the records whose JSON is as that of the first one."""
 
-    def __init__(self, count: int, templates: bool = False) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__(count)
-        self._templates = templates
         self._flat: dict[int, tuple[Cell, FlatObjects, Path]] = {}
         """What was cut apart already, by the identity of its column, which is kept."""
 
@@ -55,7 +54,7 @@ class JsonColumns(Parts):
         return self._shape(self._objects(text)).names
 
     def _objects(self, text: Cell) -> pa.Array:
-        self.only(self.present(text))
+        self.usually(self.present(text))
         return self.array(text, pa.binary())
 
     def _shape(self, texts: pa.Array) -> Shape:
@@ -80,23 +79,22 @@ class JsonColumns(Parts):
         if not text.null_count and not part.nullable:
             return Structs(part.fields, decoded(text, part.decoder))
         found = decoded(pc.fill_null(text, b"null"), part.decoder_or_none)
-        if not part.nullable:
-            self._check_nulls(text, found)
+        if not part.nullable and found.count(None) > text.null_count:
+            self._check_nulls(text, np.fromiter((one is not None for one in found), np.bool_, len(found)))
         return Structs(part.fields, found)
 
-    def _check_nulls(self, texts: pa.Array, found: Sequence[Any]) -> None:
-        """Only what is missing is nothing: the JSON value `null` is another thing."""
-        if found.count(None) > texts.null_count:
-            there = np.fromiter((one is not None for one in found), np.bool_, len(found))
-            self.only(there | as_mask(pc.is_null(texts)))
+    def _check_nulls(self, texts: pa.Array, there: Mask) -> None:
+        """A text that was there must give a value: records whose JSON is `null` leave."""
+        self.usually(there | as_mask(pc.is_null(texts)))
 
     def text(self, raw: Cell) -> Cell:
         if raw is None:
             return None
         self.check()
-        found = decoded(pc.fill_null(raw, b"null") if raw.null_count else raw, _texts)
-        self._check_nulls(raw, found)
-        return pa.array(found, pa.string())
+        found = decoded_texts(raw)
+        if found.null_count > raw.null_count:
+            self._check_nulls(raw, as_mask(pc.is_valid(found)))
+        return found
 
     def document(self, members: Mapping[str, Cell], side: str) -> Cell:
         given = members.get(side)
@@ -105,37 +103,20 @@ class JsonColumns(Parts):
         if id(given) in self._flat:
             _, flat, path = self._flat[id(given)]
             if (text := flat.text(path)) is not None:
-                self.only(~self.present(text) | self.starts(text, b"{"))
+                self.usually(~self.present(text) | self.starts(text, b"{"))
                 return text
         raw = self.array(given, pa.binary())
         missing = self.equal(raw, b"null") | ~self.present(raw)
         if missing.all():
             return None
         head = first_bytes(raw)[~missing][0]
-        self.only(missing | (first_bytes(raw) == head))
+        self.usually(missing | (first_bytes(raw) == head))
         if head == ord('"'):
-            found = pa.array(decoded(pc.fill_null(raw, b"null") if raw.null_count else raw, _texts), pa.string())
-            self.only(~self.present(found) | self.starts(found, b"{"))
+            found = decoded_texts(raw)
+            self.usually(~self.present(found) | self.starts(found, b"{"))
             return found
-        self.only(missing | (first_bytes(raw) == ord("{")))
+        self.usually(missing | (first_bytes(raw) == ord("{")))
         return self.where(missing, None, raw)
-
-    def object_meta(self, name: str, text: Cell, known: Mapping[str, tuple[str, Cell]]) -> Cell:
-        if self._templates:
-            members = self.members(text)
-            left_out = {
-                member: origin
-                for member, (origin, value) in known.items()
-                if member in members and self.equal(members[member], value).all()
-            }
-            rest = {member: value for member, value in members.items() if member not in left_out}
-            values, places = self._distinct(list(rest.values()) or [b""])
-            first = {member: as_bytes(self.array(value)[0].as_py()) for member, value in members.items()}
-            is_compact = json_text.join(first.items()) == self.array(text)[0].as_py()
-            if left_out and is_compact and _SIMILAR * len(values) <= self.count:
-                texts = [template(name, members, dict(zip(rest, row, strict=False)), left_out) for row in values]
-                return Distinct(texts, places)
-        return self.joined(b"{" + json_text.head(name), text, b"}")
 
     def ordered(self, text: Cell, names: tuple[str, ...]) -> Condition:
         if text is None:
@@ -144,3 +125,69 @@ class JsonColumns(Parts):
             _, flat, path = self._flat[id(text)]
             return np.full(self.count, flat.is_object(path) and flat.has_only(path, names))
         return as_mask(pc.match_substring_regex(self.array(text, pa.binary()), in_order(names)))
+
+    def columns(self, row: Cell, names: tuple[str, ...]) -> Members:
+        self.check()
+        return dict(zip(names, keys.values_in(pc.fill_null(row, "{}"), names), strict=True))
+
+    def key_in_row(self, columns: Cell, row: Cell) -> Cell:
+        key, names = keys.canonical_objects(columns)
+        self.usually(pc.is_valid(key))
+        if row is not None:
+            given = self.array(row, pa.binary())
+            fits = keys.fit_rows(columns, key, names, pc.fill_null(given, b"{}"))
+            self.usually(fits | as_mask(pc.is_null(given)))
+        return key
+
+    def sole_value(self, key: Cell) -> Cell:
+        return pc.struct_field(pc.extract_regex(self.array(key, pa.string()), _SOLE), "value")
+
+    def content(self, raw: Cell) -> Cell:
+        given = self.array(raw, pa.binary())
+        quoted = pc.starts_with(given, b'"')
+        found = pc.if_else(quoted, pc.binary_slice(given, 1, -1), given).cast(pa.string())
+        escaped = pc.and_(quoted, pc.match_substring(given, "\\"))
+        if not pc.any(escaped).as_py():
+            return found
+        return pc.replace_with_mask(found, pc.fill_null(escaped, False), decoded_texts(given.filter(escaped)))
+
+    def parse_natural_json(self, raw: Cell) -> Cell:
+        fits = pc.match_substring_regex(raw, _NATURAL)
+        return pc.if_else(fits, raw, None).cast(pa.string()).cast(pa.int64())
+
+    def parse_int(self, text: Cell) -> Cell:
+        if text is None:
+            return None
+        given = self.array(text, pa.string())
+        self.usually(pc.fill_null(pc.match_substring_regex(given, "^-?[0-9]{1,18}$"), True))
+        return given.cast(pa.int64())
+
+    def captured(self, text: Cell, pattern: str) -> tuple[Cell, ...]:
+        if text is None:
+            return (None,) * re.compile(pattern).groups
+        found = pc.extract_regex(self.array(text, pa.string()), f"^(?:{pattern})$")
+        return tuple(part.cast(pa.int64()) for part in found.flatten())
+
+    def behind(self, text: Cell, pattern: str) -> tuple[Cell, ...]:
+        found = pc.extract_regex(self.array(text, pa.string()), f"^(?P<front>{pattern})")
+        self.usually(as_mask(pc.is_valid(found)) & as_mask(pc.ends_with(text, b"}")))
+        front, *groups = found.flatten()
+        lengths = byte_lengths(front)
+        pieces = cut(text, np.column_stack((lengths, byte_lengths(text) - lengths)))
+        return *groups, every(pieces, 1, 2)
+
+    def components(self, position: Cell, count: int) -> tuple[Cell, ...]:
+        if position is None:
+            return (None,) * count
+        self.usually(are_positions(position) | ~self.present(position))
+        pattern = r"\.".join(f"[0-9]{{2}}(?P<n{place}>[0-9]{{1,18}})" for place in range(count))
+        found = pc.extract_regex(position, f"^{pattern}$")
+        if found.null_count:
+            # Larger numbers have no place in a column.
+            as_many = as_mask(pc.equal(pc.count_substring(position, "."), count - 1))
+            self.usually(~as_many | as_mask(pc.is_valid(found)))
+        return tuple(part.cast(pa.int64()) for part in found.flatten())
+
+    def csv_row(self, text: Cell, style: RowStyle) -> Row:
+        self.usually(self.present(text))
+        return Row(fields_of(self.array(text, pa.binary()), style), usual=True)

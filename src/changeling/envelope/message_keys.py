@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from changeling.envelope.cells import Cell, Cells
-from changeling.envelope.one import ONE
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.json_text import quote
@@ -29,7 +29,7 @@ def kept(cells: Cells, message_key: Cell, key: Cell) -> dict[str, Cell]:
 def restored(cells: Cells, meta: Mapping[str, Cell], key: Cell) -> Cell:
     """The message key that a record had, or the change's key as canonical JSON."""
     if BASE64 in meta:
-        cells.alone()
+        cells.one_by_one()
         return base64.b64decode(json_text.string(meta[BASE64]))
     return cells.text(meta[TEXT]) if TEXT in meta else key
 
@@ -47,5 +47,5 @@ def as_key(message_key: bytes | None) -> bytes | None:
 def tombstone(record: Record, table: TableName | None) -> Change:
     """A message without a value: its key may name a row, of a table that is known from elsewhere."""
     key = as_key(record.key)
-    meta = json_text.join([("tombstone", b"true"), *kept(ONE, record.key, key).items()])
+    meta = json_text.join([("tombstone", b"true"), *kept(SCALARS, record.key, key).items()])
     return Change(op=Operation.MESSAGE, table=table, key=key, meta=meta)

@@ -1,4 +1,4 @@
-"""The operations on cells: the contract of `One` and `Many`, which `cells.py` explains."""
+"""The operations on cells: the contract of `ScalarCells` and `ColumnCells`, which `cells.py` explains."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,29 +18,39 @@ Names = tuple[str, ...]
 
 
 class Operations(ABC):
-    """What can be done with cells, and differs for one record and for many."""
+    """What can be done with cells, and differs for one record and for many.
 
-    many: ClassVar[bool]
+    A condition does one of four things, by what the records are that it does not hold for:
+
+    - `expect`: they are wrong, and are rejected with the reason;
+    - `usually`: they are right but rare. `if not cells.usually(condition): …` is code for one record at a time;
+    - `branch`: they are as common as the others. Both branches of `if cells.branch(condition): …` are code for groups, too;
+    - `one_by_one`: all records that get there are rare. What follows is code for one record at a time.
+
+    The last three split a group: records that take another way leave it, and are read in a group of their own, or alone.
+    """
+
+    is_columnar: ClassVar[bool]
 
     @abstractmethod
     def expect(self, condition: Condition, reason: Reason = "") -> None:
-        """Rejects records for which this does not hold."""
+        """Rejects records for which this does not hold; those of a group leave it, and get their reason when they are read alone."""
 
     @abstractmethod
-    def only(self, condition: Condition) -> bool:
-        """Whether this holds; a group continues with the records for which it does."""
+    def usually(self, condition: Condition) -> bool:
+        """Whether this holds. Of a group, it always does: the records for which it does not leave it."""
 
     @abstractmethod
     def branch(self, condition: Condition) -> bool:
-        """Whether this holds; a group continues with the records that are as the first one."""
+        """Whether this holds. Of a group, for its first record: those for which it is otherwise leave it."""
 
     @abstractmethod
     def refuse(self, reason: Reason) -> NoReturn:
         """Rejects all of the records."""
 
     @abstractmethod
-    def alone(self) -> None:
-        """What follows looks at values of one record: a group ends here."""
+    def one_by_one(self) -> None:
+        """What follows is code for one record at a time, whose cells are values: all records of a group leave it."""
 
     @abstractmethod
     def any(self, condition: Condition) -> bool:
@@ -52,11 +62,14 @@ class Operations(ABC):
 
     @abstractmethod
     def each(self, function: Callable[..., Any], *cells: Cell) -> Cell:
-        """A function of values, which may raise `Rejected`, of these cells; equal values are looked at once."""
+        """What a function, which may raise `Rejected`, makes of the values of these cells.
+
+        It is called once for each distinct combination of values in a group, so it must depend on nothing else.
+        """
 
     @abstractmethod
     def each_row(self, function: Callable[..., Any], *cells: Cell) -> Cell:
-        """As `each`, for values that are seldom equal."""
+        """As `each`, for values that are seldom equal: it is called for every record."""
 
     @abstractmethod
     def holds(self, function: Callable[..., bool], *cells: Cell) -> Condition:
@@ -155,8 +168,8 @@ class Operations(ABC):
         """A text with each of these letters twice."""
 
     @abstractmethod
-    def natural(self, raw: Cell) -> Cell:
-        """A natural number of 63 bits in JSON; None where it is anything else."""
+    def parse_natural_json(self, raw: Cell) -> Cell:
+        """JSON as a natural number of 63 bits; None where it is anything else."""
 
     @abstractmethod
     def is_set(self, cell: Cell) -> Condition:
@@ -186,7 +199,7 @@ class Operations(ABC):
         """A text as a JSON string with the fewest escapes; `null` where there is none."""
 
     @abstractmethod
-    def digits(self, number: Cell) -> Cell:
+    def int_json(self, number: Cell) -> Cell:
         """An integer as JSON; `null` where there is none."""
 
     @abstractmethod
@@ -210,7 +223,7 @@ class Operations(ABC):
         """A number, or the least one."""
 
     @abstractmethod
-    def integer(self, cell: Cell, name: str) -> Cell:
+    def int_or_text(self, cell: Cell, name: str) -> Cell:
         """An integer, which may be printed as text; `name` says whose it is."""
 
     @abstractmethod
@@ -222,7 +235,7 @@ class Operations(ABC):
         """The texts in the groups of a pattern, all with names, that JSON begins with, and what follows; None where it does not."""
 
     @abstractmethod
-    def number(self, text: Cell) -> Cell:
+    def parse_int(self, text: Cell) -> Cell:
         """The integer that a text is."""
 
     @abstractmethod
@@ -238,7 +251,7 @@ class Operations(ABC):
         """Where a text is a position."""
 
     @abstractmethod
-    def printed(self, number: Cell) -> Cell:
+    def int_text(self, number: Cell) -> Cell:
         """An integer as text."""
 
     @abstractmethod

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.cells import Cell, Cells
+from changeling.envelope.column_cells import ColumnCells
 from changeling.envelope.columns import Distinct
-from changeling.envelope.many import Many
-from changeling.envelope.one import ONE, One
 from changeling.envelope.positions import positions
+from changeling.envelope.scalar_cells import SCALARS, ScalarCells
 from changeling.model import arrow_layouts
 from changeling.model.change import Change, Record
 from changeling.model.operation import Image
@@ -35,7 +35,7 @@ class ChangeCells(NamedTuple):
     schema: Cell = None
 
 
-class RecordCells(NamedTuple):
+class GroupRecords(NamedTuple):
     """The records of a group, all with the same headers; if one of them is a tombstone, all are, and `value` is None."""
 
     value: Cell
@@ -45,12 +45,12 @@ class RecordCells(NamedTuple):
 
 
 Reader: TypeAlias = Callable[[Cells, Any], ChangeCells | Sequence[Change]]
-"""What a record says: `Record`, or the records of a group as `RecordCells`. Only a record by itself may give any number of changes."""
+"""What a record says: `Record`, or the records of a group as `GroupRecords`. Only a record by itself may give any number of changes."""
 
 
 def one_by_one(read: Reader, templates: bool = False) -> Callable[[Record], Sequence[Change]]:
     """The way record by record."""
-    cells = One(templates)
+    cells = ScalarCells(templates)
 
     def decode(record: Record) -> Sequence[Change]:
         found = read(cells, record)
@@ -61,7 +61,7 @@ def one_by_one(read: Reader, templates: bool = False) -> Callable[[Record], Sequ
 
 def change_of(found: ChangeCells) -> Change:
     """The change of one record."""
-    return Change(**_with_kinds(ONE, found)._asdict())
+    return Change(**_with_kinds(SCALARS, found)._asdict())
 
 
 def _with_kinds(cells: Cells, found: ChangeCells) -> ChangeCells:
@@ -82,13 +82,13 @@ def by_columns(
     """
 
     def decode(records: pa.RecordBatch) -> pa.RecordBatch:
-        cells = Many(records.num_rows, templates)
+        cells = ColumnCells(records.num_rows, templates)
         headers = _common_headers(cells, records.column("headers"))
         cells.branch(cells.present(records.column("value")))
         value, key, topic = (_column(records, name) for name in ("value", "key", "topic"))
-        found = read(cells, RecordCells(value, key, topic, headers))
+        found = read(cells, GroupRecords(value, key, topic, headers))
         if not isinstance(found, ChangeCells):
-            cells.alone()
+            cells.one_by_one()
             raise TypeError("a group gives cells")
         cells.check()
         found = _with_kinds(cells, found)
@@ -102,12 +102,12 @@ def by_columns(
     return decode
 
 
-def _common_headers(cells: Many, headers: pa.ListArray) -> tuple[tuple[str, bytes | None], ...]:
+def _common_headers(cells: ColumnCells, headers: pa.ListArray) -> tuple[tuple[str, bytes | None], ...]:
     """The headers of the first record; a group continues with those that have the same."""
     if headers.null_count == len(headers):
         return ()
     counts = pc.fill_null(pc.list_value_length(headers), 0)
-    cells.only(pc.equal(counts, counts[0]))
+    cells.usually(pc.equal(counts, counts[0]))
     found = []
     for place in range(counts[0].as_py()):
         pairs = pc.list_element(headers, place)
@@ -128,7 +128,7 @@ def _column(records: pa.RecordBatch, name: str) -> Cell:
 
 
 def _batch(
-    cells: Many, found: ChangeCells, origin: pa.Array, source: str, encoding: str, arrived: pa.Array
+    cells: ColumnCells, found: ChangeCells, origin: pa.Array, source: str, encoding: str, arrived: pa.Array
 ) -> pa.RecordBatch:
     """As a batch of layout `CHANGES`."""
     given = {
@@ -144,7 +144,7 @@ def _batch(
     return pa.record_batch(columns, schema=arrow_layouts.CHANGES)
 
 
-def _tables(cells: Many, table: Cell) -> pa.Array:
+def _tables(cells: ColumnCells, table: Cell) -> pa.Array:
     known: list[TableName | None] = table.values if isinstance(table, Distinct) else [table]
     places = table.places if isinstance(table, Distinct) else cells.array(0)
     return arrow_layouts.tables_array(known).take(places)

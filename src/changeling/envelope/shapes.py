@@ -37,6 +37,7 @@ _END = re.compile(rb"\s*\}\s*\Z")
 UNUSABLE = re.compile(r'["\\\x00-\x1f]')
 """What a name of a struct of msgspec's must not contain."""
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TEXTS = msgspec.json.Decoder(str | None)
 _NOTHING = msgspec.Raw(b"")
 _in_order = msgspec.structs.astuple
 
@@ -199,6 +200,11 @@ def decoded(texts: pa.Array, decoder: msgspec.json.Decoder[Any]) -> list[Any]:
     if found is not None:
         return found
     raise ShapeMismatch(np.fromiter(map(_accepted(decoder.decode), texts.to_pylist()), np.bool_, len(texts)))
+
+
+def decoded_texts(texts: pa.Array) -> pa.Array:
+    """The contents of JSON strings, null where one is `null` or missing; raises `ShapeMismatch` where some are anything else."""
+    return pa.array(decoded(pc.fill_null(texts, b"null") if texts.null_count else texts, _TEXTS), pa.string())
 
 
 def _all_decoded(texts: pa.Array, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:

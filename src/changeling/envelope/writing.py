@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from changeling.envelope.cells import Cell, Cells, Condition, Members, as_bytes
 from changeling.envelope.change_columns import ChangeColumns, RecordColumns
-from changeling.envelope.one import ONE
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.model import arrow_layouts, times
 from changeling.model.change import Record
 
@@ -51,7 +51,7 @@ def one_by_one(write: Writer) -> Callable[[Any], Sequence[Record]]:
     def encode(out: Any) -> Sequence[Record]:
         return [
             Record(as_bytes(made.value), as_bytes(made.key), tuple(made.headers), made.topic)
-            for made in write(ONE, out)
+            for made in write(SCALARS, out)
             if made.where
         ]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeling.envelope.cells import Cell
-from changeling.envelope.many import Many
+from changeling.envelope.column_cells import ColumnCells
 from changeling.feeds.completion import Completed
 from changeling.feeds.dialect_spelling import Spelling, spellings, with_user
 from changeling.feeds.feed import Feed
@@ -155,7 +155,7 @@ class FeedEncoder:
 
     def _batch(self, changes: Sequence[ToPublish], before: int, source: str) -> pa.RecordBatch:
         """Changes as the encoder reads them; `before` says how many the feed has published already."""
-        cells = Many(len(changes))
+        cells = ColumnCells(len(changes))
         shown = [self._shown(one.change) for one in changes]
         before_sides, after_sides = [one.before for one in shown], [one.after for one in shown]
         places = [self._place(one, before + number) for number, one in enumerate(changes, 1)]
@@ -225,31 +225,31 @@ class FeedEncoder:
         there = [one for one in sides if one is not None]
         if not there:
             return pa.nulls(len(sides), pa.string())
-        cells = Many(len(there))
+        cells = ColumnCells(len(there))
         columns = self._columns([one.row for one in there], self._shape.columns)
         sizes = cells.array([one.size for one in there], pa.string())
-        made = cells.shell({name: cells.filled(values) for name, values in columns.items()})
+        made = cells.json_object({name: cells.or_null(values) for name, values in columns.items()})
         # A document of XTDB has no member for what it does not have.
         parts = cells.equal(sizes, Image.PARTIAL) | cells.mask(self._feed.format == "xtdb")
         if cells.any(parts):
             made = cells.where(parts, cells.first(cells.sparse(columns), b"{}"), made)
         by_key = cells.equal(sizes, Image.KEY)
         if cells.any(by_key):
-            made = cells.where(by_key, cells.shell(self._key_columns(cells, columns)), made)
+            made = cells.where(by_key, cells.json_object(self._key_columns(cells, columns)), made)
         shown = np.array([one is not None for one in sides])
         return cells.array(made, pa.string()).take(pa.array(np.cumsum(shown) - 1, mask=~shown))
 
     def _keys(self, changes: Sequence[Completed]) -> pa.Array:
         """The keys, as the images spell them: that of a change is spelled as rows are found by it."""
-        cells = Many(len(changes))
+        cells = ColumnCells(len(changes))
         rows = [(one.before if one.op is Operation.DELETE else one.after) or {} for one in changes]
         columns = self._key_columns(cells, self._columns(rows, self._shape.key_columns))
         canonical = {name: list(map(json_text.canonical, cells.array(columns[name]).to_pylist())) for name in columns}
-        return cells.array(cells.shell(dict(sorted(canonical.items()))), pa.string())
+        return cells.array(cells.json_object(dict(sorted(canonical.items()))), pa.string())
 
-    def _key_columns(self, cells: Many, columns: Mapping[str, pa.Array]) -> dict[str, Cell]:
+    def _key_columns(self, cells: ColumnCells, columns: Mapping[str, pa.Array]) -> dict[str, Cell]:
         names = [column.source_name for column in self._shape.key_columns]
-        return {name: cells.filled(columns[name]) for name in names}
+        return {name: cells.or_null(columns[name]) for name in names}
 
     def _columns(self, rows: Sequence[Row], columns: Sequence[ReplicaColumn]) -> dict[str, pa.Array]:
         """The values of rows by column, as the dialect spells them; null where a row has none."""

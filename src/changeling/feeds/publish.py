@@ -33,6 +33,7 @@ from changeling.feeds.topic import (
     topic_table,
 )
 from changeling.formats.decoding import gc_paused
+from changeling.iceberg.conditions import all_of, equals
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import Writer
 from changeling.log import log_tables
@@ -311,17 +312,13 @@ class FeedPublisher:
             return 0
         moment, name = datetime.now(UTC), f"feed {self.feed.name}"
         place = f"{name} of {self.feed.id}, point {point}{part and ', '}{part}"
+        given = rejects.select(["reason", "origin", "raw", "key", "headers", "topic"]).to_pylist()
         rows: list[dict[str, object]] = [
-            {
-                **{column: row[column] for column in ("reason", "origin", "raw", "key", "headers", "topic")},
-                "id": f"{place}, {number}",
-                "source": name,
-                "batch": point,
-                "ingested_at": moment,
-            }
-            for number, row in enumerate(rejects.to_pylist())
+            {**row, "id": f"{place}, {number}", "source": name, "batch": point, "ingested_at": moment}
+            for number, row in enumerate(given)
         ]
-        known = set(self._shared.tables.rows(log_tables.REJECTS, columns=("id",)).column("id").to_pylist())
+        own = all_of([equals("source", name), equals("batch", point)])
+        known = set(self._shared.tables.rows(log_tables.REJECTS, own, ("id",)).column("id").to_pylist())
         fresh = [row for row in rows if row["id"] not in known]
         if fresh:
             self._shared.lake.append_rows(log_tables.REJECTS, fresh, moment)

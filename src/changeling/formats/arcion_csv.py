@@ -176,7 +176,7 @@ def reader(options: ArcionCsvRead) -> Reader:
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         if record.value is None:
-            cells.alone()
+            cells.one_by_one()
             return [message_keys.tombstone(record, options.table_of_topic(record.topic))]
         header = None if options.header is False else dict(record.headers).get(HEADER)
         frame = cells.common(cells.each(functools.partial(frame_of, header), record.topic))
@@ -252,14 +252,14 @@ def writer(options: ArcionCsvWrite) -> Writer:
 
     def write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
         change, meta = out.change, kept(cells, out)
-        if not cells.only(cells.one_of(change.op, outgoing.ROWS)):
+        if not cells.usually(cells.one_of(change.op, outgoing.ROWS)):
             return outgoing.without_row(cells, out, meta)
         was_snapshot = out.native and "cursor" not in meta
         snapshot = was_snapshot if options.mode is None else options.mode == "snapshot"
         becomes_snapshot = snapshot and not was_snapshot
         if becomes_snapshot:
             _check_snapshot(cells, out)
-            if not cells.only(cells.equal(change.after_image, Image.FULL)):
+            if not cells.usually(cells.equal(change.after_image, Image.FULL)):
                 return []
         raw_cursor = meta.get("cursor")
         ours = not snapshot and outgoing.is_ours(cells, raw_cursor)
@@ -292,7 +292,7 @@ def writer(options: ArcionCsvWrite) -> Writer:
             end = cells.csv_text([cells.each(incoming.LETTERS.get, change.op), place, counts], style)
             value = cells.joined(value, options.delimiter.encode(), end)
         if "record" in meta:
-            cells.alone()
+            cells.one_by_one()
             value = _original(style, json_text.string(meta["record"]), value.decode(), snapshot)
         empty = cells.equal(value, b"")
         cells.lose(out, empty & ~lacking, "null", "a row of one column that is NULL is an empty line; set null_text")
@@ -326,7 +326,7 @@ def _said(fields: Sequence[Field]) -> list[Field]:
 def _check_snapshot(cells: Cells, out: Cell) -> None:
     """Loses what a row of a snapshot cannot express."""
     change = out.change
-    if not cells.only(cells.one_of(change.op, (Operation.READ, Operation.INSERT))):
+    if not cells.usually(cells.one_of(change.op, (Operation.READ, Operation.INSERT))):
         out.lose(change.op.value, f"a snapshot contains rows as they are found, and no {change.op.value}s")
     losses = {
         "keys-only": (cells.equal(change.after_image, Image.NONE), f"{_FULL}, and this change has only the key"),

@@ -12,9 +12,9 @@ import msgspec
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members, Names
-from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import arcion
 from changeling.formats.arcion import cursor, incoming, outgoing, table_name
@@ -100,7 +100,7 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         members = {} if record.value is None else cells.members(record.value)
         if "opType" not in members:
-            cells.alone()
+            cells.one_by_one()
             table = options.table_of_topic(record.topic)
             if record.value is None:
                 return [message_keys.tombstone(record, table)]
@@ -113,7 +113,7 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
         plan = cells.each(plan_of, members.get("tableName", b"null"), members.get("exists", b"{}"))
         sides = [cells.value(members, side) for side in _OBJECTS]
         for check, raw in zip(_OBJECTS.values(), sides, strict=True):
-            if raw is not None and not cells.only(cells.starts(raw, b"{") | ~cells.present(raw)):
+            if raw is not None and not cells.usually(cells.starts(raw, b"{") | ~cells.present(raw)):
                 check(raw)
         read_cursor = cursor.read(cells, members["cursor"])
         noted = cells.fields(read_cursor.changeling)
@@ -123,13 +123,13 @@ def reader_of(layout: Layout, options: ReadOptions, *, is_snapshot: bool = False
         if is_snapshot:
             found = cells.equal(change.op, Operation.INSERT) & ~cells.present(change.position)
             change = change._replace(op=cells.where(found, Operation.READ, change.op))
-        if tuple(members) == layout.members and cells.only(cells.mask(usual)):
+        if tuple(members) == layout.members and cells.usually(cells.mask(usual)):
             # Those of a group have no blanks that would have to go.
-            raw_cursor = members["cursor"] if cells.many else json_text.compact(members["cursor"])
+            raw_cursor = members["cursor"] if cells.is_columnar else json_text.compact(members["cursor"])
             counts = [b',"operationcount":', members["operationcount"]] if layout.has_exists else []
             meta = cells.joined(cells.each(attrgetter("kept"), plan), b'"cursor":', raw_cursor, *counts, b"}")
         else:
-            cells.alone()
+            cells.one_by_one()
             meta = json_text.join([("record", json_text.compact(record.value or b""))])
         if not layout.has_exists:
             meta = cells.merged(meta, cells.sparse(message_keys.kept(cells, record.key, change.key)))
@@ -159,12 +159,12 @@ def _bare_row(layout: Layout, plan: Plan, members: dict[str, bytes], message_key
     if plan.table is None:
         raise Rejected("a bare row names no table; say which with --table")
     row = {name: b"null" if value == NULL_CELL else value for name, value in members.items()}
-    change = incoming.row_found(ONE, plan, row)
+    change = incoming.row_found(SCALARS, plan, row)
     meta, odd = {"row": b"true"}, [name for name, value in members.items() if value == layout.other_null]
     if odd:
         meta[layout.other_nulls] = quote(odd)
     if not layout.has_exists:
-        meta |= message_keys.kept(ONE, message_key, change.key)
+        meta |= message_keys.kept(SCALARS, message_key, change.key)
     return change._replace(meta=json_text.join(meta.items()))
 
 
@@ -181,14 +181,14 @@ def writer_of(
 
     def write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
         change, meta = out.change, kept(cells, out)
-        if not cells.only(cells.one_of(change.op, outgoing.ROWS)):
+        if not cells.usually(cells.one_of(change.op, outgoing.ROWS)):
             return outgoing.without_row(cells, out, meta)
         key = message_keys.restored(cells, meta, change.key)
         if "row" in meta:
-            cells.alone()
+            cells.one_by_one()
             return [RecordCells(_bare_row_text(layout, change, meta), key)]
         if "record" in meta:
-            cells.alone()
+            cells.one_by_one()
             if not chosen:
                 return [RecordCells(meta["record"], key)]
             record = json_text.members(meta["record"])
@@ -231,7 +231,7 @@ def writer_of(
                 "exists": exists,
                 "operationcount": cells.quoted(outgoing.totals(cells, out)) if counts is None else counts,
             }
-        return [RecordCells(cells.shell(members), key)]
+        return [RecordCells(cells.json_object(members), key)]
 
     return write
 

@@ -81,7 +81,7 @@ def reader(options: CanalRead) -> Reader:
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         if record.value is None:
-            cells.alone()
+            cells.one_by_one()
             return [message_keys.tombstone(record, options.table)]
         message = cells.members(record.value)
         if "type" not in message:
@@ -98,11 +98,11 @@ def reader(options: CanalRead) -> Reader:
         change = ChangeCells(
             op=op,
             table=cells.each(attrgetter("name"), table),
-            commit_time=cells.time(cells.number(time), times.NANOS_PER_MILLI),
+            commit_time=cells.time(cells.parse_int(time), times.NANOS_PER_MILLI),
             schema=cells.each(attrgetter("schema"), table),
-            meta=cells.shell(message, _TAKEN),
+            meta=cells.json_object(message, _TAKEN),
         )
-        if not cells.only(cells.one_of(op, list(_ROWS))):
+        if not cells.usually(cells.one_of(op, list(_ROWS))):
             statement = message.get("sql", b'""')
             return change._replace(meta=json_text.join({**message, "statement": statement}.items()))
         cells.expect(cells.present(data), "a message without rows: `data` is missing")
@@ -111,7 +111,7 @@ def reader(options: CanalRead) -> Reader:
         def changed(row: Cell, shown: Cell) -> ChangeCells:
             return change._replace(**dict(zip(_IMAGES, cells.by_value(_images, plan, row, shown), strict=True)))
 
-        if cells.many:
+        if cells.is_columnar:
             shown = None if old is None else cells.items(cells.first(old, b"[null]"), 1, str)[0]
             return changed(cells.items(data, 1, str)[0], shown)
         rows, before = json_text.items(data), json_text.items(old or b"[]")
@@ -185,29 +185,29 @@ def _write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
     change, meta = out.change, kept(cells, out)
     if "tombstone" in meta:
         return [RecordCells(None, message_keys.restored(cells, meta, change.key))]
-    is_row = cells.only(cells.one_of(change.op, list(_ROWS)))
+    is_row = cells.usually(cells.one_of(change.op, list(_ROWS)))
     data, old, key, columns = by_rows(cells, change, _written, out.native) if is_row else (None,) * 4
     if meta:
         members = {name: text for name, text in meta.items() if is_row or name != "statement"}
-        return [RecordCells(cells.filled_shell(members, {"data": data, "old": old}), change.key)]
+        return [RecordCells(cells.refilled(members, {"data": data, "old": old}), change.key)]
     millis = milliseconds(cells, out, "a message's time has milliseconds, this one has more digits")
     statement = b'""' if is_row else json_text.members(change.meta or b"{}").get("statement", b'""')
     members = {
-        "data": cells.filled(data),
+        "data": cells.or_null(data),
         "database": cells.each(lambda table: quote(None if table is None else table.catalog), change.table),
-        "es": cells.digits(millis),
-        "id": cells.digits(out.running),
+        "es": cells.int_json(millis),
+        "id": cells.int_json(out.running),
         "isDdl": b"false" if is_row else b"true",
-        "mysqlType": cells.filled(columns),
-        "old": cells.filled(old),
-        "pkNames": cells.filled(key),
+        "mysqlType": cells.or_null(columns),
+        "old": cells.or_null(old),
+        "pkNames": cells.or_null(key),
         "sql": statement if statement[:1] == b'"' else b'""',
         "sqlType": b"null",
         "table": cells.each(lambda table: quote("" if table is None else table.name), change.table),
-        "ts": cells.digits(millis),
+        "ts": cells.int_json(millis),
         "type": cells.each(lambda op: quote(_NAMES[op]), change.op),
     }
-    return [RecordCells(cells.shell(members), change.key)]
+    return [RecordCells(cells.json_object(members), change.key)]
 
 
 def _written(cells: Cells, row: Row, native: bool) -> Sequence[Cell]:
@@ -219,11 +219,11 @@ def _written(cells: Cells, row: Row, native: bool) -> Sequence[Cell]:
     )
     deleted = kind.op is Operation.DELETE
     shown = before if deleted else after
-    old = None if deleted or before is None else cells.array_of([cells.shell(before)])
+    old = None if deleted or before is None else cells.array_of([cells.json_object(before)])
     columns = None
     if kind.schema is not None:
         columns = quote({column.name: _wire(column) for column in schema_from_json(kind.schema).columns})
-    return cells.array_of([cells.shell(key if shown is None else shown)]), old, quote(list(key) or None), columns
+    return cells.array_of([cells.json_object(key if shown is None else shown)]), old, quote(list(key) or None), columns
 
 
 def _wire(column: Column) -> str:

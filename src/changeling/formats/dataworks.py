@@ -142,7 +142,7 @@ def reader(options: DataworksRead) -> Reader:
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         if record.value is None:
-            cells.alone()
+            cells.one_by_one()
             return [message_keys.tombstone(record, table_of(None, record.topic).name)]
         header = dict(record.headers).get(HEADER)
         if header is None and cells.branch(cells.starts(record.value, b"{")):
@@ -167,13 +167,13 @@ def _roles_of(names: Collection[str]) -> dict[str, str]:
 def _usual_json(cells: Cells, value: Cell) -> _Fields | None:
     """A record whose metadata is first, and in plain spelling: its row stays as it is; None where it is another one."""
     sequence, letter, time, before, after, rest = cells.behind(value, _PLAIN)
-    if not cells.only(cells.starts(rest, b'"')):
+    if not cells.usually(cells.starts(rest, b'"')):
         return None
     image = cells.joined(b"{", rest)
-    if not cells.only(~cells.contains(image, _QUOTED) & ~cells.matches(time, _SECONDS)):
+    if not cells.usually(~cells.contains(image, _QUOTED) & ~cells.matches(time, _SECONDS)):
         return None
     cells.check_object(value)
-    millis = cells.number(cells.value({TIME: time}, TIME))
+    millis = cells.parse_int(cells.value({TIME: time}, TIME))
     texts = {SEQUENCE: sequence, OPERATION: letter, BEFORE: before, AFTER: after}
     return _Fields(texts, cells.time(millis, times.NANOS_PER_MILLI), image)
 
@@ -186,7 +186,7 @@ def _other_json(cells: Cells, value: bytes) -> _Fields:
     row = {name: part for name, part in members.items() if name not in taken}
     texts = {role: _text(role, members[name]) for role, name in roles.items()}
     shell = json_text.join((name, part if name in taken else b"null") for name, part in members.items())
-    return _Fields(texts, _nanos(cells, texts[TIME]), cells.shell(row), row, {"envelope": shell})
+    return _Fields(texts, _nanos(cells, texts[TIME]), cells.json_object(row), row, {"envelope": shell})
 
 
 def _csv(cells: Cells, value: Cell, plan: _Header, style: RowStyle) -> _Fields:
@@ -205,11 +205,11 @@ def _csv(cells: Cells, value: Cell, plan: _Header, style: RowStyle) -> _Fields:
     if quoted:
         meta["quoted"] = quote([plan.names[place] for place in quoted])
     millis = cells.matches(time, "0|-?[1-9][0-9]*") & ~cells.matches(time, _SECONDS)
-    if not (plan.plain and cells.only(millis | ~cells.present(time))):
-        cells.alone()
+    if not (plan.plain and cells.usually(millis | ~cells.present(time))):
+        cells.one_by_one()
         shell = {name: None if place in own else found[place] for place, name in enumerate(plan.names)}
         meta["envelope"] = quote(shell)
-    return _Fields(texts, nanos, cells.shell(row), row, meta)
+    return _Fields(texts, nanos, cells.json_object(row), row, meta)
 
 
 def _text(role: str, raw: bytes) -> str | None:
@@ -224,7 +224,7 @@ def _nanos(cells: Cells, text: Cell) -> Cell:
     whole = cells.matches(text, _INTEGER) | ~cells.present(text)
     cells.expect(whole, lambda: f"`{TIME}` must be a whole number of milliseconds, it is {text[:40]!r}")
     seconds = cells.branch(cells.matches(text, _SECONDS))
-    return cells.time(cells.number(text), times.NANOS_PER_SECOND if seconds else times.NANOS_PER_MILLI)
+    return cells.time(cells.parse_int(text), times.NANOS_PER_SECOND if seconds else times.NANOS_PER_MILLI)
 
 
 def _change(cells: Cells, fields: _Fields, table: Cell, record_key: Cell) -> ChangeCells:
@@ -280,7 +280,7 @@ def position_of(cells: Cells, text: Cell, is_before: Condition) -> Cell:
     """
     half = cells.where(is_before, 0, 1)
     (number,) = cells.captured(text, r"(?P<number>[0-9]{1,18})")
-    if cells.only(cells.present(number)):
+    if cells.usually(cells.present(number)):
         return cells.position(number, half)
     match = _SEQUENCE.fullmatch(text)
     if match is None:
@@ -322,13 +322,13 @@ def writer(options: DataworksWrite) -> Writer:
     def write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
         change, meta = out.change, kept(cells, out)
         topic = cells.each(topic_of, change.table)
-        if not cells.only(cells.one_of(change.op, list(LETTERS))):
+        if not cells.usually(cells.one_of(change.op, list(LETTERS))):
             return [RecordCells(None, message_keys.restored(cells, meta, change.key), topic)]
         read_in = "csv" if "layout" in meta else "json"
         layout = options.layout or read_in
         retyped = read_in == "csv" and layout == "json"
         if retyped or "envelope" in meta or "quoted" in meta:
-            cells.alone()
+            cells.one_by_one()
         envelope, needless = meta.get("envelope", b"{}"), msgspec.json.decode(meta.get("quoted", b"[]"))
         metadata: Members = json_text.members(envelope)
         # What surrounded the row is worth keeping only in its original layout.
@@ -380,19 +380,19 @@ def topic_of(table: TableName | None) -> str | None:
 
 
 def _metadata(cells: Cells, out: Cell, start: int) -> Members:
-    number = cells.printed(cells.plus(out.running, start - 1))
+    number = cells.int_text(cells.plus(out.running, start - 1))
     if out.native:
         number = cells.fields(out.change.transaction).id
-        if not cells.only(cells.present(number)):
+        if not cells.usually(cells.present(number)):
             number = str(position.decode(out.change.position or "")[0])
     millis = milliseconds(cells, out, "a record's time has milliseconds, this one has more digits")
-    seconds = cells.matches(cells.printed(millis), _SECONDS)
+    seconds = cells.matches(cells.int_text(millis), _SECONDS)
     why = "the time {} in milliseconds has ten digits, which readers take for seconds"
     cells.lose(out, seconds, "commit_time", lambda: why.format(millis))
     return {
         SEQUENCE: cells.quoted(number),
         OPERATION: cells.each(lambda op: quote(LETTERS[op]), out.change.op),
-        TIME: cells.digits(cells.where(seconds, None, millis)),
+        TIME: cells.int_json(cells.where(seconds, None, millis)),
         BEFORE: b"",
         AFTER: b"",
     }
@@ -413,7 +413,7 @@ def _in_order(metadata: Members, row: Members) -> Members:
 
 
 def _every_column(cells: Cells, out: Cell, image: Cell, size: Cell) -> Cell:
-    if out.native or cells.only(cells.equal(size, Image.FULL) | ~cells.present(image)):
+    if out.native or cells.usually(cells.equal(size, Image.FULL) | ~cells.present(image)):
         return image
     row, schema = json_text.members(image), out.schema
     names = [column.name for column in schema.columns] if schema is not None else list(row)

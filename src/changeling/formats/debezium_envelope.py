@@ -43,8 +43,8 @@ def operation_by(letters: Mapping[str, Operation], owner: str) -> Callable[[byte
 
 def transaction_block(cells: Cells, name: Cell, total: Cell, order: Cell) -> Cell:
     """The transaction of an event: its id as text, and the event's places in the log and in the transaction."""
-    places = {"total_order": cells.digits(total), "data_collection_order": cells.digits(order)}
-    return cells.shell({"id": cells.quoted(name), **places})
+    places = {"total_order": cells.int_json(total), "data_collection_order": cells.int_json(order)}
+    return cells.json_object({"id": cells.quoted(name), **places})
 
 
 def key_columns(cells: Cells, key: Cell) -> tuple[Cell, Cell]:
@@ -56,10 +56,10 @@ def key_columns(cells: Cells, key: Cell) -> tuple[Cell, Cell]:
     except msgspec.DecodeError:
         return None, None
     if "payload" not in names or not names <= {"schema", "payload"}:
-        cells.only(~(cells.starts(key, b'{"payload":') | cells.starts(key, b'{"schema":')))
+        cells.usually(~(cells.starts(key, b'{"payload":') | cells.starts(key, b'{"schema":')))
         return key, None
     found = cells.members(key)
-    return (found["payload"] if cells.only(cells.starts(found["payload"], b"{")) else None), found.get("schema")
+    return (found["payload"] if cells.usually(cells.starts(found["payload"], b"{")) else None), found.get("schema")
 
 
 def row_key(cells: Cells, row: Cell, columns: Cell, names: tuple[str, ...]) -> Cell:
@@ -69,7 +69,7 @@ def row_key(cells: Cells, row: Cell, columns: Cell, names: tuple[str, ...]) -> C
     if not names:
         return None
     found = cells.columns(cells.first(row, b"{}"), names)
-    if not cells.only(cells.all_present(found.values())):
+    if not cells.usually(cells.all_present(found.values())):
         missing = ", ".join(name for name, value in found.items() if value is None)
         raise Rejected(f"no message key, and the row lacks the key columns {missing}")
     return cells.key(found)
@@ -92,12 +92,12 @@ def remembered(cells: Cells, record: Any, canonical_key: Cell, wrapper: Members 
     if record.headers:
         meta["headers"] = quote([_header(*pair) for pair in record.headers])
     if wrapper is not None:
-        meta["wrapper"] = cells.shell(wrapper, ("payload",))
+        meta["wrapper"] = cells.json_object(wrapper, ("payload",))
     key = record.key
     if key is not None and cells.any(differs := ~cells.equal(key, canonical_key)):
         # Of a group, objects that give the key of the row were read already.
         is_json = cells.starts(key, b"{") & cells.present(canonical_key)
-        if not (cells.many and cells.all(is_json)):
+        if not (cells.is_columnar and cells.all(is_json)):
             is_json = cells.holds(_is_json, key)
         meta["key"] = cells.where(differs & is_json, key, None)
         meta["key_text"] = cells.where(is_json, None, cells.each(_as_text, key))
@@ -143,11 +143,11 @@ def headers_of(meta: Members) -> Headers:
 def message_key(cells: Cells, meta: Members, canonical_key: Cell) -> Cell:
     """The key that a message had."""
     if "key_text" in meta:
-        cells.alone()
+        cells.one_by_one()
         return json_text.string(meta["key_text"]).encode()
     return meta.get("key", canonical_key)
 
 
 def rewrapped(cells: Cells, envelope: Cell, meta: Members) -> Cell:
     """The envelope in the wrapper that it had."""
-    return cells.filled_shell(cells.members(meta["wrapper"]), {"payload": envelope}) if "wrapper" in meta else envelope
+    return cells.refilled(cells.members(meta["wrapper"]), {"payload": envelope}) if "wrapper" in meta else envelope

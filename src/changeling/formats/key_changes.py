@@ -102,7 +102,7 @@ def rows_to_write(cells: Cells, out: Cell, *, in_part: bool = False, apart: bool
 
     `apart`: rows of a group may be partial, and lack the columns of their keys, which are written apart from them.
     """
-    if cells.many:
+    if cells.is_columnar:
         out.check_rows(in_part=apart)
         return [out.change]
     return [

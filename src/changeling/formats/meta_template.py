@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.shapes import Shape
 from changeling.envelope.text_columns import Mask, Places, as_mask, joined, placed
 from changeling.formats import registry
 from changeling.model import json_text
@@ -35,11 +34,11 @@ def _component(place: int) -> Callable[[pa.RecordBatch], pa.Array]:
     return component
 
 
-_VALUES: Mapping[str, Callable[[pa.RecordBatch], pa.Array]] = {
+VALUES: Mapping[str, Callable[[pa.RecordBatch], pa.Array]] = {
     "commit_time.ms": _milliseconds,
     "position.0": _component(0),
 }
-"""Where a value comes from, and its text in each change."""
+"""Where a value comes from, and its text in each change. A format names no others (`Cells.object_meta`)."""
 
 
 class _Template(NamedTuple):
@@ -79,7 +78,7 @@ def _whole(
     changes: pa.RecordBatch, found: list[_Template], values: tuple[str, ...], kind: Places, rows: Places
 ) -> pa.Array:
     """The whole `meta` of these rows, each with a template of its own kind."""
-    known = {value: _VALUES[value](changes) for value in set(values)}
+    known = {value: VALUES[value](changes) for value in set(values)}
     places, at = pa.array(kind), pa.array(rows)
     parts: list[pa.Array | bytes] = []
     for number in range(len(values) + 1):
@@ -96,21 +95,26 @@ def _parsed(text: str) -> _Template:
     whole = text.encode()
     origins = msgspec.json.decode(json_text.members(whole)["left_out"], type=dict[str, str])
     bare = whole[: whole.rindex(b',"left_out":')] + b"}"
-    spans = sorted((*_span(bare, path), value) for path, value in origins.items())
+    found = ((_span(bare, path), value) for path, value in origins.items())
+    spans = sorted((*span, value) for span, value in found if span is not None)
     bounds = [0, *(place for start, end, _ in spans for place in (start, end)), len(bare)]
     around = tuple(bare[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
     return _Template(around, tuple(value for _, _, value in spans))
 
 
-def _span(text: bytes, path: str) -> tuple[int, int]:
-    """Where the value of a member is."""
-    start, end = 0, len(text)
+def _span(text: bytes, path: str) -> tuple[int, int] | None:
+    """Where the value of a member is: the objects of a template are compact.
+
+    None where there is no such member: earlier versions also named members that an event lacked.
+    """
+    start, value = 0, text
     for name in path.split("."):
-        inner = text[start:end]
-        shape = Shape.of(inner)
-        assert shape is not None, "templates are made of objects that have a shape"
-        members = json_text.members(inner)
-        place = shape.names.index(name)
-        start += sum(map(len, shape.literals[: place + 1])) + sum(len(members[one]) for one in shape.names[:place])
-        end = start + len(members[name])
-    return start, end
+        members = json_text.members(value)
+        if name not in members:
+            return None
+        in_front = list(members.items())[: list(members).index(name)]
+        start += (
+            1 + sum(len(json_text.head(other)) + len(one) + 1 for other, one in in_front) + len(json_text.head(name))
+        )
+        value = members[name]
+    return start, start + len(value)

@@ -40,7 +40,7 @@ def sides(cells: Cells, out: Cell, look: Look) -> Sides:
         if native:
             # As they were, whatever blanks are in them.
             return None, None, old_key, *others
-        before, after = (None if image is None else part.shell(image) for image in (shown.before, shown.after))
+        before, after = (None if image is None else part.json_object(image) for image in (shown.before, shown.after))
         if before is not None and row.kind.op is not Operation.DELETE and row.kind.before_image is not Image.FULL:
             # A partial row before is worth a record only if the update changes the key of its row.
             before = part.where(part.equal(old_key, key), None, before)

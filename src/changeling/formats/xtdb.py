@@ -73,6 +73,7 @@ def reader(options: XtdbRead) -> Reader:
     """A function from an event to its change."""
     by_topic = functools.partial(_table_of_topic, options)
     schema_text = functools.lru_cache(maxsize=4096)(options.schema_text)
+    key_names = functools.lru_cache(maxsize=4096)(functools.partial(_key_names, options))
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         if record.value is None:
@@ -90,20 +91,19 @@ def reader(options: XtdbRead) -> Reader:
         op = cells.each(_operation, envelope["op"])
         deleted = cells.equal(op, Operation.DELETE)
         cells.expect(deleted ^ cells.present(after), lambda: _odd_document(envelope["op"], after))
-        row = cells.first(after, before)
-        key = _key(cells, row, record, options.key)
-        cells.check_object(before)
-        for document in (before, after):
-            cells.check_depth(document)
-        if cells.only(cells.present(source.table)):
+        if cells.usually(cells.present(source.table)):
             table = cells.each(_table, source.db, source.table)
         else:
             table = by_topic(source.db, record.topic)
             cells.expect(
                 cells.present(table), "the event names no table: source.table is missing; say which with --table"
             )
+        key = _key(cells, cells.first(after, before), record, cells.common(cells.each(key_names, table)))
+        cells.check_object(before)
+        for document in (before, after):
+            cells.check_depth(document)
         time = cells.first(source.ts_ms, source.system_time)
-        if not cells.only(cells.present(time)):
+        if not cells.usually(cells.present(time)):
             time = _time(envelope.get("ts_ms", b"null"))
         alone = deleted & cells.equal(before, key)
         return ChangeCells(
@@ -128,12 +128,18 @@ def _odd_document(op: bytes, after: str | bytes | None) -> str:
     return f"op {json_text.string(op)!r} {'without' if after is None else 'with'} a document in `after`"
 
 
+def _key_names(options: XtdbRead, table: TableName | None) -> tuple[str, ...]:
+    """The key columns that the user or a schema names; none where a schema's key is the record id: it may be found elsewhere, too."""
+    names = options.key_of(table)
+    return names if options.key or names != ("_id",) else ()
+
+
 def _key(cells: Cells, row: Cell, record: Record, names: tuple[str, ...]) -> Cell:
-    """The key by the columns that the user named, or by the record id: in the document, or else the message key."""
+    """The key by the columns that are named, or by the record id: in the document, or else the message key."""
     columns = {} if row is None else cells.columns(row, names or ("_id",))
-    if columns and cells.only(cells.all_present(columns.values())):
+    if columns and cells.usually(cells.all_present(columns.values())):
         return cells.key(columns)
-    cells.alone()
+    cells.one_by_one()
     if row is not None and names:
         raise Rejected(f"the document lacks the key columns {', '.join(n for n in names if columns[n] is None)}")
     return document_key(row, record.key)
@@ -163,14 +169,14 @@ def _kept(cells: Cells, wrapper: Members, envelope: Members, source: _Source) ->
     if wrapper is envelope and tuple(envelope) == EVENT_MEMBERS:
         spelled = cells.ordered(cells.value(envelope, "transaction"), TRANSACTION_MEMBERS)
         millis = cells.first(source.ts_ms, source.system_time)
-        same_time = cells.equal(envelope["ts_ms"], cells.digits(millis))
+        same_time = cells.equal(envelope["ts_ms"], cells.int_json(millis))
         if cells.branch(spelled & same_time & ~(objects[0] | objects[1])):
-            time = ("commit_time.ms", cells.printed(millis))
-            known = {"ts_ms": time, "tx_id": ("position.0", cells.printed(source.tx_id)), "system_time": time}
+            time = ("commit_time.ms", cells.int_text(millis))
+            known = {"ts_ms": time, "tx_id": ("position.0", cells.int_text(source.tx_id)), "system_time": time}
             return cells.object_meta("source", envelope["source"], known)
-    parts = [b'{"envelope":', cells.shell(envelope, IMAGES), cells.each(_objects, *objects)]
+    parts = [b'{"envelope":', cells.json_object(envelope, IMAGES), cells.each(_objects, *objects)]
     if wrapper is not envelope:
-        parts += [b',"wrapper":', cells.shell(wrapper, ("payload",))]
+        parts += [b',"wrapper":', cells.json_object(wrapper, ("payload",))]
     return cells.joined(*parts, b"}")
 
 
@@ -203,9 +209,9 @@ def places_of(cells: Cells, out: Cell, events: int) -> list[Place]:
     together = cells.present(declared.id)
     own = cells.present(number)
     if not out.native:
-        named = cells.equal(declared.id, cells.digits(number)) & cells.equal(declared.order, order)
+        named = cells.equal(declared.id, cells.int_json(number)) & cells.equal(declared.order, order)
         own &= ((together & named) | (~together & cells.equal(order, 0))) & cells.less(order, INT64 // 2)
-    if events == 1 and (cells.many or not (out.halves or out.progress.moved)) and cells.only(own):
+    if events == 1 and (cells.is_columnar or not (out.halves or out.progress.moved)) and cells.usually(own):
         out.placed = None if out.native else (number, order)
         return [Place(number, order, cells.where(together, cells.first(declared.total, number), None))]
     return _places(out, events)
@@ -284,7 +290,7 @@ def writer(options: XtdbWrite) -> Writer:
 
     def write(cells: Cells, out: Cell) -> list[RecordCells]:
         topic = cells.each(topic_of, out.change.table)
-        if not cells.only(cells.one_of(out.change.op, list(LETTERS))):
+        if not cells.usually(cells.one_of(out.change.op, list(LETTERS))):
             key = None if out.change.key is None else text_of(_record_id(cells, out)).encode()
             return [RecordCells(None, key, topic)]
         meta = cells.members(out.change.meta) if out.native and out.change.meta is not None else {}
@@ -319,20 +325,20 @@ def _kept_shape(cells: Cells, out: Cell, meta: Members) -> Cell:
     """An event of another shape, with its documents in it again."""
     objects: list[bytes] = []
     if "objects" in meta:
-        cells.alone()
+        cells.one_by_one()
         objects = json_text.items(meta["objects"])
     filling = {
-        side: cells.filled(document) if quote(side) in objects else cells.quoted(document)
+        side: cells.or_null(document) if quote(side) in objects else cells.quoted(document)
         for side, document in (("before", out.change.before), ("after", out.change.after))
     }
-    return rewrapped(cells, cells.filled_shell(cells.members(meta["envelope"]), filling), meta)
+    return rewrapped(cells, cells.refilled(cells.members(meta["envelope"]), filling), meta)
 
 
 def _plain_shape(cells: Cells, out: Cell, record_id: Cell, place: Place, source: Cell, options: XtdbWrite) -> Cell:
     change = out.change
-    millis = cells.digits(milliseconds(cells, out, "an event's time has milliseconds, this one has more digits"))
+    millis = cells.int_json(milliseconds(cells, out, "an event's time has milliseconds, this one has more digits"))
     own = cells.fields(change.transaction).id if out.native else None
-    name = cells.first(own, cells.digits(place.tx_id))
+    name = cells.first(own, cells.int_json(place.tx_id))
     transaction = transaction_block(cells, name, place.total, place.order)
     return cells.joined(
         b'{"before":',
@@ -363,7 +369,7 @@ def _source(cells: Cells, change: Cell, tx_id: Cell, millis: Cell, options: Xtdb
         cells.where(cells.equal(change.op, Operation.READ), b'"true"', b"null"),
         cells.each(names, change.table),
         b',"tx_id":',
-        cells.digits(tx_id),
+        cells.int_json(tx_id),
         b',"system_time":',
         millis,
         b"}",
@@ -373,11 +379,13 @@ def _source(cells: Cells, change: Cell, tx_id: Cell, millis: Cell, options: Xtdb
 def _before(cells: Cells, out: Cell, record_id: Cell, keyed: bool) -> Cell:
     """The document before; where message keys are not kept, nothing but the event itself names the document of a delete."""
     change = out.change
-    named = cells.equal(change.op, Operation.DELETE)
     if out.native and keyed:
-        named &= cells.present(change.before)
-    shown = cells.one_of(change.before_image, (Image.FULL, Image.PARTIAL))
+        return change.before
+    named = cells.equal(change.op, Operation.DELETE)
     alone = cells.where(named, cells.joined(b'{"_id":', record_id, b"}"), None)
+    if out.native:
+        return cells.first(change.before, alone)
+    shown = cells.one_of(change.before_image, (Image.FULL, Image.PARTIAL))
     return cells.where(shown, _with_id(cells, out, change.before, record_id), alone)
 
 
@@ -388,7 +396,7 @@ def _with_id(cells: Cells, out: Cell, document: Cell, record_id: Cell) -> Cell:
         return document
     own = cells.columns(document, ("_id",))["_id"]
     named = cells.present(own)
-    if not cells.only(~named | cells.same(own, record_id)):
+    if not cells.usually(~named | cells.same(own, record_id)):
         out.lose("names", f"the table has a column _id that is not its key: {own.decode()[:60]}")
         return json_text.join({**json_text.members(document), "_id": record_id}.items())
     if not cells.any(there & ~named):

@@ -8,8 +8,8 @@ import functools
 import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Members, Part
-from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import debezium_envelope as debezium
 from changeling.formats.capabilities import carrying
@@ -77,17 +77,17 @@ def reader(options: ChangefeedRead) -> Reader:
         )
         before, after = (_image(cells, payload, side) for side in debezium.IMAGES)
         op = cells.each(operation, payload["op"], cells.present(before), cells.present(after))
-        if not cells.only(~cells.equal(op, Operation.READ) | cells.present(after)):
+        if not cells.usually(~cells.equal(op, Operation.READ) | cells.present(after)):
             # OLD_IMAGE shows the rows of a scan as old ones, though they are the current ones.
             before, after = None, before
         row = cells.first(after, before)
         cells.expect(cells.present(row) | (columns is not None), _ROWLESS)
         key = debezium.row_key(cells, row, columns, cells.common(cells.each(key_names, table)))
-        meta = {"payload": cells.shell(payload, debezium.IMAGES)}
+        meta = {"payload": cells.json_object(payload, debezium.IMAGES)}
         if not wrapper:
             meta["bare"] = b"true"
         elif len(wrapper) > 1:
-            meta["wrapper"] = cells.shell(wrapper, ("payload",))
+            meta["wrapper"] = cells.json_object(wrapper, ("payload",))
         return ChangeCells(
             op=op,
             table=table,
@@ -133,8 +133,8 @@ def _stamp(cells: Cells, source: _Source) -> dict[str, Cell]:
             fits = cells.less(number, UINT64) & ~cells.less(number, 0)
             cells.expect(fits, "source.step and source.txId must be whole numbers of 64 bits")
         found["position"] = cells.position(step, transaction)
-        found["transaction"] = cells.transaction(cells.printed(transaction))
-    if cells.only(~cells.equal(source.ts_ms, BY_STEP)):
+        found["transaction"] = cells.transaction(cells.int_text(transaction))
+    if cells.usually(~cells.equal(source.ts_ms, BY_STEP)):
         found["commit_time"] = cells.time(source.ts_ms, MILLI)
     elif step is not None:
         found["commit_time"] = time_of_step(step)
@@ -145,7 +145,7 @@ def _meta(cells: Cells, meta: Members, record: Record, key: Cell) -> Cell:
     """`meta` with the headers, and the message key where it is not the usual wrapper around the canonical one."""
     if record.key is None and any(name == KEY_HEADER for name, _ in record.headers):
         meta["key_in_header"] = b"true"
-    return cells.shell(meta | debezium.remembered(cells, record, _wrapped(cells, key)))
+    return cells.json_object(meta | debezium.remembered(cells, record, _wrapped(cells, key)))
 
 
 def _wrapped(cells: Cells, key: Cell) -> Cell:
@@ -162,10 +162,10 @@ def writer(options: ChangefeedWrite) -> Writer:
         change, meta = out.change, kept(cells, out)
         topic = cells.each(options.topic_of, change.table)
         if "headers" in meta:
-            cells.alone()
+            cells.one_by_one()
         headers = debezium.headers_of(meta)
         own_key = None if "key_in_header" in meta else debezium.message_key(cells, meta, _wrapped(cells, change.key))
-        if not cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
+        if not cells.usually(cells.one_of(change.op, ROW_OPERATIONS)):
             return [RecordCells(None, own_key, topic, headers)]
         if meta and mode is None:
             _check_key(cells, out, change.before, change.after, options.keyed)
@@ -180,7 +180,9 @@ def writer(options: ChangefeedWrite) -> Writer:
             before, after = _images(cells, out, mode)
             _check_key(cells, out, before, after, options.keyed)
             op = cells.joined(b'"', cells.each(letter, row.op, row.after_image), b'"')
-            value = cells.shell({"payload": cells.shell(dict(zip(MEMBERS, (op, before, after, source), strict=True)))})
+            value = cells.json_object(
+                {"payload": cells.json_object(dict(zip(MEMBERS, (op, before, after, source), strict=True)))}
+            )
             key = None if "key_in_header" in meta else _wrapped(cells, row.key)
             records.append(RecordCells(value, key, topic, headers))
         return records
@@ -203,10 +205,10 @@ def _original_value(cells: Cells, change: Cell, meta: Members) -> Cell:
     before = change.before
     if "after" not in payload:
         before = cells.where(cells.equal(change.op, Operation.READ), change.after, before)
-    value = cells.filled_shell(payload, {"before": before, "after": change.after})
+    value = cells.refilled(payload, {"before": before, "after": change.after})
     if "bare" in meta:
         return value
-    return debezium.rewrapped(cells, value, meta) if "wrapper" in meta else cells.shell({"payload": value})
+    return debezium.rewrapped(cells, value, meta) if "wrapper" in meta else cells.json_object({"payload": value})
 
 
 def _images(cells: Cells, out: Cell, mode: Mode | None) -> tuple[Cell, Cell]:
@@ -242,12 +244,12 @@ def _new_source(cells: Cells, out: Cell, moves: bool) -> Cell:
     source = {
         "connector": json_text.quote(CONNECTOR),
         "version": b'"1.0.0"',
-        "ts_ms": cells.digits(cells.at_least(millis, 0)),
-        "step": cells.digits(step),
-        "txId": cells.digits(transaction),
+        "ts_ms": cells.int_json(cells.at_least(millis, 0)),
+        "step": cells.int_json(step),
+        "txId": cells.int_json(transaction),
         "snapshot": cells.where(cells.equal(out.change.op, Operation.READ), b"true", b"false"),
     }
-    return cells.shell(source)
+    return cells.json_object(source)
 
 
 def _new_stamp(cells: Cells, out: Cell, moves: bool) -> tuple[Cell, Cell]:
@@ -258,10 +260,10 @@ def _new_stamp(cells: Cells, out: Cell, moves: bool) -> tuple[Cell, Cell]:
     step, number = cells.components(cells.where(cells.mask(out.arrived), None, out.change.position), 2)
     declared = cells.fields(out.change.transaction)
     together = cells.present(declared.id)
-    own = ~together | cells.equal(declared.id, cells.digits(number))
-    inside = ~own & cells.equal(declared.id, cells.digits(step))
+    own = ~together | cells.equal(declared.id, cells.int_json(number))
+    inside = ~own & cells.equal(declared.id, cells.int_json(step))
     usual = (own | inside) & cells.less(step, UINT64) & cells.less(number, UINT64)
-    if not (cells.many or not out.halves) or not cells.only(usual):
+    if not (cells.is_columnar or not out.halves) or not cells.usually(usual):
         return _other_stamp(out, moves)
     lose_order(cells, out, together)
     cells.lose(out, inside, "position", _ONE_PAIR)
@@ -289,7 +291,7 @@ def _other_stamp(out: Outgoing, moves: bool) -> tuple[int, int]:
     if number is None or (parts and not inside):
         out.lose("transaction", f"the id {declared.id!r} is not the txId of a position, which names the transaction")
         number = None
-    lose_order(ONE, out, True)
+    lose_order(SCALARS, out, True)
     if parts and not (out.halves and inside):
         out.lose("position", _ONE_PAIR)
     step = parts[0] if inside else out.progress.ordinal

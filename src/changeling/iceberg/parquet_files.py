@@ -3,6 +3,7 @@
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 from uuid import uuid4
 
@@ -138,7 +139,7 @@ class Writer:
     def _write_group(self, batches: list[pa.RecordBatch]) -> None:
         table = pa.Table.from_batches([_cast(batch, self._spec.columns) for batch in batches])
         _, sink, writer = self._open or self._start()
-        writer.write_table(_sorted(table, self._spec.sort), row_group_size=_GROUP_ROWS)
+        writer.write_table(_sorted(table, self._spec.sort), row_group_size=_group_size(table.num_rows))
         self._rows += table.num_rows
         if sink.tell() >= _FILE_BYTES:
             self._finish()
@@ -185,6 +186,11 @@ def discard(files: list[WrittenFile]) -> None:
     for written in files:
         store, path = filesystem(written.path)
         store.delete_file(path)
+
+
+def _group_size(rows: int) -> int:
+    """Rows of a row group: as a rule all that were waiting. Many of them, as one large batch has, are shared out evenly."""
+    return ceil(rows / max(1, rows // _GROUP_ROWS))
 
 
 def _leaves(schema: pa.Schema) -> list[str]:

@@ -1,12 +1,15 @@
 """Samples of tables without a declared schema: the columns that their images show, and the kinds of values in them."""
 
 from collections import defaultdict
-from itertools import repeat
+from itertools import product, repeat
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.envelope.text_columns import as_mask
+from changeling.log.table_groups import grouped, table_at
 from changeling.log.task_result import TableSample
 from changeling.model.json_numbers import needs
 from changeling.model.table import TableName
@@ -36,24 +39,22 @@ class Sampling:
         """Samples rows of tables that do not have enough yet."""
         if not changes.column("schema").null_count:
             return
-        names = changes.column("table")
-        parts = [part.to_pylist() for part in names.flatten()] if self._wants(names) else []
-        if not parts:
+        parts = changes.column("table").flatten()
+        if self._are_sampled(parts):
             return
-        rows: dict[TableName, list[int]] = {}
-        undeclared = changes.column("schema").is_null().to_pylist()
-        for row, (catalog, schema, name) in enumerate(zip(*parts, strict=True)):
-            if undeclared[row] and name is not None:
-                rows.setdefault(TableName(catalog, schema, name), []).append(row)
-        for table, places in rows.items():
-            if (left := self._left[table]) > 0:
-                self._look(table, changes.take(pa.array(places[:left], pa.int64())))
+        codes, first_rows = grouped(parts)
+        undeclared = as_mask(changes.column("schema").is_null())
+        for first in sorted(map(int, first_rows)):
+            table = table_at(changes, first)
+            if parts[-1][first].is_valid and (left := self._left[table]) > 0:
+                rows = np.flatnonzero(undeclared & (codes == codes[first]))[:left]
+                if len(rows):
+                    self._look(table, changes.take(pa.array(rows)))
 
-    def _wants(self, names: pa.StructArray) -> bool:
-        """Whether the batch may hold a table with too few rows: it compares names alone, which is quick."""
-        tables = set(pc.unique(pc.struct_field(names, "name")).to_pylist()) - {None}
-        full = {table.name for table, left in self._left.items() if left <= 0}
-        return not tables <= full
+    def _are_sampled(self, parts: list[pa.Array]) -> bool:
+        """Whether every table has enough rows that these parts of names, in whatever combination, may name: that is quick."""
+        tables = (TableName(*found) for found in product(*(pc.unique(part).to_pylist() for part in parts)))
+        return all(self._left.get(table, ROWS) <= 0 for table in tables if table.name is not None)
 
     def _look(self, table: TableName, changes: pa.RecordBatch) -> None:
         self._left[table] -= changes.num_rows

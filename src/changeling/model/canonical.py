@@ -173,6 +173,9 @@ def _time(raw: bytes) -> bytes:
     if match is None:
         raise _wrong(raw, "time")
     hour, minute, second, part, zone = match.groups()
+    if hour == "24" and any(map(int, (minute, second or "0", part or "0"))):
+        # Only the end of the day has that hour.
+        raise _wrong(raw, "time")
     shown = times.fraction(int((part or "0").ljust(9, "0")))
     return quote(f"{hour}:{minute}:{second or '00'}{shown}{zone or ''}")
 

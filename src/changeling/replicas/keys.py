@@ -21,8 +21,16 @@ from changeling.replicas.shape import Columns, Shape
 from changeling.replicas.value_kinds import undeclared
 from changeling.replicas.values import fitted
 
-_SAFE_DIGITS = {"int64": 18, "int32": 9, "uint32": 9, "uint64": 18}
-"""Numbers with this many digits always fit."""
+_SHORT, _LONG = "[1-9][0-9]{0,8}", "[1-9][0-9]{0,17}"
+"""Numbers with so many digits always fit."""
+_QUICK = {
+    "string": r'"[^"\\]*"',
+    "int32": f"0|-?{_SHORT}",
+    "int64": f"0|-?{_LONG}",
+    "uint32": f"0|{_SHORT}",
+    "uint64": f"0|{_LONG}",
+}
+"""Values of these kinds that are normalised as they are, as a pattern."""
 
 
 def types_of(encoding: str) -> TypeTable:
@@ -120,16 +128,15 @@ class KeyReader:
         if name is None or found is None or not _spelled_alike(found, self._encoding):
             return None
         head = f"{{{json_text.quote(name).decode()}:"
-        digits = _SAFE_DIGITS.get(found.kind.kind)
-        value = r'"[^"\\]*"' if digits is None else f"-?[0-9]{{1,{digits}}}"
-        if not pc.all(pc.match_substring_regex(keys, f"^{re.escape(head)}{value}}}$")).as_py():
+        value = _QUICK[found.kind.kind]
+        if not pc.all(pc.match_substring_regex(keys, f"^{re.escape(head)}(?:{value})}}$")).as_py():
             return None
         values = pc.utf8_slice_codeunits(keys, len(head), -1)
         return pc.binary_join_element_wise("[", values, "]", "").cast(pa.string())
 
 
 def _spelled_alike(reader: Reader, encoding: str) -> bool:
-    if reader.kind.kind not in ("string", *_SAFE_DIGITS):
+    if reader.kind.kind not in _QUICK:
         return False
     return reader.read is canonical.reader(reader.kind) if reader.declared else types_of(encoding).untyped_read is None
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -236,7 +237,7 @@ def _records(values: pa.Array, part: FilePart, first: int) -> pa.RecordBatch:
     known = {
         "file": pa.repeat(pa.scalar(part.place.path, pa.string()), count),
         "ordinal": pa.repeat(pa.scalar(part.ordinal, pa.int64()), count),
-        "record": pa.array(range(first, first + count), pa.int64()),
+        "record": pa.array(np.arange(first, first + count)),
     }
     origin = origins(count, known)
     columns = {"value": values, "origin": origin}

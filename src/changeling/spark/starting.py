@@ -35,6 +35,11 @@ _DEFAULTS = {
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "10s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "10s",
+    # What a worker of Python's frees is kept for its next batch. By default Arrow's and C's allocators return it at once, and get it again page
+    # by page: a sixth of the CPU time of reading 2 M events into the log.
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 * 1024 * 1024),
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
 }
 _ALWAYS = jars.ICEBERG + jars.KAFKA
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

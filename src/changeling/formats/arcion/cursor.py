@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Part
-from changeling.envelope.one import ONE
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.model import json_text
 from changeling.model.change import Transaction
 from changeling.model.errors import Rejected
@@ -65,7 +65,7 @@ def read(cells: Cells, raw: Cell) -> Any:
     try:
         text = cells.text(raw) if cells.branch(cells.starts(raw, b'"')) else raw
         # Only a name printed with blanks (or escapes that may hide some) needs the slow way.
-        if cells.only(~cells.contains(text, (b" ", b"\\"))):
+        if cells.usually(~cells.contains(text, (b" ", b"\\"))):
             return cells.struct(_PART, text)
         return _PART.decoder.decode(_squeezed(text))
     except msgspec.DecodeError as error:
@@ -100,7 +100,7 @@ def position(cells: Cells, cursor: Any) -> Cell:
 
 
 def _number(cells: Cells, value: Cell, name: str) -> Cell:
-    return cells.first(cells.integer(value, f"cursor: {name}"), 0)
+    return cells.first(cells.int_or_text(value, f"cursor: {name}"), 0)
 
 
 def before_arrival(op: str) -> tuple[int, ...]:
@@ -115,7 +115,7 @@ def commit_time(cells: Cells, cursor: Any, exact: Cell) -> Cell:
     """When the query ran, in nanoseconds, or None; `exact` is the time that our own cursor notes."""
     if cells.all(cells.present(exact)):
         return cells.time(exact, 1)
-    millis = cells.integer(cursor.timestamp, "cursor: timestamp")
+    millis = cells.int_or_text(cursor.timestamp, "cursor: timestamp")
     return cells.first(cells.time(exact, 1), cells.time(millis, _NANOS_PER_MILLI))
 
 
@@ -123,8 +123,8 @@ def extraction_time(meta: str) -> int | None:
     """When a change was taken from the source's log, in nanoseconds, from its `meta`; None where that does not contain it."""
     raw = json_text.members(meta).get("cursor")
     try:
-        millis = None if raw is None else read(ONE, raw).extraction_timestamp
-        nanos: int | None = ONE.time(ONE.integer(millis, "cursor: extractionTimestamp"), _NANOS_PER_MILLI)
+        millis = None if raw is None else read(SCALARS, raw).extraction_timestamp
+        nanos: int | None = SCALARS.time(SCALARS.int_or_text(millis, "cursor: extractionTimestamp"), _NANOS_PER_MILLI)
         return nanos
     except Rejected:
         return None
@@ -145,11 +145,11 @@ def write(cells: Cells, out: Any, note: Cell) -> Cell:
     millis = cells.units(change.commit_time, _NANOS_PER_MILLI)
     exact = cells.equal(cells.time(millis, _NANOS_PER_MILLI), change.commit_time)
     extras = {
-        "time_ns": cells.printed(cells.where(exact, None, change.commit_time)),
+        "time_ns": cells.int_text(cells.where(exact, None, change.commit_time)),
         "transaction": cells.each_row(_transaction, change.transaction),
     }
-    timed = cells.printed(millis)
-    return cells.shell(
+    timed = cells.int_text(millis)
+    return cells.json_object(
         {
             "extractorId": b"0",
             "timestamp": timed,

@@ -117,7 +117,7 @@ def completeness(
 
 def row_found(cells: Cells, plan: Plan, row: Members, meta: Cell = None) -> ChangeCells:
     """A row as a snapshot found it."""
-    key, after = cells.key_of(plan.key, row, LACKS), cells.shell(row)
+    key, after = cells.key_of(plan.key, row, LACKS), cells.json_object(row)
     return ChangeCells(
         Operation.READ, plan.table, key, after=after, after_image=Image.FULL, meta=meta, schema=plan.schema
     )
@@ -150,8 +150,8 @@ def row_of(look: Look, kind: Kind, cells: Cells, old: Members | None, new: Membe
     else:
         key = cells.key_of(kind.plan.key or tuple(kind.noted_key), {**shown.before, **shown.after}, LACKS)
     before_image, after_image = kind.before_image or shown.before_image, kind.after_image or shown.after_image
-    before = None if before_image is Image.NONE else cells.shell(shown.before)
-    after = None if after_image is Image.NONE else cells.shell(shown.after)
+    before = None if before_image is Image.NONE else cells.json_object(shown.before)
+    after = None if after_image is Image.NONE else cells.json_object(shown.after)
     return key, before, after, before_image, after_image, shown.usual
 
 

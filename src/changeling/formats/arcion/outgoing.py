@@ -48,7 +48,7 @@ class OutgoingRow:
         """Reduces the images to what the user requested, or requires the full rows."""
         if before is None and after is None:
             return
-        self.cells.alone()
+        self.cells.one_by_one()
         is_insert = self.op in _INSERTS
         if after == "ALL":
             if self.op is not Operation.DELETE and self.after_image is not Image.FULL:
@@ -84,7 +84,7 @@ class OutgoingRow:
             self.before = {**unknown, **self.before}
 
     def _same(self, shown: Cell, value: Cell) -> bool:
-        return shown is not None and self.cells.only(self.cells.equal(shown, value))
+        return shown is not None and self.cells.usually(self.cells.equal(shown, value))
 
     def note(self, columns: Collection[str] | None) -> bytes:
         """What Arcion's record of these columns cannot express, for the cursor; None: nothing says which columns there are."""
@@ -107,12 +107,12 @@ class OutgoingRow:
 
     def image(self, columns: Members, names: Iterable[str], null: bytes) -> Cell:
         """One side as an object of these columns; the text `null` is a loss, since it is read as NULL."""
-        return self.cells.shell({name: self._cell(name, columns.get(name, b"null"), null) for name in names})
+        return self.cells.json_object({name: self._cell(name, columns.get(name, b"null"), null) for name in names})
 
     def _cell(self, name: str, value: Cell, null: bytes) -> Cell:
         cells = self.cells
         spelled = cells.equal(value, NULL_CELL) | (cells.contains(value, [b"\\u"]) & cells.holds(_is_null_text, value))
-        if not cells.only(~spelled):
+        if not cells.usually(~spelled):
             self.out.lose("null-text", f"column {name!r} is the text 'null', which Arcion's JSON reads as NULL")
             if name in self.key:
                 raise LeftOut("null-text")
@@ -144,4 +144,4 @@ def without_row(cells: Cells, out: Any, meta: Members) -> list[RecordCells]:
 def totals(cells: Cells, out: Cell) -> Cell:
     """Arcion's `operationcount`: how many operations of each kind an output contains so far."""
     kinds = ("insert", "update", "delete", "replace")
-    return cells.shell({f"{kind}Count": cells.digits(getattr(out.counts, kind)) for kind in kinds})
+    return cells.json_object({f"{kind}Count": cells.int_json(getattr(out.counts, kind)) for kind in kinds})

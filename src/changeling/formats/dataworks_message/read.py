@@ -121,12 +121,12 @@ def reader(options: DataworksMessageRead) -> Reader:
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         if record.value is None:
-            cells.alone()
+            cells.one_by_one()
             return [message_keys.tombstone(record, None)]
         message, payload, before, after, number, time, rest = _message(cells, record.value)
         info, name = cells.each(info_of, message.get("schema", b"null")), cells.each(_text, payload["op"])
         op = cells.each(_operation, name)
-        is_row = cells.only(cells.one_of(op, list(ROW_OPERATIONS)))
+        is_row = cells.usually(cells.one_of(op, list(ROW_OPERATIONS)))
         table = cells.each(lambda info: info.table or (options.table if is_row else None), info)
         key, before_image, after_image = None, Image.NONE, Image.NONE
         if is_row:
@@ -145,7 +145,7 @@ def reader(options: DataworksMessageRead) -> Reader:
         )
         ends = cells.present(after) | cells.equal(op, Operation.COMMIT)
         position = None
-        if cells.only(cells.present(number)):
+        if cells.usually(cells.present(number)):
             position = position_of(cells, number, ~ends)
         elif op is Operation.BARRIER:
             # Without a position of its own a heartbeat cannot say what came before it.
@@ -194,8 +194,8 @@ def _message(cells: Cells, value: Cell) -> _Message:
     plain = cells.mask(in_order) & is_usual & is_also & (cells.starts(given, b'"') | ~cells.present(number))
     for own in stamp.values():
         plain &= cells.matches(own, "-?[0-9]{1,18}|null")
-    if cells.only(plain):
-        number, time = cells.text(number), cells.number(cells.value(stamp, "eventTime"))
+    if cells.usually(plain):
+        number, time = cells.text(number), cells.parse_int(cells.value(stamp, "eventTime"))
         rest = {
             "sequenceId": cells.where(cells.matches(number, "0|[1-9][0-9]*"), None, given),
             **{name: stamp.get(name) for name in TIMES[1:]},

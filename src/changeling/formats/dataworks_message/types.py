@@ -7,7 +7,7 @@ from math import isfinite
 import msgspec
 
 from changeling.envelope.cells import Cell, Cells
-from changeling.envelope.one import ONE
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.formats.nested_text import NESTED, NestedAsText, as_text, from_text
 from changeling.model import json_text, times, types
 from changeling.model.errors import Rejected
@@ -137,7 +137,7 @@ def own_schema(schema: str | None, table: TableName | None, source: bytes) -> by
         return None
     own = schema_from_json(schema)
     columns = [WireColumn(column.name, column.original_type or "STRING") for column in own.columns]
-    found: bytes = schema_text(ONE, quote(columns), own.key, table, json_text.members(source))
+    found: bytes = schema_text(SCALARS, quote(columns), own.key, table, json_text.members(source))
     return found
 
 

@@ -8,8 +8,8 @@ import msgspec
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Condition, Members
-from changeling.envelope.one import ONE
 from changeling.envelope.rows import Row
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept, milliseconds
 from changeling.formats.dataworks import topic_of
 from changeling.formats.dataworks_message import types
@@ -49,15 +49,15 @@ def writer(options: DataworksMessageWrite) -> Writer:
         if "tombstone" in meta:
             return [RecordCells(None, message_keys.restored(cells, meta, change.key), topic)]
         if "record" in meta:
-            cells.alone()
+            cells.one_by_one()
         split = options.update == "two" if options.update else not out.native or "half" in meta
         statement = None
-        if cells.only(cells.one_of(change.op, list(ROW_OPERATIONS))):
+        if cells.usually(cells.one_of(change.op, list(ROW_OPERATIONS))):
             rows = sides(cells, out, functools.partial(_described, out, source, split))
         else:
             key = None if change.key is None else json_text.members(change.key)
             columns, statement = quote(_listed(change.schema)), _statement_of(change)
-            described = types.schema_text(ONE, columns, _key_names(change.schema, key), change.table, source)
+            described = types.schema_text(SCALARS, columns, _key_names(change.schema, key), change.table, source)
             rows = Sides(None, None, None, (None, described))
         name = cells.each(NAMES.get, change.op)
         if "op" in meta:
@@ -82,10 +82,10 @@ def writer(options: DataworksMessageWrite) -> Writer:
                 if image is not None:
                     there = payload.get(side, b"null")
                     around = {} if there == b"null" else json_text.members(there)
-                    shown = cells.shell({**around, "dataColumn": cells.filled(image)})
+                    shown = cells.json_object({**around, "dataColumn": cells.or_null(image)})
                     payload[side] = cells.where(cells.present(image), shown, there)
             plain = {"schema": cells.first(listed, schema), "payload": None, "version": meta.get("version")}
-            text = cells.shell({**(shape or plain), "payload": cells.shell({**payload, "op": own_name})})
+            text = cells.json_object({**(shape or plain), "payload": cells.json_object({**payload, "op": own_name})})
             own_key = message_keys.restored(cells, meta, cells.where(alone, rows.old_key, change.key))
             return RecordCells(text, own_key, topic, where=where)
 
@@ -101,12 +101,12 @@ def _body(cells: Cells, out: Cell, meta: Members, start: int, statement: str | N
     found = {name: meta.get(name) for name in PAYLOAD} | dict.fromkeys(IMAGES, b"null")
     if "sequenceId" not in meta:
         own = cells.components(out.change.position, 2)[0] if out.native else cells.plus(out.running, start - 1)
-        found["sequenceId"] = cells.joined(b'"', cells.digits(own), b'"')
+        found["sequenceId"] = cells.joined(b'"', cells.int_json(own), b'"')
     if "ddl" not in meta and statement:
         found["ddl"] = json_text.join([("text", quote(statement))])
     time = milliseconds(cells, out, "eventTime has milliseconds, this time has more digits")
     stamp = {name: meta.get(name) for name in TIMES}
-    return {**found, "timestamp": cells.shell({**stamp, "eventTime": cells.digits(time)})}
+    return {**found, "timestamp": cells.json_object({**stamp, "eventTime": cells.int_json(time)})}
 
 
 def _described(out: Outgoing, source: Members, split: bool, cells: Cells, row: Row) -> tuple[Row, Sequence[Cell]]:
@@ -151,7 +151,7 @@ def _in_wire_types(out: Outgoing, cells: Cells, schema: str | None, image: Membe
     found = dict(image)
     for column in schema_from_json(schema).columns:
         raw = image.get(column.name)
-        if raw is not None and column.canonical.kind in types.MOMENTS and not cells.only(~cells.starts(raw, b'"')):
+        if raw is not None and column.canonical.kind in types.MOMENTS and not cells.usually(~cells.starts(raw, b'"')):
             out.lose("types", f"a DATE counts milliseconds since 1970, and column {column.name!r} is {raw.decode()}")
             found[column.name] = types.shortened(raw)
     return found

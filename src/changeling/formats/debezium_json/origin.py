@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Part
-from changeling.envelope.one import ONE
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.model import json_text, position, times
 from changeling.model.change import Transaction
 from changeling.model.errors import Rejected
@@ -95,10 +95,10 @@ def _table(declared: TableName | None, topic: str | None, *names: str | None) ->
 def commit_time(cells: Cells, source: Source, envelope: Mapping[str, Cell]) -> Cell:
     """When the source committed, in nanoseconds by the finest clock that it has; else when the event was created."""
     found = finest(cells, source, "source.")
-    if cells.only(cells.present(found)):
+    if cells.usually(cells.present(found)):
         return found
     if source.system_time is not None:
-        return times.from_units(cells.integer(source.system_time, "source.system_time"), 1_000_000)
+        return times.from_units(cells.int_or_text(source.system_time, "source.system_time"), 1_000_000)
     return created(envelope)
 
 
@@ -106,7 +106,7 @@ def created(envelope: Mapping[str, bytes]) -> int | None:
     """When an event was created, in nanoseconds; None where it does not say so."""
     for name, unit in _UNITS:
         if (raw := envelope.get(name, b"null")) != b"null":
-            return times.from_units(ONE.integer(json_text.named(name, _number)(raw), name) or 0, unit)
+            return times.from_units(SCALARS.int_or_text(json_text.named(name, _number)(raw), name) or 0, unit)
     return None
 
 
@@ -121,7 +121,7 @@ def finest(cells: Cells, clock: Any, inside: str = "") -> Cell:
     """The finest of `ts_ns`, `ts_us` and `ts_ms` that is present, in nanoseconds; `inside` is where the record has them."""
     found = None
     for name, unit in _UNITS:
-        count = cells.integer(getattr(clock, name, None), f"{inside}{name}")
+        count = cells.int_or_text(getattr(clock, name, None), f"{inside}{name}")
         found = cells.first(found, cells.time(count, unit))
         if cells.all(cells.present(found)):
             break
@@ -130,13 +130,13 @@ def finest(cells: Cells, clock: Any, inside: str = "") -> Cell:
 
 def transaction_of(cells: Cells, raw: Cell, source: Source, connector: Cell) -> Cell:
     """The transaction that an event names; YDB's is a part of its position."""
-    if not cells.only(cells.present(raw) | ~cells.equal(connector, YDB)):
+    if not cells.usually(cells.present(raw) | ~cells.equal(connector, YDB)):
         return None if source.txId is None else Transaction(str(source.txId))
     found = cells.struct(_TRANSACTION, raw)
     return cells.transaction(
         cells.changed(found.id, b":", transaction_id),
-        cells.integer(found.data_collection_order, "transaction.data_collection_order"),
-        cells.integer(found.total_order, "transaction.total_order"),
+        cells.int_or_text(found.data_collection_order, "transaction.data_collection_order"),
+        cells.int_or_text(found.total_order, "transaction.total_order"),
     )
 
 
@@ -168,7 +168,7 @@ def position_of(cells: Cells, source: Source, connector: Cell, transaction: Cell
         own = _USUAL[name](cells, source)
         found = cells.fields(transaction)
         places = [found.total, found.order] if cells.any(cells.present(found.id)) else []
-        if cells.branch(cells.all_present((*own, *places))) and (cells.many or min(own) >= 0):
+        if cells.branch(cells.all_present((*own, *places))) and (cells.is_columnar or min(own) >= 0):
             return cells.position(*own, *(cells.at_least(place, 0) for place in places))
     return cells.each_row(functools.partial(_by_connector, name), source, transaction)
 
@@ -179,7 +179,7 @@ def _usual_postgresql(cells: Cells, source: Source) -> tuple[Cell, ...]:
 
 def _usual_mysql(cells: Cells, source: Source) -> tuple[Cell, ...]:
     (file,) = cells.captured(source.file, r"(?:.*\.)?(?P<number>[0-9]{1,18})")
-    at, row = (cells.integer(getattr(source, name), f"source.{name}") for name in ("pos", "row"))
+    at, row = (cells.int_or_text(getattr(source, name), f"source.{name}") for name in ("pos", "row"))
     return file, at, cells.first(row, 0)
 
 
@@ -212,7 +212,7 @@ def _negative(source: Source) -> Rejected:
 
 
 def _integer(source: Source, name: str) -> int | None:
-    found: int | None = ONE.integer(getattr(source, name), f"source.{name}")
+    found: int | None = SCALARS.int_or_text(getattr(source, name), f"source.{name}")
     return found
 
 
@@ -234,7 +234,7 @@ def _postgresql(source: Source, order: int) -> tuple[int | None, ...]:
         except ValueError:
             raise Rejected(f"source.sequence is {source.sequence[:60]!r}: it must be two log positions") from None
         if own is not None:
-            return ONE.integer(last_commit, "source.sequence") or 0, ONE.integer(own, "source.sequence")
+            return SCALARS.int_or_text(last_commit, "source.sequence") or 0, SCALARS.int_or_text(own, "source.sequence")
     return (_integer(source, "lsn"),)
 
 
@@ -267,7 +267,7 @@ def _mongodb(source: Source, order: int) -> tuple[int | None, ...]:
 
 _LOGS: dict[str, Log] = {
     "postgresql": _postgresql,
-    **dict.fromkeys(("mysql", "mariadb"), lambda source, order: _usual_mysql(ONE, source)),
+    **dict.fromkeys(("mysql", "mariadb"), lambda source, order: _usual_mysql(SCALARS, source)),
     **dict.fromkeys(("sqlserver", "db2", "informix"), _sqlserver),
     "oracle": _oracle,
     MONGODB: _mongodb,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from changeling.envelope.cells import Absent, Cell, Cells, Members
-from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.formats import debezium_envelope
 from changeling.formats.debezium_envelope import IMAGES, Headers, document_key, key_columns, remembered, row_key
 from changeling.formats.debezium_json import origin
@@ -81,7 +81,7 @@ def reader(options: DebeziumRead) -> Reader:
             table = origin.table_of(cells, options.table, Absent(), record.topic)
             return _tombstone(cells, record, message, table)
         if "op" not in envelope:
-            cells.alone()
+            cells.one_by_one()
             return [_control(record, message, envelope)]
         source = cells.struct(origin.SOURCE, cells.value(envelope, "source"))
         connector = cells.each(origin.connector_of, source.connector)
@@ -90,18 +90,18 @@ def reader(options: DebeziumRead) -> Reader:
         position = origin.position_of(cells, source, connector, transaction)
         time = origin.commit_time(cells, source, envelope)
         row, table, schema = Row(), None, None
-        if cells.only(cells.one_of(op, _OF_TABLES)):
+        if cells.usually(cells.one_of(op, _OF_TABLES)):
             table = origin.table_of(cells, options.table, source, record.topic)
             cells.expect(
                 cells.present(table), "the event names no table: source.table is missing; say which with --table"
             )
             columns, key_schema = key_columns(cells, message.key)
-            if cells.only(cells.one_of(op, ROW_OPERATIONS)):
+            if cells.usually(cells.one_of(op, ROW_OPERATIONS)):
                 row = read_row(cells, message, connector, op, columns, cells.common(cells.each(key_names, table)))
             schema = cells.each(known_schema, table, (message.wrapper or {}).get("schema"), key_schema)
         marks = cells.fields(None if table is None else source.changeling)
         taken = [side for side in IMAGES if cells.any(cells.present(getattr(row, side)))]
-        meta = {"envelope": cells.shell(envelope, taken), **row.notes}
+        meta = {"envelope": cells.json_object(envelope, taken), **row.notes}
         meta |= remembered(cells, message, row.key, message.wrapper)
         if message.pair:
             meta["pair"] = b"true" if message.pair == PAIR else quote(message.pair)
@@ -116,7 +116,7 @@ def reader(options: DebeziumRead) -> Reader:
             position=position,
             commit_time=time,
             transaction=transaction,
-            meta=cells.shell(meta),
+            meta=cells.json_object(meta),
             schema=schema,
         )
 
@@ -130,7 +130,7 @@ def reader(options: DebeziumRead) -> Reader:
         plain &= ~cells.present(before) | (cells.starts(before, b"{") & ~cells.starts(before, b"{}"))
         plain &= ~(deleted & cells.present(after))
         plain &= ~(cells.contains(before, placeholder.traces) | cells.contains(after, placeholder.traces))
-        if not cells.only(plain):
+        if not cells.usually(plain):
             return odd_row(message, connector, op, columns, names)
         key = row_key(cells, cells.first(after, before), columns, names)
         return Row(key, before, after, cells.by_names(before_image, before, after, key), Image.FULL)
@@ -162,15 +162,17 @@ def reader(options: DebeziumRead) -> Reader:
         found = mongodb_key(columns, row) if connector == MONGODB else None
         if connector == XTDB and not names:
             found = document_key(row, message.key)
-        key: bytes | None = found or row_key(ONE, own_before if (columns, row) == (None, None) else row, columns, names)
+        key: bytes | None = found or row_key(
+            SCALARS, own_before if (columns, row) == (None, None) else row, columns, names
+        )
         if op is Operation.INSERT and after_image is Image.PARTIAL:
-            old_key, _ = key_columns(ONE, dict(message.headers).get(OLD_KEY))
+            old_key, _ = key_columns(SCALARS, dict(message.headers).get(OLD_KEY))
             if old_key not in (None, b"{}"):
                 # Values that the event lacks are those of the row that had this key.
-                notes["old_key"] = ONE.key_in_row(old_key, None)
+                notes["old_key"] = SCALARS.key_in_row(old_key, None)
         if own_before is not before:
             return Row(key, own_before, own_after, Image.PARTIAL, after_image, notes)
-        kind = ONE.by_names(before_image, before, after, key)
+        kind = SCALARS.by_names(before_image, before, after, key)
         if connector in DOCUMENTS:
             # Documents have no fixed columns: one with fewer of them is still full.
             kind = Image.KEY if deleted and before == key else Image.FULL
@@ -190,13 +192,13 @@ def _take_apart(cells: Cells, record: Record) -> Message:
     if "op" in found:
         return message
     if found.keys() == set(PAIR) and cells.branch(cells.starts(found["value"], b"{")):
-        cells.alone()
+        cells.one_by_one()
         inner = _take_apart(cells, Record(found["value"]))
         return inner._replace(key=None if found["key"] == b"null" else found["key"], pair=tuple(found))
     if "payload" not in found:
         return message
     payload = cells.value(found, "payload")
-    envelope = cells.members(payload, "payload") if cells.only(cells.present(payload)) else None
+    envelope = cells.members(payload, "payload") if cells.usually(cells.present(payload)) else None
     return message._replace(envelope=envelope, wrapper=found)
 
 
@@ -252,7 +254,7 @@ def _tombstone(cells: Cells, record: Cell, message: Message, table: Cell) -> Cha
     columns, _ = key_columns(cells, message.key)
     key = None if columns is None else cells.key_in_row(columns, None)
     kept = {"tombstone": b"true", "record": record.value, **_outside_value(cells, record, message, key)}
-    return ChangeCells(op=Operation.MESSAGE, table=table, key=key, meta=cells.shell(kept))
+    return ChangeCells(op=Operation.MESSAGE, table=table, key=key, meta=cells.json_object(kept))
 
 
 def _control(record: Record, message: Message, envelope: Members) -> Change:
@@ -265,15 +267,15 @@ def _control(record: Record, message: Message, envelope: Members) -> Change:
         change = _transaction_mark(envelope)
     elif "source" in envelope and not _SCHEMA_CHANGE.isdisjoint(envelope):
         change = _schema_change(envelope)
-        statement = ONE.value(envelope, "ddl")
+        statement = SCALARS.value(envelope, "ddl")
     elif envelope and envelope.keys() <= _CLOCKS:
         change = Change(op=Operation.MESSAGE, commit_time=origin.created(envelope))
     else:
         raise Rejected(
             "not an event of Debezium: it has no `op`; a flattened record (ExtractNewRecordState) has no operation"
         )
-    outside = _outside_value(ONE, record, message, None)
-    change.meta = ONE.shell({"statement": statement, "record": record.value, **outside})
+    outside = _outside_value(SCALARS, record, message, None)
+    change.meta = SCALARS.json_object({"statement": statement, "record": record.value, **outside})
     return change
 
 
@@ -289,22 +291,22 @@ def _transaction_mark(envelope: Members) -> Change:
     if op is None:
         raise Rejected(f"a transaction's status is {found.status!r}: it must be BEGIN or END")
     if found.position is not None:
-        ONE.check_position(found.position)
+        SCALARS.check_position(found.position)
     is_end = op is Operation.COMMIT
     count = found.event_count if is_end and isinstance(found.event_count, int) else None
     return Change(
         op=op,
         position=found.position,
-        commit_time=origin.finest(ONE, found),
+        commit_time=origin.finest(SCALARS, found),
         transaction=Transaction(origin.transaction_id(found.id), total=count, complete=is_end or None),
     )
 
 
 def _schema_change(envelope: Members) -> Change:
-    source = ONE.struct(origin.SOURCE, envelope["source"])
+    source = SCALARS.struct(origin.SOURCE, envelope["source"])
     return Change(
         op=Operation.DDL,
-        table=origin.table_of(ONE, None, source, None),
-        position=origin.position_of(ONE, source, origin.connector_of(source.connector), None),
-        commit_time=origin.commit_time(ONE, source, envelope),
+        table=origin.table_of(SCALARS, None, source, None),
+        position=origin.position_of(SCALARS, source, origin.connector_of(source.connector), None),
+        commit_time=origin.commit_time(SCALARS, source, envelope),
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from changeling.envelope.cells import Absent, Cell, Cells, Members, Part, as_bytes
-from changeling.envelope.one import ONE
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.debezium_envelope import IMAGES, headers_of, message_key, rewrapped, transaction_block
 from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, before_image
@@ -81,7 +81,7 @@ class _EventWriter:
         meta = kept(cells, out)
         if "record" in meta or "envelope" in meta:
             return [self._original(cells, out, meta)]
-        if cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
+        if cells.usually(cells.one_of(change.op, ROW_OPERATIONS)):
             return self._rows(cells, out)
         if change.op is Operation.TRUNCATE:
             return [self._event(cells, out, change)]
@@ -91,7 +91,7 @@ class _EventWriter:
         """The message of a change that was read from one: the shell of its envelope with the images put back into it."""
         options, change = self._options, out.change
         if not (options.keyed and meta.keys() <= _USUAL):
-            cells.alone()
+            cells.one_by_one()
         key = message_key(cells, meta, change.key)
         if "record" in meta:
             return RecordCells(meta["record"], key, self._kept_topic(change, meta), headers_of(meta))
@@ -104,7 +104,7 @@ class _EventWriter:
                 out.lose("keys-only", _ONLY_KEY)
             images = {"before": as_bytes(change.key)}
             shell = shell if "before" in shell else {"before": b"null", **shell}
-        value = rewrapped(cells, cells.filled_shell(shell, images), meta)
+        value = rewrapped(cells, cells.refilled(shell, images), meta)
         if "pair" in meta:
             names = PAIR if meta["pair"] == b"true" else map(json_text.string, json_text.items(meta["pair"]))
             value = json_text.join((name, key or b"null" if name == "key" else value) for name in names)
@@ -121,10 +121,10 @@ class _EventWriter:
 
     def _rows(self, cells: Cells, out: Cell) -> list[RecordCells]:
         if self._types.convert:
-            cells.alone()
+            cells.one_by_one()
         rows = rows_to_write(cells, out, in_part=True)
         events = [
-            self._event(cells, out, row if cells.many else _shifted(row, out.progress.moved + place))
+            self._event(cells, out, row if cells.is_columnar else _shifted(row, out.progress.moved + place))
             for place, row in enumerate(rows)
         ]
         if len(rows) == 2:
@@ -141,15 +141,15 @@ class _EventWriter:
     def _event(self, cells: Cells, out: Cell, change: Cell) -> RecordCells:
         """The event of one row, or of a table that became empty."""
         topic = cells.each(self._topic, change.table)
-        key_names = () if cells.many else tuple(json_text.members(change.key or b"{}"))
-        wire = Wire() if cells.many else self._types.of(change.schema, topic or "", key_names)
-        key, before, after = _as_they_are(cells, change) if cells.many else self._converted(change, wire)
-        images = {"before": cells.filled(before), "after": cells.filled(after)}
+        key_names = () if cells.is_columnar else tuple(json_text.members(change.key or b"{}"))
+        wire = Wire() if cells.is_columnar else self._types.of(change.schema, topic or "", key_names)
+        key, before, after = _as_they_are(cells, change) if cells.is_columnar else self._converted(change, wire)
+        images = {"before": cells.or_null(before), "after": cells.or_null(after)}
         clocks = _clocks(cells, change.commit_time)
         marks = self._marks(cells, change, before, after, key)
-        value = cells.shell(
+        value = cells.json_object(
             {
-                **(images if cells.many or change.op is not Operation.TRUNCATE else {}),
+                **(images if cells.is_columnar or change.op is not Operation.TRUNCATE else {}),
                 "source": self._source(cells, out, change, clocks, marks),
                 "transaction": _transaction(cells, change.transaction),
                 "op": cells.each(_letter, change.op),
@@ -194,7 +194,7 @@ class _EventWriter:
         """The source block of one event; an empty text replaces a part of the name that the table does not have."""
         database, schema, name = (cells.each(part, change.table) for part in _NAME_PARTS)
         placed = cells.present(change.position) & ~cells.mask(out.arrived)
-        return cells.shell(
+        return cells.json_object(
             {
                 **self._names,
                 "ts_ms": clocks["ts_ms"],
@@ -233,7 +233,7 @@ class _EventWriter:
         if "tombstone" not in meta:
             return self._message(out, meta)
         own = meta if out.native else {}
-        key = message_key(ONE, own, out.change.key)
+        key = message_key(SCALARS, own, out.change.key)
         return [RecordCells(None, key, self._kept_topic(out.change, own), headers_of(own))]
 
     def _boundary(self, out: Outgoing) -> list[RecordCells]:
@@ -241,7 +241,7 @@ class _EventWriter:
         if change.transaction is None:
             out.lose(change.op.value, "a mark names its transaction, and this one names none")
             return []
-        name, clocks = quote(change.transaction.id), _clocks(ONE, change.commit_time)
+        name, clocks = quote(change.transaction.id), _clocks(SCALARS, change.commit_time)
         value = {
             "status": _STATUS[change.op],
             "id": name,
@@ -258,9 +258,9 @@ class _EventWriter:
         if statement is None:
             out.lose("ddl", "a schema change contains the statement, and this change does not have it")
             return []
-        clocks = _clocks(ONE, out.change.commit_time)
+        clocks = _clocks(SCALARS, out.change.commit_time)
         value = {
-            "source": self._source(ONE, out, out.change, clocks),
+            "source": self._source(SCALARS, out, out.change, clocks),
             "ts_ms": clocks["ts_ms"],
             "databaseName": _name_part("catalog", out.change.table),
             "schemaName": quote(out.change.table and out.change.table.schema),
@@ -275,19 +275,19 @@ class _EventWriter:
         prefix = prefix if prefix[:1] == b'"' else b'"changeling"'
         content = meta.get("content", json_text.join(meta.items()))
         text = json_text.string(content).encode() if content[:1] == b'"' else content
-        clocks = _clocks(ONE, change.commit_time)
+        clocks = _clocks(SCALARS, change.commit_time)
         value = {
-            "source": self._source(ONE, out, change, clocks),
-            "transaction": None if change.transaction is None else _transaction(ONE, change.transaction),
+            "source": self._source(SCALARS, out, change, clocks),
+            "transaction": None if change.transaction is None else _transaction(SCALARS, change.transaction),
             "op": b'"m"',
             "ts_ms": clocks["ts_ms"],
-            "message": ONE.shell({"prefix": prefix, "content": quote(text)}),
+            "message": SCALARS.json_object({"prefix": prefix, "content": quote(text)}),
         }
         return self._wrapped(value, {"prefix": prefix}, "message")
 
     def _wrapped(self, value: Members, key: Members, topic: str | None) -> list[RecordCells]:
         """The message; its schema part, if requested, is null: the payload has no columns of a table."""
-        texts = [ONE.shell(members) for members in (value, key)]
+        texts = [SCALARS.json_object(members) for members in (value, key)]
         if self._options.schemas:
             texts = [b'{"schema":null,"payload":%b}' % text for text in texts]
         return [RecordCells(texts[0], texts[1], self._name if topic is None else f"{self._name}.{topic}")]
@@ -309,9 +309,9 @@ def _clocks(cells: Cells, nanos: Cell) -> Members:
     """A time in milliseconds, and the finer clocks, where it needs them."""
     millis = cells.units(nanos, _MILLISECOND)
     finer = cells.present(nanos) & ~cells.equal(cells.time(millis, _MILLISECOND), nanos)
-    found = {"ts_ms": cells.digits(millis)}
+    found = {"ts_ms": cells.int_json(millis)}
     for name, unit in (("ts_us", 1_000), ("ts_ns", 1)) if cells.any(finer) else ():
-        found[name] = cells.where(finer, cells.digits(cells.units(nanos, unit)), None)
+        found[name] = cells.where(finer, cells.int_json(cells.units(nanos, unit)), None)
     return found
 
 

@@ -65,11 +65,11 @@ def reader(options: TransferiaRead) -> Reader:
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         value = record.value
         if value is None:
-            cells.alone()
+            cells.one_by_one()
             return [message_keys.tombstone(record, options.table)]
         if not cells.branch(cells.starts(value, b"[")):
             return one(cells, value, record.key)
-        if cells.many:
+        if cells.is_columnar:
             (only,) = cells.items(value, 1, str)
             return one(cells, only, record.key)
         items = json_text.items(value)
@@ -88,11 +88,11 @@ def reader(options: TransferiaRead) -> Reader:
 
 def _naturals(cells: Cells, value: Cell, members: Members, check: Callable[[Any], Any], names: Names) -> Sequence[Cell]:
     """The numbers in these members, 0 where one is missing; all members of a record by itself are checked."""
-    if not cells.many:
+    if not cells.is_columnar:
         checked = check(value)
         return [checked.get(name) or 0 for name in names]
-    found = [cells.natural(members[name]) if name in members else 0 for name in names]
-    cells.only(cells.all_present(found))
+    found = [cells.parse_natural_json(members[name]) if name in members else 0 for name in names]
+    cells.usually(cells.all_present(found))
     return found
 
 
@@ -102,7 +102,7 @@ def _form(cells: Cells, members: Members, names: Names, usual: Names, optional: 
     if lacks := [name for name in usual if name not in names and name not in optional]:
         found["lacks"] = quote(lacks)
     if extra := {name: members[name] for name in names if name not in usual}:
-        found["extra"] = cells.shell(extra)
+        found["extra"] = cells.json_object(extra)
     if not in_order(names, usual):
         found["order"] = quote(names)
     return found
@@ -146,7 +146,7 @@ def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         change, meta = _placed(cells, cells.each(_operation, kind, extras.op), item, numbers, extras)
         named = (extras.catalog, item.get("schema", _EMPTY), item.get("table", _EMPTY), item.get("table_schema"))
         unnamed = cells.equal(named[2], _EMPTY)
-        if not cells.only(cells.one_of(change.op, envelope.ROWS)):
+        if not cells.usually(cells.one_of(change.op, envelope.ROWS)):
             if not unnamed:
                 table = table_of(*named)
                 change = change._replace(table=table.name, schema=table.schema)
@@ -187,18 +187,18 @@ def _placed(cells: Cells, op: Cell, item: Members, numbers: Sequence[Cell], extr
     number, lsn, time, order = numbers
     unplaced, declared = cells.equal(lsn, 0), cells.present(extras.position)
     position = cells.where(unplaced, None, cells.position(lsn, order))
-    if not cells.only(~declared):
+    if not cells.usually(~declared):
         position = encode(*(extras.position or ()))
     text = cells.where(cells.equal(item.get("tx_id"), _EMPTY), None, item.get("tx_id"))
-    name = cells.first(cells.text(text), cells.where(cells.equal(number, 0), None, cells.printed(number)))
+    name = cells.first(cells.text(text), cells.where(cells.equal(number, 0), None, cells.int_text(number)))
     place = cells.where(cells.equal(extras.order, envelope.OWN_PLACE), order, extras.order)
     transaction = cells.transaction(name, place, extras.total)
     change = ChangeCells(op=op, position=position, commit_time=_time(cells, time), transaction=transaction)
     return change, {
-        "nextlsn": cells.where(unplaced | declared, cells.digits(lsn), None),
-        "txPosition": cells.where((unplaced | declared) & ~cells.equal(order, 0), cells.digits(order), None),
-        "commitTime": cells.where(cells.less(time, envelope.INT64), None, cells.digits(time)),
-        "id": cells.where(cells.present(text), cells.digits(number), None),
+        "nextlsn": cells.where(unplaced | declared, cells.int_json(lsn), None),
+        "txPosition": cells.where((unplaced | declared) & ~cells.equal(order, 0), cells.int_json(order), None),
+        "commitTime": cells.where(cells.less(time, envelope.INT64), None, cells.int_json(time)),
+        "id": cells.where(cells.present(text), cells.int_json(number), None),
     }
 
 
@@ -234,7 +234,7 @@ def _row(cells: Cells, change: ChangeCells, item: Members, kind: Cell, table: Ce
     there, empty = cells.starts(keys, b"{"), cells.equal(keys, b"{}")
     cells.expect(there | cells.equal(keys, b"null") | ~cells.present(keys))
     old_names, types, old_values, odd = cells.by_value(_old_keys, there & ~empty, keys)
-    rows = cells.each(_rows, table, kind, cells.filled(names), cells.filled(old_names))
+    rows = cells.each(_rows, table, kind, cells.or_null(names), cells.or_null(old_names))
     noted = (cells.as_text(extras.before_image), cells.as_text(extras.after_image))
     change = _with_row(cells, change, rows, cells.value(item, "columnvalues"), old_values, *noted)
     listed = cells.present(change.after) & ~cells.equal(change.after, b"{}")
@@ -293,16 +293,16 @@ def _images(
     before, before_image, after, after_image = None, Image.NONE, None, Image.NONE
     if source:
         columns = old if source == "old" else new
-        before = cells.shell(columns)
+        before = cells.json_object(columns)
         before_image = _image(cells, noted_before, schema.before_image(tuple(columns), table.columns, key))
         if in_full and key and before_image is Image.FULL:
             # Of a row whose key alone is known, the other values are null.
             others = (cells.equal(value, b"null") for name, value in columns.items() if name not in key)
             alone = functools.reduce(operator.and_, others)
-            before = cells.where(alone, cells.shell({name: columns[name] for name in key}), before)
+            before = cells.where(alone, cells.json_object({name: columns[name] for name in key}), before)
             before_image = cells.where(alone, Image.KEY, Image.FULL)
     if not is_delete:
-        after = cells.shell(new)
+        after = cells.json_object(new)
         after_image = _image(cells, noted_after, schema.after_image(kind, names, table.columns))
     return cells.key({name: held[name] for name in key}) if key else None, before, after, before_image, after_image
 
@@ -329,7 +329,7 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
 
     def read(cells: Cells, value: Cell, names: Names) -> Told:
         if not {"ID", "Kind"}.issubset(names):
-            cells.alone()
+            cells.one_by_one()
         record = cells.members(value, optional=("OldValues",), usual=envelope.SEED_MEMBERS)
         number, nanos = _naturals(cells, value, record, _seed, ("ID", "CommitTime"))
         op = cells.each(lambda kind: _known("Kind", string(kind), envelope.SEED_KINDS), record["Kind"])
@@ -341,7 +341,7 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         )
         change = ChangeCells(op=op, position=cells.position(number), commit_time=_time(cells, nanos))
         name, time, meta = record.get("Table", b"null"), record.get("CommitTime"), {"shape": b'"seed"'}
-        if not cells.only(~cells.equal(op, Operation.DDL)):
+        if not cells.usually(~cells.equal(op, Operation.DDL)):
             statement = _values(values)[:1]
             if statement and statement[0][:1] == b'"':
                 meta["statement"] = statement[0]
@@ -349,7 +349,9 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         table = cells.each(table_of, name, record.get("TableSchema"))
         known = cells.fields(table)
         # A list may have only the values of the key.
-        short = not cells.many and len(_values(old if has_old else values)) == len(table.key) != len(table.columns)
+        short = not cells.is_columnar and len(_values(old if has_old else values)) == len(table.key) != len(
+            table.columns
+        )
         rows = cells.each(_seed_rows, table, op, has_old, short)
         change = _with_row(cells, change, rows, cells.value(record, "Values"), cells.where(has_old, old, None))
         plain = cells.less(nanos, envelope.INT64) & ~cells.equal(time, b"null")

@@ -49,7 +49,11 @@ def writer(options: TransferiaWrite) -> Writer:
     def write(cells: Cells, out: Cell) -> list[RecordCells]:
         change = out.change
         meta = kept(cells, out)
-        if not cells.only(cells.one_of(change.op, ROWS)) and change.op is Operation.MESSAGE and change.meta is not None:
+        if (
+            not cells.usually(cells.one_of(change.op, ROWS))
+            and change.op is Operation.MESSAGE
+            and change.meta is not None
+        ):
             meta = json_text.members(change.meta)
             if "tombstone" in meta:
                 return [RecordCells(None, message_keys.restored(cells, meta, change.key))]
@@ -72,7 +76,7 @@ def _restored(cells: Cells, members: Members, meta: Members, usual: Names) -> Ce
         members.update(cells.members(meta["extra"]))
     lacks = _list(cells.common(meta.get("lacks", b"[]")))
     order = _list(cells.common(meta["order"])) if "order" in meta else [*usual, *members]
-    return cells.shell({name: members[name] for name in order if name in members and name not in lacks})
+    return cells.json_object({name: members[name] for name in order if name in members and name not in lacks})
 
 
 def _time(cells: Cells, out: Cell) -> Cell:
@@ -80,7 +84,7 @@ def _time(cells: Cells, out: Cell) -> Cell:
     time = out.change.commit_time
     early = cells.less(time, 1)
     cells.lose(out, early, "commit_time", _LOST["commit_time"])
-    return cells.digits(cells.first(cells.where(early, None, time), 0))
+    return cells.int_json(cells.first(cells.where(early, None, time), 0))
 
 
 def _statement(out: Outgoing) -> bytes | None:
@@ -119,7 +123,7 @@ def _own_item(cells: Cells, out: Cell, meta: Members, by_number: bool) -> Cell:
     members["id"] = cells.first(name, b"0")
     members["tx_id"] = cells.quoted(cells.first(name, "")) if "id" in meta else b'""'
     if "nextlsn" not in meta:
-        members["nextlsn"], members["txPosition"] = map(cells.digits, cells.components(change.position, 2))
+        members["nextlsn"], members["txPosition"] = map(cells.int_json, cells.components(change.position, 2))
     if "table_schema" in meta:
         listed = cells.each(schema.written_back, meta["table_schema"], change.schema, change.table, by_number)
         meta = {**meta, "table_schema": listed}
@@ -135,7 +139,7 @@ def _own_row(cells: Cells, row: Row, types: Cell) -> Sequence[Cell]:
 
 def _old_keys(cells: Cells, row: Members, types: Cell) -> Cell:
     members = {"keynames": quote(list(row)), "keytypes": types, "keyvalues": cells.array_of(row.values())}
-    return cells.shell(members)
+    return cells.json_object(members)
 
 
 def _foreign_item(cells: Cells, out: Cell, by_number: bool) -> Cell:
@@ -146,16 +150,16 @@ def _foreign_item(cells: Cells, out: Cell, by_number: bool) -> Cell:
     numbered = cells.holds(_is_number, declared.id)
     members["id"] = cells.first(cells.where(numbered, declared.id, None), b"0")
     members["tx_id"] = cells.where(numbered | ~cells.present(declared.id), b'""', cells.quoted(declared.id))
-    order = cells.digits(declared.order)
+    order = cells.int_json(declared.order)
     elsewhere = cells.present(declared.id) & ~cells.equal(order, members["txPosition"])
     extras: dict[str, Cell] = {
         "op": None,
         "catalog": cells.each(lambda name: None if name is None else quote(name), cells.fields(change.table).catalog),
         "position": place,
         "order": cells.where(elsewhere, order, None),
-        "total": cells.printed(declared.total),
+        "total": cells.int_text(declared.total),
     }
-    if cells.only(cells.one_of(change.op, ROWS)):
+    if cells.usually(cells.one_of(change.op, ROWS)):
         names = ("columnnames", "columnvalues", "oldkeys", "table_schema")
         *row, extras["op"], extras["before_image"], extras["after_image"] = by_rows(
             cells, change, _foreign_row, out.native, by_number
@@ -164,7 +168,7 @@ def _foreign_item(cells: Cells, out: Cell, by_number: bool) -> Cell:
     else:
         members.update(_control(out))
     members["changeling"] = cells.sparse(extras)
-    return cells.shell({name: members[name] for name in MEMBERS if name in members})
+    return cells.json_object({name: members[name] for name in MEMBERS if name in members})
 
 
 def _is_number(name: str | None) -> bool:
@@ -177,10 +181,10 @@ def _position(cells: Cells, out: Cell, members: Members) -> Cell:
     number, order = cells.components(text, 2)
     usual = cells.less(number, UINT64) & cells.less(order, INT64) & ~cells.equal(number, 0)
     odd = None
-    if not cells.only(usual | ~cells.present(text)):
+    if not cells.usually(usual | ~cells.present(text)):
         odd = position.decode(text)
         number, order = (part if part < most else 0 for part, most in zip((*odd, 0), (UINT64, INT64), strict=False))
-    members["nextlsn"], members["txPosition"] = (cells.digits(cells.first(part, 0)) for part in (number, order))
+    members["nextlsn"], members["txPosition"] = (cells.int_json(cells.first(part, 0)) for part in (number, order))
     return None if odd is None else quote(odd)
 
 
@@ -228,7 +232,7 @@ def _control(out: Outgoing) -> Members:
 def _seed(cells: Cells, out: Cell, number: Cell) -> Members:
     change = out.change
     return {
-        "ID": cells.digits(number),
+        "ID": cells.int_json(number),
         "CommitTime": _time(cells, out),
         "Kind": cells.each(lambda op: quote(KINDS.get(op, "ddl").upper()), change.op),
         "Table": cells.each(lambda table: quote(schema.table_text(table) if table else ""), change.table),
@@ -256,7 +260,7 @@ def _own_seed_row(cells: Cells, row: Row, columns: Cell, keys_alone: bool) -> Se
 def _foreign_seed(cells: Cells, out: Cell, by_number: bool) -> Cell:
     """The record for a change that was read from something else, or from an item."""
     change = out.change
-    is_row = cells.only(cells.one_of(change.op, ROWS))
+    is_row = cells.usually(cells.one_of(change.op, ROWS))
     if not is_row and change.op is not Operation.DDL:
         out.lose(change.op.value, "a record is an INSERT, an UPDATE, a DELETE or a DDL")
     lost = {
@@ -275,7 +279,7 @@ def _foreign_seed(cells: Cells, out: Cell, by_number: bool) -> Cell:
         statement = _statement(out)
         row = (cells.array_of([] if statement is None else [statement]), None, _DDL_COLUMNS)
     members.update(zip(("Values", "OldValues", "TableSchema"), row, strict=True))
-    return cells.shell(members)
+    return cells.json_object(members)
 
 
 def _foreign_seed_row(cells: Cells, row: Row, native: bool, by_number: bool) -> Sequence[Cell]:

@@ -10,8 +10,8 @@ from typing import Literal
 
 from changeling.envelope.cells import Cell, Cells, Members, as_bytes
 from changeling.envelope.key_in_row import check_key
-from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader, change_of
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.formats.changefeed import KnownTable, table_of
 from changeling.formats.options import ReadOptions
 from changeling.formats.ydb_dynamodb import types
@@ -63,12 +63,12 @@ def reader(options: YdbDynamodbRead) -> Reader:
 
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         if record.value is None:
-            cells.alone()
+            cells.one_by_one()
             return _tombstone(record, options.table)
         found = cells.members(record.value)
         if BATCH in found:
-            cells.alone()
-            return _batch(found, lambda inner, arn: read_one(ONE, inner, record.topic, arn))
+            cells.one_by_one()
+            return _batch(found, lambda inner, arn: read_one(SCALARS, inner, record.topic, arn))
         return read_one(cells, found, record.topic, None)
 
     def read_one(cells: Cells, found: Members, topic: Cell, batch_arn: bytes | None) -> ChangeCells:
@@ -82,10 +82,10 @@ def reader(options: YdbDynamodbRead) -> Reader:
         taken = [*_IMAGES]
         if "Keys" in body:
             key = _key(cells, body["Keys"], new, old)
-            if cells.only(cells.equal(key, body["Keys"])):
+            if cells.usually(cells.equal(key, body["Keys"])):
                 taken.append("Keys")
         else:
-            cells.alone()
+            cells.one_by_one()
             key = _declared_key(table.key, new, old)
         sequence = None if options.order == "arrival" else body.get("SequenceNumber")
         from_ydb = cells.equal(found.get("eventSource", EVENT_SOURCE), EVENT_SOURCE)
@@ -98,7 +98,7 @@ def reader(options: YdbDynamodbRead) -> Reader:
             after=new,
             position=None if sequence is None else _position(cells, sequence),
             commit_time=cells.each_row(read_time, cells.value(body, "ApproximateCreationDateTime")),
-            meta=cells.shell({**found, "dynamodb": cells.shell(body, taken)}),
+            meta=cells.json_object({**found, "dynamodb": cells.json_object(body, taken)}),
             schema=cells.each(operator.attrgetter("schema"), table),
         )
 
@@ -116,7 +116,7 @@ def _batch(found: Members, read_one: Callable[[Members, bytes | None], ChangeCel
         with inside(f"{BATCH}[{place}]"):
             change = change_of(read_one(record, found.get("eventSourceARN")))
         if found:
-            change.meta = ONE.merged(change.meta, ONE.shell({BATCH: ONE.shell(found)}))
+            change.meta = SCALARS.merged(change.meta, SCALARS.json_object({BATCH: SCALARS.json_object(found)}))
         changes.append(change)
     return changes
 
@@ -144,7 +144,7 @@ def _tombstone(record: Record, table: TableName | None) -> ChangeCells:
     if record.key is not None:
         # A message key is free text: where it is no `Keys` object, the tombstone has no row to name.
         with contextlib.suppress(ValueError):
-            key = _keys(ONE, record.key)
+            key = _keys(SCALARS, record.key)
         if key != record.key:
             meta = b'{"tombstone":true,"messageKey":%b}' % quote(record.key.decode())
     return ChangeCells(Operation.MESSAGE, table or table_of(record.topic), key, meta=meta)
@@ -164,7 +164,7 @@ def _operation(event: bytes, from_ydb: bool, has_new: bool, has_old: bool) -> Op
 
 def _image(cells: Cells, name: str, raw: Cell) -> Cell:
     """An image as a change has it: the wire's text, except that `{"NULL":true}` is `null`; None where there is none."""
-    if raw is None or cells.only(cells.matches(raw, _PLAIN_IMAGE) | ~cells.present(raw)):
+    if raw is None or cells.usually(cells.matches(raw, _PLAIN_IMAGE) | ~cells.present(raw)):
         # No text in a plain image contains quotes, so that these can only be values.
         return cells.changed(raw, types.NULL, lambda image: as_bytes(image).replace(types.NULL, b"null"))
     with inside(f"`{name}`"):
@@ -178,11 +178,11 @@ def _image(cells: Cells, name: str, raw: Cell) -> Cell:
 
 def _keys(cells: Cells, raw: Cell) -> Cell:
     """`Keys` in the canonical spelling; raises `Rejected` naming the column that cannot be part of a key."""
-    if cells.only(cells.matches(raw, _PLAIN_KEY)):
+    if cells.usually(cells.matches(raw, _PLAIN_KEY)):
         names = cells.names(raw)
         if names == tuple(sorted(names)):
             return raw
-    cells.alone()
+    cells.one_by_one()
     with inside("`Keys`"):
         columns = json_text.members(raw)
     if not columns:
@@ -207,7 +207,7 @@ def _key(cells: Cells, raw: Cell, new: Cell, old: Cell) -> Cell:
         held = cells.members(key)
         shown = cells.columns(row, tuple(held))
         equal = functools.reduce(operator.and_, (cells.equal(shown[name], value) for name, value in held.items()))
-        if not cells.only(equal | ~cells.present(row)):
+        if not cells.usually(equal | ~cells.present(row)):
             check_key(json_text.members(key), as_bytes(row), types.key_value)
     return key
 
@@ -225,7 +225,7 @@ def _declared_key(names: tuple[str, ...], new: bytes | None, old: bytes | None) 
 def _position(cells: Cells, raw: Cell) -> Cell:
     """The number that orders the records of a shard."""
     (number,) = cells.captured(raw, '"0*(?P<number>[0-9]{1,18})"')
-    if cells.only(cells.present(number)):
+    if cells.usually(cells.present(number)):
         return cells.position(number)
     digits = _text("SequenceNumber", raw)
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 99:

@@ -55,7 +55,7 @@ def writer(options: YdbDynamodbWrite) -> Writer:
     def write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
         change, record = out.change, kept(cells, out)
         topic = cells.each(options.topic_of, change.table)
-        if not cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
+        if not cells.usually(cells.one_of(change.op, ROW_OPERATIONS)):
             key = cells.text(record["messageKey"]) if "messageKey" in record else change.key
             return [RecordCells(None, key, topic)]
         record.pop(BATCH, None)
@@ -68,7 +68,7 @@ def writer(options: YdbDynamodbWrite) -> Writer:
         else:
             record, body = _new(cells, out, options)
         made = []
-        rows = [change] if cells.many else rows_of(out, _same_key_value)
+        rows = [change] if cells.is_columnar else rows_of(out, _same_key_value)
         for row in rows:
             out.change = row
             if mode is not None:
@@ -79,7 +79,7 @@ def writer(options: YdbDynamodbWrite) -> Writer:
             if row is not rows[-1] and "eventID" in whole:
                 # The first half of a moved row takes an id of its own.
                 whole["eventID"] = quote(f"{json_text.string(whole['eventID'])}-moved")
-            made.append(RecordCells(cells.shell(whole), shown[0], topic))
+            made.append(RecordCells(cells.json_object(whole), shown[0], topic))
         return made
 
     return write
@@ -93,7 +93,7 @@ def _original_value(cells: Cells, change: Cell, record: Members, nulls: str) -> 
         "NewImage": _original_image(cells, change.after, nulls),
         "OldImage": _original_image(cells, change.before, nulls),
     }
-    return cells.shell({**record, "dynamodb": cells.filled_shell(body, filling)})
+    return cells.json_object({**record, "dynamodb": cells.refilled(body, filling)})
 
 
 def _original_image(cells: Cells, image: Cell, nulls: str) -> Cell:
@@ -107,9 +107,9 @@ def _original_image(cells: Cells, image: Cell, nulls: str) -> Cell:
 def _print(cells: Cells, columns: Members, nulls: str) -> Cell:
     """The image of these columns, each an attribute value or `null`."""
     if nulls == "omit":
-        cells.alone()
-        return cells.shell({name: value for name, value in columns.items() if value not in (b"null", types.NULL)})
-    return cells.shell(
+        cells.one_by_one()
+        return cells.json_object({name: value for name, value in columns.items() if value not in (b"null", types.NULL)})
+    return cells.json_object(
         {name: cells.where(cells.equal(value, b"null"), types.NULL, value) for name, value in columns.items()}
     )
 
@@ -124,7 +124,7 @@ def _new(cells: Cells, out: Cell, options: YdbDynamodbWrite) -> tuple[Members, M
     number = cells.where(fits, number, out.running)
     out.placed = (number,)
     if options.time_unit == "milliseconds":
-        cells.alone()
+        cells.one_by_one()
     body = {
         "ApproximateCreationDateTime": cells.each_row(
             functools.partial(_print_time, out, options.time_unit), out.change.commit_time
@@ -134,7 +134,7 @@ def _new(cells: Cells, out: Cell, options: YdbDynamodbWrite) -> tuple[Members, M
     record = {
         "awsRegion": quote(options.region or ""),
         "dynamodb": b"null",
-        "eventID": cells.joined(b'"', quote(options.shard)[1:-1], b"-", cells.digits(number), b'"'),
+        "eventID": cells.joined(b'"', quote(options.shard)[1:-1], b"-", cells.int_json(number), b'"'),
         "eventName": b"null",
         "eventSource": EVENT_SOURCE,
         "eventVersion": b'"1.0"',
@@ -188,20 +188,20 @@ def _shown(out: Cell, options: YdbDynamodbWrite, cells: Cells, row: Row) -> Sequ
         view = _widest(op, new is not None, old is not None)
     else:
         view = Mode.KEYS_ONLY if mode is Mode.UPDATES else mode
-    if cells.many and row.before is not None and op is not Operation.DELETE:
+    if cells.is_columnar and row.before is not None and op is not Operation.DELETE:
         for name, value in key.items():
             # A row that moves to another key is two records.
-            cells.only(cells.equal(row.before.get(name, value), value))
+            cells.usually(cells.equal(row.before.get(name, value), value))
     keys = key if out.native else _keys(cells, out, key)
     images = [
         _image(cells, out, _with_key(cells, image, key, keys), options.nulls) if image is not None and wanted else None
         for image, wanted in ((new, view.has_new_image), (old, view.has_old_image))
     ]
     canonical = {
-        name: value if cells.only(cells.matches(value, _PLAIN_KEY_VALUE)) else types.key_value(value)
+        name: value if cells.usually(cells.matches(value, _PLAIN_KEY_VALUE)) else types.key_value(value)
         for name, value in keys.items()
     }
-    return quote(_event(op, view, old is not None)), cells.shell(canonical), quote(view), *images
+    return quote(_event(op, view, old is not None)), cells.json_object(canonical), quote(view), *images
 
 
 def _after(row: Row) -> Members | None:
@@ -229,13 +229,13 @@ def _event(op: Operation, view: Mode, has_old: bool) -> str:
 def _keys(cells: Cells, out: Cell, key: Members) -> Members:
     """The key columns, without what DynamoDB cannot express in a key."""
     if len(key) > _MOST_KEY_COLUMNS:
-        cells.alone()
+        cells.one_by_one()
         out.lose("composite-key", f"a document has a key of one or two columns, this one has {len(key)}")
     return {name: _key_column(cells, out, name, value) for name, value in key.items()}
 
 
 def _key_column(cells: Cells, out: Cell, name: str, value: Cell) -> Cell:
-    if cells.only(cells.matches(value, _PLAIN_KEY_VALUE)):
+    if cells.usually(cells.matches(value, _PLAIN_KEY_VALUE)):
         return value
     kind = "NULL" if value == b"null" else types.kind_of(types.read(value))
     if kind not in types.KEY_KINDS:
@@ -251,7 +251,7 @@ def _with_key(cells: Cells, image: Members, key: Members, keys: Members) -> Memb
         for name, value in keys.items()
         if name not in image
         or (value is not key[name] and value != key[name])
-        or not cells.only(cells.matches(image[name], _KEY_KIND))
+        or not cells.usually(cells.matches(image[name], _KEY_KIND))
     }
     return {**image, **held}
 
@@ -266,7 +266,7 @@ def _image(cells: Cells, out: Cell, columns: Members, nulls: str) -> Cell:
     unfit = cells.holds(_is_deep, text) if cells.any(large) else large
     for value in columns.values():
         unfit |= cells.matches(value, _UNUSUAL_NUMBER)
-    if cells.only(~unfit):
+    if cells.usually(~unfit):
         return text
     if _is_deep(text):
         limit = json_text.DEPTH_LIMIT

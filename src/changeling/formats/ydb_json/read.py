@@ -8,8 +8,8 @@ import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Members, as_bytes
 from changeling.envelope.key_in_row import check_key
-from changeling.envelope.one import ONE
 from changeling.envelope.reading import ChangeCells, Reader
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.formats.changefeed import NAMELESS, UINT64, ChangefeedRead, KnownTable, Mode, time_of_step
 from changeling.formats.time_counts import MILLI
 from changeling.formats.ydb_json.schema import read_schema
@@ -42,7 +42,7 @@ def reader(options: ChangefeedRead) -> Reader:
     def read(cells: Cells, record: Record) -> ChangeCells | Sequence[Change]:
         table = cells.common(cells.each(by_topic, record.topic))
         if record.value is None:
-            cells.alone()
+            cells.one_by_one()
             return _tombstone(record, table)
         found = cells.members(record.value)
         if table is None:
@@ -72,7 +72,7 @@ def _tombstone(record: Record, table: KnownTable | None) -> ChangeCells:
     if table is not None and record.key is not None:
         # A message key is free text: where it is not the key array, the tombstone has no key.
         with contextlib.suppress(ValueError):
-            key, kept = _key(ONE, {"key": record.key}, table.key)
+            key, kept = _key(SCALARS, {"key": record.key}, table.key)
     meta = json_text.join([("tombstone", b"true"), *kept.items()])
     return ChangeCells(Operation.MESSAGE, None if table is None else table.name, key, meta=meta)
 
@@ -109,7 +109,7 @@ def _row(cells: Cells, found: Members, table: KnownTable, mode: Mode | None) -> 
     columns = cells.where(cells.matches(content, _EMPTY), None, content)
     for row in (columns, new, old):
         # YDB's own images have no key columns.
-        if not cells.only(~cells.contains(row, list(map(quote, table.key)))):
+        if not cells.usually(~cells.contains(row, list(map(quote, table.key)))):
             check_key(json_text.members(key), as_bytes(row))
     after, after_image = new, None
     if op is Operation.DELETE:
@@ -149,7 +149,7 @@ def _key(cells: Cells, found: Members, names: tuple[str, ...]) -> tuple[Cell, Me
     parts = cells.items(raw, len(names), lambda count: f"`key` has {count} values, {wanted}")
     columns = dict(zip(names, parts, strict=True))
     key = cells.key(columns)
-    if not cells.only(cells.all_canonical(parts)):
+    if not cells.usually(cells.all_canonical(parts)):
         return key, {"key": json_text.join(columns.items())}
     return key, {} if list(names) == sorted(names) else {"key": quote(names)}
 
@@ -158,7 +158,7 @@ def _shell(cells: Cells, found: Members, kept: Members) -> Cell:
     """The record's members in their order, without what the change itself contains; None for a plain record."""
     if not kept and set(found).issubset(MEMBERS):
         return _order(tuple(found))
-    return cells.shell({**found, **kept}, [name for name in found if name in MEMBERS and name not in kept])
+    return cells.json_object({**found, **kept}, [name for name in found if name in MEMBERS and name not in kept])
 
 
 @functools.lru_cache(maxsize=1024)
@@ -175,7 +175,7 @@ def _order(names: tuple[str, ...]) -> bytes | None:
 def _stamp(cells: Cells, found: Members, name: str) -> dict[str, Cell]:
     """The position, the commit time and the transaction that the `ts` or the `resolved` of a record says."""
     step, transaction = cells.captured(found[name], _STAMP)
-    if cells.only(cells.present(step)):
+    if cells.usually(cells.present(step)):
         time = cells.time(step, MILLI)
     else:
         step, transaction = _large_stamp(found[name], name)
@@ -183,7 +183,7 @@ def _stamp(cells: Cells, found: Members, name: str) -> dict[str, Cell]:
     return {
         "position": cells.position(step, transaction),
         "commit_time": time,
-        "transaction": cells.transaction(cells.printed(transaction)),
+        "transaction": cells.transaction(cells.int_text(transaction)),
     }
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Condition, Members
-from changeling.envelope.one import ONE
 from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.changefeed import UINT64, ChangefeedWrite, Mode
 from changeling.formats.format import Outgoing
@@ -38,14 +38,14 @@ def writer(options: YdbJsonWrite) -> Writer:
     def write(cells: Cells, out: Cell) -> list[RecordCells]:
         change = out.change
         topic = cells.each(options.topic_of, change.table)
-        if not cells.only(cells.one_of(change.op, ROW_OPERATIONS)):
+        if not cells.usually(cells.one_of(change.op, ROW_OPERATIONS)):
             return [_without_row(out)._replace(topic=topic)]
         shell = _shell(cells, out) if out.native else {}
         stamp = _virtual_timestamp(cells, out, options.virtual_timestamps)
         spelled_out = cells.equal(change.op, Operation.REPLACE) & cells.mask(options.reset is not True)
         if options.reset is None:
             spelled_out &= cells.present(change.schema)
-        if out.native and mode is None and cells.only(~spelled_out):
+        if out.native and mode is None and cells.usually(~spelled_out):
             key = _key_array(cells, out, shell)
             return [RecordCells(_original_value(cells, change, shell, key, stamp), key, topic)]
         records = []
@@ -97,7 +97,7 @@ def _original_value(cells: Cells, change: Cell, shell: Members, key: Cell, stamp
     for flag in FLAGS.keys() & shell.keys():
         # Columns next to a newImage are in the shell.
         own[flag] = cells.where(cells.equal(shell[flag], b"null"), shown, shell[flag])
-    return cells.shell({name: own.get(name, text) for name, text in shell.items()})
+    return cells.json_object({name: own.get(name, text) for name, text in shell.items()})
 
 
 def _in_mode(cells: Cells, content: "Shown", shell: Members, key: Cell, stamp: Cell) -> Cell:
@@ -172,7 +172,7 @@ def _with_nulls(cells: Cells, row: Row) -> Sequence[Cell]:
     schema, columns = row.kind.schema, dict(row.after or {})
     for column in () if schema is None else schema_from_json(schema).columns:
         columns.setdefault(column.name, b"null")
-    return [cells.shell({name: value for name, value in columns.items() if name not in (row.key or ())})]
+    return [cells.json_object({name: value for name, value in columns.items() if name not in (row.key or ())})]
 
 
 def _changed(cells: Cells, before: Cell, after: Cell) -> Cell:
@@ -201,14 +201,14 @@ def _own_stamp(cells: Cells, out: Cell) -> tuple[Condition, Cell, Cell]:
 
 
 def _print_stamp(cells: Cells, step: Cell, number: Cell) -> Cell:
-    return cells.joined(b"[", cells.digits(step), b",", cells.digits(number), b"]")
+    return cells.joined(b"[", cells.int_json(step), b",", cells.int_json(number), b"]")
 
 
 def _check_transaction(cells: Cells, out: Cell, stamped: Condition, number: Cell) -> None:
     """What a stamp does not say of the change's transaction is a loss."""
     declared = cells.fields(out.change.transaction)
     stamped = stamped & cells.present(declared.id)
-    own = cells.equal(declared.id, cells.digits(number))
+    own = cells.equal(declared.id, cells.int_json(number))
     another = stamped & ~own
     cells.lose(out, another, "transaction", lambda: f"the id {declared.id!r} is not the txId {number} of the position")
     lose_order(cells, out, stamped & own)
@@ -232,7 +232,7 @@ def _virtual_timestamp(cells: Cells, out: Cell, wanted: bool | None) -> Cell:
         # A record with `ts` has a transaction, also where the stamp happens to equal its place of arrival.
         stamped &= together
     # What distinguishes halves is no txId.
-    stamped &= cells.mask(cells.many or not out.halves)
+    stamped &= cells.mask(cells.is_columnar or not out.halves)
     _check_transaction(cells, out, stamped, number)
     arrived = cells.mask(out.arrived)
     if not out.native:
@@ -252,18 +252,18 @@ _ANOTHER = "a record orders by [step, txId], the step being the commit time in m
 
 def _without_row(out: Outgoing) -> RecordCells:
     """A barrier, a schema record, or a tombstone."""
-    change, shell = out.change, kept(ONE, out)
+    change, shell = out.change, kept(SCALARS, out)
     if change.op not in (Operation.BARRIER, Operation.DDL):
-        return RecordCells(None, None if change.key is None else _key_array(ONE, out, shell))
-    stamped, step, number = _own_stamp(ONE, out)
+        return RecordCells(None, None if change.key is None else _key_array(SCALARS, out, shell))
+    stamped, step, number = _own_stamp(SCALARS, out)
     if change.op is Operation.BARRIER:
         why = "`resolved` is [step, txId], the step being the time in milliseconds; this one is another"
-        ONE.lose(out, ~stamped, "barrier", why)
-        return RecordCells(ONE.shell({**shell, "resolved": _print_stamp(ONE, step, number)}))
-    ONE.lose(out, ~stamped, "ddl", "a schema record must have `ts`, and this change has no position [step, txId]")
+        SCALARS.lose(out, ~stamped, "barrier", why)
+        return RecordCells(SCALARS.json_object({**shell, "resolved": _print_stamp(SCALARS, step, number)}))
+    SCALARS.lose(out, ~stamped, "ddl", "a schema record must have `ts`, and this change has no position [step, txId]")
     schema = out.schema
     if not shell and schema is not None and schema.columns and schema.key:
         shell = {"tableChanges": print_schema(schema, out.native)}
-    ONE.lose(out, not shell, "ddl", "a schema record contains columns and key, and this change has no such schema")
-    _check_transaction(ONE, out, stamped, number)
-    return RecordCells(ONE.shell({**shell, "ts": _print_stamp(ONE, step, number)}))
+    SCALARS.lose(out, not shell, "ddl", "a schema record contains columns and key, and this change has no such schema")
+    _check_transaction(SCALARS, out, stamped, number)
+    return RecordCells(SCALARS.json_object({**shell, "ts": _print_stamp(SCALARS, step, number)}))

@@ -19,10 +19,10 @@ _BOOL = (np.False_, np.True_)
 """Truth values that `~` works on, as it does on masks."""
 
 
-class One(Cells):
+class ScalarCells(Cells):
     """The cells of one record."""
 
-    many = False
+    is_columnar = False
 
     def __init__(self, templates: bool = False) -> None:
         self._templates = templates
@@ -31,7 +31,7 @@ class One(Cells):
         if not condition:
             self.refuse(reason)
 
-    def only(self, condition: Condition) -> bool:
+    def usually(self, condition: Condition) -> bool:
         return bool(condition)
 
     def branch(self, condition: Condition) -> bool:
@@ -40,7 +40,7 @@ class One(Cells):
     def refuse(self, reason: Reason) -> NoReturn:
         raise Rejected(reason if isinstance(reason, str) else reason())
 
-    def alone(self) -> None:
+    def one_by_one(self) -> None:
         pass
 
     def any(self, condition: Condition) -> bool:
@@ -124,7 +124,9 @@ class One(Cells):
         members = json_text.members(text) if self._templates else {}
         if members and json_text.join(members.items()) == text:
             left_out = {
-                member: origin for member, (origin, value) in known.items() if members.get(member) == as_bytes(value)
+                member: origin
+                for member, (origin, value) in known.items()
+                if member in members and members[member] == as_bytes(value)
             }
             if left_out:
                 rest = {member: value for member, value in members.items() if member not in left_out}
@@ -149,7 +151,7 @@ class One(Cells):
     def doubled(self, text: Cell, letter: str) -> Cell:
         return None if text is None else _as_text(text).replace(letter, letter * 2)
 
-    def natural(self, raw: Cell) -> Cell:
+    def parse_natural_json(self, raw: Cell) -> Cell:
         return int(raw) if _NATURAL.fullmatch(raw) and int(raw) < 2**63 else None
 
     def is_set(self, cell: Cell) -> Condition:
@@ -159,10 +161,10 @@ class One(Cells):
         found = None if text is None else part.decode(text)
         return Absent() if found is None else found
 
-    def shell(self, members: Mapping[str, Cell], taken: Sequence[str] = ()) -> Cell:
+    def json_object(self, members: Mapping[str, Cell], nulled: Sequence[str] = ()) -> Cell:
         # This is most of the time that it takes to write a record by itself.
         parts = [
-            json_text.head(name) + (b"null" if name in taken else text if type(text) is bytes else as_bytes(text))
+            json_text.head(name) + (b"null" if name in nulled else text if type(text) is bytes else as_bytes(text))
             for name, text in members.items()
             if text is not None
         ]
@@ -181,7 +183,7 @@ class One(Cells):
     def quoted(self, text: Cell) -> Cell:
         return json_text.quote(text.decode() if isinstance(text, bytes) else text)
 
-    def digits(self, number: Cell) -> Cell:
+    def int_json(self, number: Cell) -> Cell:
         return b"null" if number is None else b"%d" % number
 
     def padded(self, number: Cell, width: int) -> Cell:
@@ -199,7 +201,7 @@ class One(Cells):
     def at_least(self, number: Cell, least: int) -> Cell:
         return None if number is None else max(number, least)
 
-    def integer(self, cell: Cell, name: str) -> Cell:
+    def int_or_text(self, cell: Cell, name: str) -> Cell:
         if cell is None or isinstance(cell, int):
             return cell
         if not _INTEGER.fullmatch(cell):
@@ -216,7 +218,7 @@ class One(Cells):
             return (None,) * (re.compile(pattern).groups + 1)
         return *found.groups(), text[len(found[0].encode()) :].rstrip()
 
-    def number(self, text: Cell) -> Cell:
+    def parse_int(self, text: Cell) -> Cell:
         return None if text is None else int(text)
 
     def changed(self, text: Cell, mark: bytes, function: Callable[[str], str]) -> Cell:
@@ -231,7 +233,7 @@ class One(Cells):
         except Rejected:
             return np.False_
 
-    def printed(self, number: Cell) -> Cell:
+    def int_text(self, number: Cell) -> Cell:
         return None if number is None else str(number)
 
     def position(self, *numbers: Cell) -> Cell:
@@ -321,7 +323,7 @@ _INTEGER = re.compile("-?[0-9]{1,100}")
 _NATURAL = re.compile(rb"0|[1-9][0-9]{0,18}")
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _object = msgspec.json.Decoder(_Any).decode
-ONE = One()
+SCALARS = ScalarCells()
 
 
 def _as_text(text: str | bytes) -> str:
