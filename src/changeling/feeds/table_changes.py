@@ -14,14 +14,13 @@ from changeling.feeds.encode import ToPublish
 from changeling.feeds.feed import Feed
 from changeling.feeds.point_changes import PointChanges, Stamped
 from changeling.feeds.row_values import Values
-from changeling.formats.key_changes import old_key_of
 from changeling.log.batch_stats import TABLE_OPERATIONS
 from changeling.model import arrow_layouts
-from changeling.model.change import Transaction
 from changeling.model.operation import NEW_ROW_OPERATIONS, Operation
 from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.fold_table import FoldTable
-from changeling.replicas.key_moves import Half, Moved, moved
+from changeling.replicas.key_move_lookup import halves
+from changeling.replicas.key_moves import Moved, moved
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_effect import Effect
 from changeling.replicas.row_events import OLD_KEY_UNKNOWN, READ_COLUMNS, ROW_EVENTS, UNIDENTIFIED
@@ -170,12 +169,4 @@ def _moved(rows: pa.Table) -> Moved:
     creates = rows.filter(is_part)
     if not creates.num_rows:
         return Moved()
-    return moved(_halves(creates), _halves(rows.filter(pc.equal(rows.column("op"), "delete"))))
-
-
-def _halves(rows: pa.Table) -> Iterator[Half]:
-    for row in rows.select(["position", "key", "transaction", "meta"]).to_pylist():
-        if row["key"] is not None:
-            known = row["transaction"]
-            transaction = None if known is None or known["id"] is None else Transaction(**known)
-            yield Half(row["position"], row["key"], transaction, old_key_of(row["meta"]))
+    return moved(halves(creates), halves(rows.filter(pc.equal(rows.column("op"), "delete"))))

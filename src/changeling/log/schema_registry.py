@@ -240,6 +240,13 @@ class Registry:
         furthest: Callable[[Version], str | None],
         policy: Policy,
     ) -> bool:
+        """Whether a schema that records carry becomes a version.
+
+        - It was never registered: yes.
+        - All versions with it are incompatible: only where the policy is to ignore, which takes it otherwise now.
+        - It is the newest version, or no newer one is compatible, or its positions are places of arrival: no.
+        - It is older than the newest one: yes where it returns after everything else, no where it is only late.
+        """
         versions = self.of(source, one.table)
         same = [version for version in versions if version.schema == plain]
         if not same or (policy == "ignore" and all(version.incompatible for version in same)):

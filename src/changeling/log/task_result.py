@@ -10,7 +10,10 @@ from changeling.model.table import TableName
 
 
 class SeenSchema(msgspec.Struct, frozen=True):
-    """A schema that records of a table carried, and between which positions."""
+    """A schema that records of a table carried, and between which positions.
+
+    Both positions are one for a schema that is known before any record has it.
+    """
 
     table: TableName
     schema: str

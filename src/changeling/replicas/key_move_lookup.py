@@ -23,10 +23,10 @@ _COLUMNS = ("position", "key", "transaction", "meta")
 def look_up_moves(changes: Changes, table: FoldTable, after: str = "") -> Moved:
     """The moves of one table that appear as a delete and a create, whose create is after a position."""
     own = changes.where(of_table(table.source, table.table), is_set("key"))
-    creates = list(_halves(own.where(is_part(), above("position", after)).rows(*_COLUMNS)))
+    creates = list(halves(own.where(is_part(), above("position", after)).rows(*_COLUMNS)))
     deletes = own.where(equals("op", "delete"))
     wanted = _positions(creates), _counted(creates, -1)
-    found = [half for alike in wanted if alike.num_rows for half in _halves(deletes.rows(*_COLUMNS, alike=alike))]
+    found = [half for alike in wanted if alike.num_rows for half in halves(deletes.rows(*_COLUMNS, alike=alike))]
     return moved(creates, found)
 
 
@@ -67,7 +67,7 @@ class _LookedUp:
         """Adds some; returns those that were not known."""
         rows = changes.rows(*_COLUMNS, "batch", alike=alike)
         known = set(self.halves)
-        for half, batch in zip(_halves(rows), rows.column("batch").to_pylist(), strict=True):
+        for half, batch in zip(halves(rows), rows.column("batch").to_pylist(), strict=True):
             self.halves[half] = self.halves.get(half, False) or not self._table.is_new(batch, half.position)
         return [half for half in self.halves if half not in known]
 
@@ -95,8 +95,11 @@ def _counted(halves: Iterable[Half], step: int) -> pa.Table:
     )
 
 
-def _halves(rows: pa.Table) -> Iterator[Half]:
+def halves(rows: pa.Table) -> Iterator[Half]:
+    """The deletes or creates that changes with a key are; of `position`, `key`, `transaction` and `meta`."""
     for position, key, transaction, meta in zip(*(rows.column(name).to_pylist() for name in _COLUMNS), strict=True):
+        if key is None:
+            continue
         is_known = transaction is not None and transaction["id"] is not None
         yield Half(position, key, Transaction(**transaction) if is_known else None, old_key_of(meta))
 
